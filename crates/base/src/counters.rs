@@ -1,0 +1,52 @@
+//! Event counters: one table from which the log, `ferrule info --counters` and tests read.
+//!
+//! Counters are plain relaxed loads and stores, never read-modify-write instructions: each process's counters are only
+//! advanced under its critical section.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One named event count.
+pub struct Counter {
+    /// Name, `module_event`.
+    pub name: &'static str,
+    /// What one event is.
+    pub doc: &'static str,
+    value: AtomicU64,
+}
+
+impl Counter {
+    const fn new(name: &'static str, doc: &'static str) -> Counter {
+        Counter { name, doc, value: AtomicU64::new(0) }
+    }
+
+    /// Adds `n` events.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.value.store(self.value.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+    }
+
+    /// The number of events so far.
+    pub fn value(&self) -> u64 {
+        self.value.load(Ordering::Relaxed)
+    }
+}
+
+macro_rules! counters {
+    ($($name:ident, $doc:literal;)*) => {
+        $(#[doc = $doc] pub static $name: Counter = Counter::new(stringify!($name), $doc);)*
+        /// Every counter of this process.
+        pub static ALL: &[&Counter] = &[$(&$name),*];
+    };
+}
+
+counters! {
+    SLEEPS, "times this process slept in the kernel while it waited";
+    BELLS, "times this process woke a sleeping peer";
+    UNEXPECTED, "messages that arrived before their receive";
+    RENDEZVOUS_PULLED, "large messages received by single copy";
+    RENDEZVOUS_STREAMED, "large messages received through a ring or a socket";
+    SINGLE_COPY_DEMOTED, "pairs for which single copy was given up at run time";
+    PACKETS_REJECTED, "packets dropped because they were malformed or foreign";
+    CONNECTIONS, "network connections opened";
+    BOOTSTRAP_MESSAGES, "messages exchanged with the node agent";
+}

@@ -1,0 +1,11 @@
+//! The only caller of libc. Safe wrappers where the kernel can keep the promise, `unsafe fn` with a contract where it can't.
+
+pub mod affinity;
+pub mod clock;
+pub mod cma;
+pub mod epoll;
+pub mod fdpass;
+pub mod futex;
+pub mod mem;
+pub mod process;
+pub mod sock;
