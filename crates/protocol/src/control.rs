@@ -1,0 +1,1 @@
+//! Messages between ranks, node agents and mpiexec.

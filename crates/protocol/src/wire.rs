@@ -1,0 +1,163 @@
+//! The packet header that travels on every lane, in shared memory as on sockets.
+//!
+//! 24 bytes, native layout of little-endian machines. A header is always copied out of the lane before it is looked at,
+//! and [`Header::decode`] refuses unknown kinds.
+
+/// Bytes of an encoded [`Header`].
+pub const HEADER_BYTES: usize = 24;
+
+/// Version of this format; exchanged when a lane is opened.
+pub const WIRE_VERSION: u8 = 1;
+
+/// What a packet is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// A whole message; the payload is the data.
+    Eager = 1,
+    /// A whole message of a synchronous send; `token` is the sender's operation, to be answered by `SyncAck`.
+    EagerSync = 2,
+    /// A message whose data stays with the sender; `token` is the sender's operation, the body an [`Offer`].
+    RequestToSend = 3,
+    /// Asks the sender to stream the data; `token` is the sender's operation, the body a [`Grant`].
+    ClearToSend = 4,
+    /// A piece of the data; `token` is the receiver's operation, the body's first 8 bytes the offset.
+    Data = 5,
+    /// The receiver has pulled all that it wants; `token` is the sender's operation.
+    Finished = 6,
+    /// The synchronous message has been matched; `token` is the sender's operation.
+    SyncAck = 7,
+    /// The sender leaves in good order; nothing follows on this lane.
+    Goodbye = 8,
+}
+
+/// Identity of a message and of the operation that it belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// What the packet is.
+    pub kind: Kind,
+    /// Rank of the sender in the communicator of `context` (in its group, for an inter-communicator).
+    pub source: u32,
+    /// The message's tag.
+    pub tag: i32,
+    /// An operation of the side that `kind` names.
+    pub token: u32,
+    /// [`base::ContextId::plane`] of the communicator.
+    pub context: u64,
+}
+
+impl Header {
+    /// The bytes on the wire.
+    #[inline]
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut out = [0; HEADER_BYTES];
+        out[0] = self.kind as u8;
+        out[4..8].copy_from_slice(&self.source.to_le_bytes());
+        out[8..12].copy_from_slice(&self.tag.to_le_bytes());
+        out[12..16].copy_from_slice(&self.token.to_le_bytes());
+        out[16..24].copy_from_slice(&self.context.to_le_bytes());
+        out
+    }
+
+    /// Reads a header; `None` if its kind is unknown.
+    #[inline]
+    pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Option<Header> {
+        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        Some(Header {
+            kind: match bytes[0] {
+                1 => Kind::Eager,
+                2 => Kind::EagerSync,
+                3 => Kind::RequestToSend,
+                4 => Kind::ClearToSend,
+                5 => Kind::Data,
+                6 => Kind::Finished,
+                7 => Kind::SyncAck,
+                8 => Kind::Goodbye,
+                _ => return None,
+            },
+            source: word(4),
+            tag: word(8) as i32,
+            token: word(12),
+            context: u64::from(word(16)) | (u64::from(word(20)) << 32),
+        })
+    }
+}
+
+/// Body of [`Kind::RequestToSend`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Offer {
+    /// Bytes of the message.
+    pub length: u64,
+    /// Where the message lies contiguously in the sender's memory; 0 if it doesn't.
+    pub address: u64,
+}
+
+/// Body of [`Kind::ClearToSend`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Grant {
+    /// The first bytes of the message that the receiver wants.
+    pub length: u64,
+    /// The receiver's operation, token of the `Data` packets.
+    pub receive: u64,
+}
+
+/// Bytes of an encoded [`Offer`] or [`Grant`].
+pub const BODY_BYTES: usize = 16;
+
+fn pair(a: u64, b: u64) -> [u8; BODY_BYTES] {
+    let mut out = [0; BODY_BYTES];
+    out[..8].copy_from_slice(&a.to_le_bytes());
+    out[8..].copy_from_slice(&b.to_le_bytes());
+    out
+}
+
+fn unpair(bytes: &[u8; BODY_BYTES]) -> (u64, u64) {
+    let half = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+    (half(0), half(8))
+}
+
+impl Offer {
+    /// The bytes on the wire.
+    pub fn encode(&self) -> [u8; BODY_BYTES] {
+        pair(self.length, self.address)
+    }
+    /// Reads an offer; every value is possible.
+    pub fn decode(bytes: &[u8; BODY_BYTES]) -> Offer {
+        let (length, address) = unpair(bytes);
+        Offer { length, address }
+    }
+}
+
+impl Grant {
+    /// The bytes on the wire.
+    pub fn encode(&self) -> [u8; BODY_BYTES] {
+        pair(self.length, self.receive)
+    }
+    /// Reads a grant; every value is possible.
+    pub fn decode(bytes: &[u8; BODY_BYTES]) -> Grant {
+        let (length, receive) = unpair(bytes);
+        Grant { length, receive }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_survive_the_wire() {
+        let h = Header { kind: Kind::Data, source: 7, tag: -5, token: 0xdead_beef, context: u64::MAX - 3 };
+        assert_eq!(Header::decode(&h.encode()), Some(h));
+        let mut bytes = h.encode();
+        bytes[0] = 0;
+        assert_eq!(Header::decode(&bytes), None);
+    }
+
+    #[test]
+    fn bodies_survive_the_wire() {
+        let o = Offer { length: 1 << 40, address: 0x7fff_0000_1234 };
+        assert_eq!(Offer::decode(&o.encode()), o);
+        let g = Grant { length: 3, receive: 9 };
+        assert_eq!(Grant::decode(&g.encode()), g);
+    }
+}
