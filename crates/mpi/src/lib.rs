@@ -1,1 +1,14 @@
-//! (to be written)
+//! The semantic core of the MPI library: what communicators, groups, datatypes, requests and collectives mean.
+//!
+//! The C functions (`crates/abi`) convert their arguments and call this crate; the bytes travel through
+//! `protocol::engine` over `channel::fabric`. Everything here runs inside the critical section ([`cs`]).
+
+pub mod coll;
+pub mod comm;
+pub mod cs;
+pub mod handle;
+pub mod p2p;
+pub mod progress;
+pub mod request;
+pub mod runtime;
+pub mod status;

@@ -1,0 +1,1 @@
+//! Collectives (MPI-5.0, chapter 6).

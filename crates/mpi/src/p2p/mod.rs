@@ -1,0 +1,3 @@
+//! Point-to-point communication (MPI-5.0, chapter 3).
+
+pub mod transfer;
