@@ -63,7 +63,10 @@ impl<T> Table<T> {
         Table { kind, inner: UnsafeCell::new(Inner { slots: Vec::new(), free: Vec::new() }) }
     }
 
-    #[expect(clippy::mut_from_ref, reason = "exclusive by the critical section; no borrow outlives a method of this file")]
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "exclusive by the critical section; no borrow outlives a method of this file"
+    )]
     #[inline]
     fn inner(&self) -> &mut Inner<T> {
         // SAFETY: the table is only reached inside the critical section, and each method ends its borrow before it

@@ -3,12 +3,7 @@
 //! The C functions (`crates/abi`) convert their arguments and call this crate; the bytes travel through
 //! `protocol::engine` over `channel::fabric`. Everything here runs inside the critical section ([`cs`]).
 
-pub mod coll;
-pub mod comm;
 pub mod cs;
+pub mod group;
 pub mod handle;
-pub mod p2p;
-pub mod progress;
-pub mod request;
-pub mod runtime;
 pub mod status;

@@ -1,6 +1,7 @@
 //! Communicators (MPI-5.0, chapter 7): the object. Creation, attributes, names live beside this file.
 
 use crate::handle::{Handle, Named};
+use crate::group::Group;
 use base::{ContextId, Peer};
 use std::cell::Cell;
 use std::rc::Rc;
