@@ -1,0 +1,102 @@
+//! Framing of a byte stream: a little-endian `u32` length, then that many bytes.
+
+use super::codec::Wire;
+use base::{Result, ensure};
+
+/// Longest frame that a rank may send to its agent, in bytes.
+pub const RANK_LIMIT: usize = 4 << 20;
+/// Longest frame between agents, and from an agent to a rank, in bytes.
+pub const TREE_LIMIT: usize = 64 << 20;
+/// Bytes before each frame's body.
+pub const HEADER: usize = 4;
+
+/// Appends `message` as a frame.
+pub fn push<T: Wire>(out: &mut Vec<u8>, message: &T) {
+    let start = out.len();
+    out.extend_from_slice(&[0; HEADER]);
+    message.put(out);
+    let length = u32::try_from(out.len() - start - HEADER).expect("a control message is far below 4 GiB");
+    out[start..start + HEADER].copy_from_slice(&length.to_le_bytes());
+}
+
+/// `message` as a frame.
+pub fn frame<T: Wire>(message: &T) -> Vec<u8> {
+    let mut out = Vec::new();
+    push(&mut out, message);
+    out
+}
+
+/// The body length that a header announces, if it is within `limit`.
+pub fn body_length(header: [u8; HEADER], limit: usize) -> Result<usize> {
+    let length = u32::from_le_bytes(header) as usize;
+    ensure!(length > 0 && length <= limit, ERR_OTHER, "control frame is empty or longer than allowed");
+    Ok(length)
+}
+
+/// Cuts a stream into frames.
+#[derive(Default)]
+pub struct Splitter {
+    buffer: Vec<u8>,
+    start: usize,
+}
+
+impl Splitter {
+    /// Adds bytes that have arrived.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        if self.start > 0 && (self.start == self.buffer.len() || self.start > 1 << 16) {
+            self.buffer.drain(..self.start);
+            self.start = 0;
+        }
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The body of the next whole frame; `None` until it has arrived, an error when its announced length breaks `limit`.
+    pub fn next_frame(&mut self, limit: usize) -> Result<Option<&[u8]>> {
+        let pending = &self.buffer[self.start..];
+        let Some(header) = pending.first_chunk::<HEADER>() else { return Ok(None) };
+        let length = body_length(*header, limit)?;
+        if pending.len() < HEADER + length {
+            return Ok(None);
+        }
+        let body = self.start + HEADER;
+        self.start = body + length;
+        Ok(Some(&self.buffer[body..body + length]))
+    }
+
+    /// Whether no part of a frame is waiting.
+    pub fn is_empty(&self) -> bool {
+        self.start == self.buffer.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_survive_any_cut() {
+        let messages = [String::from("a"), "x".repeat(70_000), String::new() + "end"];
+        let stream: Vec<u8> = messages.iter().flat_map(frame).collect();
+        for step in [1, 3, 4, 7, 1000, stream.len()] {
+            let (mut splitter, mut seen) = (Splitter::default(), Vec::new());
+            for part in stream.chunks(step) {
+                splitter.feed(part);
+                while let Some(body) = splitter.next_frame(TREE_LIMIT).unwrap() {
+                    seen.push(super::super::decode::<String>(body).unwrap());
+                }
+            }
+            assert_eq!(seen, messages);
+            assert!(splitter.is_empty());
+        }
+    }
+
+    #[test]
+    fn an_announced_length_is_checked_before_the_body_arrives() {
+        let mut splitter = Splitter::default();
+        splitter.feed(&u32::MAX.to_le_bytes());
+        assert!(splitter.next_frame(RANK_LIMIT).is_err());
+        let mut splitter = Splitter::default();
+        splitter.feed(&[0; 4]);
+        assert!(splitter.next_frame(RANK_LIMIT).is_err());
+    }
+}

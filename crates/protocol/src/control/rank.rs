@@ -1,0 +1,138 @@
+//! The conversation of a rank with its node agent.
+//!
+//! ```text
+//! agent: Job ─► rank: Register(card, fds), Initialized ─► { Request ─► Card | PeerGone,  Barrier ─► BarrierDone }*
+//!                                                    ─► Finalize ─► Finalized ─► Job (for a next program of the same rank)
+//! at any time: agent: Dump, PeerGone;  rank: Abort
+//! ```
+//! The agent sends `Job` before the rank asks, so starting costs no round trip. `Finalized` lets a shell run one MPI program
+//! after another under one rank: what the first program has not read of its own conversation ends there.
+
+use super::codec::wire;
+use base::Peer;
+use std::net::SocketAddr;
+
+/// Most file descriptors that accompany one message.
+pub const MAX_FDS: usize = 4;
+
+wire! {
+    /// What a rank learns about its job.
+    pub struct JobInfo {
+        /// [`super::VERSION`] of the agent.
+        pub version: u16,
+        /// This process.
+        pub rank: Peer,
+        /// Number of ranks in `MPI_COMM_WORLD`.
+        pub size: u32,
+        /// Random number of the job.
+        pub job_id: u64,
+        /// Secret shared by the ranks of the job; authenticates connections.
+        pub key: [u8; 16],
+        /// Node index of each world rank.
+        pub node_of: Vec<u32>,
+        /// Name of each node, as given to mpiexec.
+        pub node_names: Vec<String>,
+        /// World ranks on this node, ascending.
+        pub local_ranks: Vec<u32>,
+        /// Index of this rank's program on the command line (`MPI_APPNUM`).
+        pub app_num: Option<u32>,
+        /// `MPI_UNIVERSE_SIZE`.
+        pub universe_size: u32,
+        /// The program and its arguments (`command` in `MPI_INFO_ENV`).
+        pub command: Vec<String>,
+        /// The working directory (`wdir` in `MPI_INFO_ENV`).
+        pub working_directory: String,
+        /// CPUs that this rank was bound to; empty when it was not bound.
+        pub bound_cpus: Vec<u32>,
+        /// Survivors go on when a rank dies (`--continue-on-failure`).
+        pub continue_on_failure: bool,
+        /// False for a singleton, which has no agent.
+        pub launched: bool,
+    }
+}
+
+wire! {
+    /// What a peer must know to reach a rank; made by the rank's channels.
+    pub struct Card {
+        /// Random identity of the process; proves locality.
+        pub rank_id: u128,
+        /// Boot id of its kernel: a hint.
+        pub boot_id: Option<String>,
+        /// Its pid in its own pid namespace: a hint.
+        pub pid: u32,
+        /// Its user.
+        pub uid: u32,
+        /// Where its TCP channel listens.
+        pub addresses: Vec<SocketAddr>,
+        /// Its NUMA node.
+        pub numa: Option<u32>,
+        /// Whatever else the channels exchange.
+        pub extra: Vec<u8>,
+    }
+}
+
+wire! {
+    /// Rank to agent.
+    pub enum ToAgent {
+        /// The rank's card; its file descriptors come along.
+        Register = 1 {
+            /// The card.
+            card: Card,
+            /// Number of descriptors sent with this message.
+            fd_count: u8,
+        },
+        /// Asks for a peer's card.
+        Request = 2 {
+            /// Whose.
+            peer: Peer,
+        },
+        /// From now on an exit without `Finalize` is a failure.
+        Initialized = 3 {},
+        /// From now on an exit is clean again; answered by `Finalized`.
+        Finalize = 4 {},
+        /// Entered a barrier of all ranks; answered by `BarrierDone`.
+        Barrier = 5 {},
+        /// `MPI_Abort`.
+        Abort = 6 {
+            /// The program's error code.
+            code: i32,
+            /// What is shown to the user.
+            text: String,
+        },
+    }
+}
+
+wire! {
+    /// Agent to rank.
+    pub enum ToRank {
+        /// First message.
+        Job = 1 {
+            /// The job.
+            job: Box<JobInfo>,
+        },
+        /// The card of a peer; descriptors come along if the peer is on this node and left some.
+        Card = 2 {
+            /// Whose.
+            peer: Peer,
+            /// The card.
+            card: Box<Card>,
+            /// Number of descriptors sent with this message.
+            fd_count: u8,
+        },
+        /// A peer is dead, or ended without ever registering.
+        PeerGone = 3 {
+            /// Who.
+            peer: Peer,
+            /// Where.
+            host: String,
+            /// How, in words.
+            why: String,
+        },
+        /// Asks the rank to print its pending operations.
+        Dump = 4 {},
+        /// Every rank has entered the barrier.
+        BarrierDone = 5 {},
+        /// Last message of this program's conversation.
+        Finalized = 6 {},
+    }
+}

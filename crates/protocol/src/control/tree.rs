@@ -1,0 +1,390 @@
+//! The conversation between node agents, in a tree whose root is `mpiexec`.
+//!
+//! A [`Packet`] names its destination; each agent hands on what is not for itself. Nodes stand in a heap of
+//! width k below the root: the root's children are nodes 0..k, node i's are k·(i+1) .. k·(i+1)+k.
+
+use super::codec::wire;
+use super::rank::Card;
+use base::Peer;
+
+/// Destination: `mpiexec`.
+pub const ROOT: u32 = u32::MAX;
+/// Destination: every agent below the one that sends.
+pub const ALL: u32 = u32::MAX - 1;
+
+/// The parent of `node`, [`ROOT`] for the first `width` nodes.
+pub fn parent(node: u32, width: u32) -> u32 {
+    if node < width { ROOT } else { node / width - 1 }
+}
+
+/// The children of `node` (or of [`ROOT`]) in a job of `nodes` nodes.
+pub fn children(node: u32, width: u32, nodes: u32) -> std::ops::Range<u32> {
+    let first = if node == ROOT { 0 } else { width.saturating_mul(node + 1) };
+    first.min(nodes)..first.saturating_add(width).min(nodes)
+}
+
+/// Which child of `node` leads to `target`; `None` if `target` is not below `node`.
+pub fn next_hop(node: u32, target: u32, width: u32) -> Option<u32> {
+    let mut at = target;
+    while at != ROOT {
+        let above = parent(at, width);
+        if above == node {
+            return Some(at);
+        }
+        at = above;
+    }
+    None
+}
+
+wire! {
+    /// A message and where it goes.
+    pub struct Packet {
+        /// Node index, [`ROOT`] or [`ALL`].
+        pub to: u32,
+        /// The message.
+        pub body: Message,
+    }
+}
+
+wire! {
+    /// One program of the command line.
+    pub struct App {
+        /// Program and arguments, as bytes of the local encoding.
+        pub argv: Vec<Vec<u8>>,
+        /// Variables to set, after the environment that the node's agent has.
+        pub set: Vec<(Vec<u8>, Vec<u8>)>,
+        /// Variables to keep from the agent's environment: `None` for all.
+        pub keep: Option<Vec<Vec<u8>>>,
+        /// Working directory.
+        pub working_directory: Vec<u8>,
+        /// The user asked for this directory, so a missing one is an error.
+        pub directory_required: bool,
+    }
+}
+
+wire! {
+    /// One rank of the job.
+    pub struct Placed {
+        /// Node index.
+        pub node: u32,
+        /// Index of its program.
+        pub app: u32,
+        /// CPUs to bind to are chosen by the node's agent: index among the ranks of the node.
+        pub local: u32,
+    }
+}
+
+wire! {
+    /// How agents start agents on other hosts.
+    pub struct Launcher {
+        /// Words with `{host}` and `{command}` in them.
+        pub template: Vec<String>,
+        /// Path of mpiexec there.
+        pub agent_path: String,
+        /// Width of the tree.
+        pub width: u32,
+        /// Seconds to wait for an agent to call back.
+        pub timeout_s: u32,
+        /// Nodes that are started by a plain fork of `mpiexec`.
+        pub local_nodes: Vec<u32>,
+    }
+}
+
+wire! {
+    /// Everything that agents must know about the job.
+    pub struct JobSpec {
+        /// [`super::VERSION`].
+        pub version: u16,
+        /// Random number.
+        pub job_id: u64,
+        /// Secret of the ranks (not the one of the agents).
+        pub rank_key: [u8; 16],
+        /// Host names.
+        pub hosts: Vec<String>,
+        /// Programs.
+        pub apps: Vec<App>,
+        /// Ranks in order.
+        pub ranks: Vec<Placed>,
+        /// `MPI_UNIVERSE_SIZE`.
+        pub universe_size: u32,
+        /// Launcher of the agents below.
+        pub launcher: Launcher,
+        /// `--bind-to`, as [`launch` numbers it](Bind).
+        pub bind_to: u8,
+        /// Order in which a node's CPUs are used, as `--map-by` says.
+        pub map_by: u8,
+        /// Report bindings.
+        pub report_bindings: bool,
+        /// `--continue-on-failure`.
+        pub continue_on_failure: bool,
+        /// World rank whose standard input is fed, [`ALL`] for all, [`ROOT`] for none.
+        pub stdin_rank: u32,
+        /// Pass on unfinished lines of the rank that reads the terminal.
+        pub interactive: bool,
+        /// Verbosity.
+        pub verbose: bool,
+        /// Milliseconds between SIGTERM and SIGKILL.
+        pub grace_ms: u32,
+    }
+}
+
+/// What a rank may be bound to, or the order in which objects of a node are used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Bind {
+    /// Nothing.
+    None = 0,
+    /// One hardware thread.
+    HwThread = 1,
+    /// All hardware threads of a core.
+    Core = 2,
+    /// All CPUs of a NUMA node.
+    Numa = 3,
+    /// All CPUs of a package.
+    Socket = 4,
+}
+
+impl Bind {
+    /// The inverse of `as u8`; unknown numbers bind nothing.
+    pub fn from_number(n: u8) -> Bind {
+        [Bind::None, Bind::HwThread, Bind::Core, Bind::Numa, Bind::Socket]
+            .get(usize::from(n))
+            .copied()
+            .unwrap_or(Bind::None)
+    }
+}
+
+wire! {
+    /// How a process ended.
+    pub enum End {
+        /// By itself.
+        Exit = 1 {
+            /// Exit code.
+            code: i32,
+        },
+        /// By a signal.
+        Signal = 2 {
+            /// Its number.
+            signal: i32,
+            /// It left a core file.
+            core: bool,
+        },
+    }
+}
+
+wire! {
+    /// How far a rank had come.
+    pub enum Phase {
+        /// It has not called `MPI_Init`.
+        Started = 0 {},
+        /// Between `MPI_Init` and `MPI_Finalize`.
+        Initialized = 1 {},
+        /// After `MPI_Finalize`.
+        Finalized = 2 {},
+    }
+}
+
+wire! {
+    /// Messages between agents.
+    pub enum Message {
+        /// Down: the job.
+        Start = 1 {
+            /// It.
+            job: Box<JobSpec>,
+        },
+        /// Up: the node's ranks run.
+        Started = 2 {
+            /// Node.
+            node: u32,
+            /// Pid of the agent there.
+            agent_pid: u32,
+            /// Rank and pid.
+            pids: Vec<(u32, u32)>,
+        },
+        /// Up: a rank could not be started.
+        StartFailed = 3 {
+            /// Rank.
+            rank: u32,
+            /// errno.
+            errno: i32,
+            /// What failed.
+            text: String,
+        },
+        /// Up: output of a rank, whole lines where possible.
+        Output = 4 {
+            /// Rank.
+            rank: u32,
+            /// 1 or 2.
+            stream: u8,
+            /// The rank's stream is at its end.
+            last: bool,
+            /// The bytes.
+            bytes: Vec<u8>,
+        },
+        /// Down: that many bytes of this node's output have been written.
+        OutputAck = 5 {
+            /// Count.
+            bytes: u32,
+        },
+        /// Down: standard input; empty at its end.
+        Stdin = 6 {
+            /// The bytes.
+            bytes: Vec<u8>,
+        },
+        /// Up: the node's ranks have taken the last piece of standard input.
+        StdinAck = 7 {
+            /// Node.
+            node: u32,
+        },
+        /// Up: a rank has ended.
+        Exited = 8 {
+            /// Rank.
+            rank: u32,
+            /// Pid.
+            pid: u32,
+            /// How.
+            end: End,
+            /// When.
+            phase: Phase,
+            /// The agent had killed it.
+            killed: bool,
+        },
+        /// Up: `MPI_Abort`.
+        Aborted = 9 {
+            /// Rank.
+            rank: u32,
+            /// Code.
+            code: i32,
+            /// Words.
+            text: String,
+        },
+        /// Down: send a signal to all ranks.
+        Signal = 10 {
+            /// Number.
+            signal: i32,
+        },
+        /// Down: end all ranks.
+        Kill = 11 {
+            /// SIGKILL at once instead of SIGTERM first.
+            now: bool,
+        },
+        /// To a rank's home: its card is wanted.
+        Want = 12 {
+            /// Whose.
+            peer: Peer,
+            /// Node that asks.
+            from: u32,
+            /// How many programs the asking rank has finalized before.
+            generation: u32,
+        },
+        /// The answer.
+        Have = 13 {
+            /// Whose.
+            peer: Peer,
+            /// As in `Want`.
+            generation: u32,
+            /// The card, or none if the peer has ended.
+            card: Option<Card>,
+            /// Why there is none.
+            why: String,
+        },
+        /// Down: a rank is dead and the others go on.
+        PeerGone = 14 {
+            /// Who.
+            peer: Peer,
+            /// How.
+            why: String,
+        },
+        /// Down: ranks print their pending operations.
+        Dump = 15 {},
+        /// Up: all ranks below have entered the barrier.
+        BarrierUp = 16 {
+            /// Child that says so.
+            node: u32,
+            /// Number of the barrier.
+            epoch: u64,
+        },
+        /// Down: go.
+        BarrierDone = 17 {
+            /// Number of the barrier.
+            epoch: u64,
+        },
+        /// Up: no process of the job is left on the node and all output has been sent.
+        NodeDone = 18 {
+            /// Node.
+            node: u32,
+        },
+        /// Up: an agent could not be started, or is gone.
+        NodeLost = 19 {
+            /// Node.
+            node: u32,
+            /// How.
+            why: String,
+        },
+        /// Up: a line for the user.
+        Notice = 20 {
+            /// The line.
+            text: String,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::{decode, encode};
+
+    #[test]
+    fn every_node_has_one_parent_and_a_route() {
+        for width in [1, 2, 3, 16] {
+            let nodes = 100;
+            let mut seen = vec![0; nodes as usize];
+            for node in (0..nodes).chain([ROOT]) {
+                for child in children(node, width, nodes) {
+                    assert_eq!(parent(child, width), node);
+                    seen[child as usize] += 1;
+                }
+            }
+            assert!(seen.iter().all(|&n| n == 1));
+            for target in 0..nodes {
+                let mut at = ROOT;
+                while at != target {
+                    at = next_hop(at, target, width).unwrap();
+                }
+            }
+            assert_eq!(next_hop(5, 4, width), None);
+        }
+    }
+
+    #[test]
+    fn messages_survive_encoding_and_no_mutation_panics() {
+        let card = Card {
+            rank_id: 1 << 100,
+            boot_id: Some("b".into()),
+            pid: 7,
+            uid: 0,
+            addresses: vec!["10.0.0.1:99".parse().unwrap(), "[fe80::1%3]:99".parse().unwrap()],
+            numa: None,
+            extra: vec![1, 2, 3],
+        };
+        let have = Message::Have { peer: Peer(3), generation: 1, card: Some(card), why: String::new() };
+        let packet = Packet { to: 4, body: have };
+        let bytes = encode(&packet);
+        assert_eq!(decode::<Packet>(&bytes).unwrap(), packet);
+        for cut in 0..bytes.len() {
+            assert!(decode::<Packet>(&bytes[..cut]).is_err());
+        }
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        for _ in 0..100_000 {
+            let mut hostile = bytes.clone();
+            for _ in 0..1 + state % 4 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let at = (state >> 33) as usize % hostile.len();
+                hostile[at] = (state >> 20) as u8;
+            }
+            if let Ok(packet) = decode::<Packet>(&hostile) {
+                assert_eq!(encode(&packet), hostile);
+            }
+        }
+    }
+}
