@@ -5,7 +5,7 @@ pub mod clock;
 pub mod cma;
 pub mod epoll;
 pub mod fdpass;
-pub mod futex;
 pub mod mem;
 pub mod process;
 pub mod sock;
+pub mod wake;

@@ -1,1 +1,157 @@
-//! (to be written)
+//! Anonymous shared memory: memfds that cannot change size, and mappings of them.
+//!
+//! Nothing here ever has a name, neither in `/dev/shm` nor elsewhere: a memfd lives as long as somebody holds a
+//! descriptor or a mapping of it. The size is sealed, so that a peer can't shrink the file and kill us by SIGBUS.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+
+/// The seals that [`sealed_memfd`] sets and [`fixed_size`] demands.
+const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+
+/// Bytes of a page.
+pub fn page_bytes() -> usize {
+    // SAFETY: sysconf has no precondition.
+    let n = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(n).unwrap_or(4096)
+}
+
+/// Turns the -1 convention into a `Result`.
+fn check(value: i32) -> io::Result<i32> {
+    if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
+}
+
+/// A zeroed memfd of `len` bytes that nobody can resize. Pages are allocated when they are touched.
+pub fn sealed_memfd(name: &CStr, len: usize) -> io::Result<OwnedFd> {
+    // SAFETY: `name` is a valid C string; the call returns a new descriptor or -1.
+    let fd = check(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) })?;
+    // SAFETY: `fd` was just made and nobody else owns it.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    let size = libc::off_t::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: the descriptor is open.
+    check(unsafe { libc::ftruncate(fd.as_raw_fd(), size) })?;
+    // SAFETY: as above.
+    check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, SEALS) })?;
+    Ok(fd)
+}
+
+/// The size of the memfd `fd`; an error if it isn't a memfd whose size is sealed.
+pub fn fixed_size(fd: BorrowedFd<'_>) -> io::Result<usize> {
+    // SAFETY: the descriptor is open.
+    let seals = check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) })?;
+    if seals & SEALS != SEALS {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "size of shared memory is not sealed"));
+    }
+    // SAFETY: `stat` is plain data, all zeroes are valid.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: `stat` is writable and the descriptor is open.
+    check(unsafe { libc::fstat(fd.as_raw_fd(), &raw mut stat) })?;
+    usize::try_from(stat.st_size).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+/// A shared, readable and writable mapping; unmapped on drop.
+#[derive(Debug)]
+pub struct Mapping {
+    at: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a mapping belongs to the process, not to a thread; it is only reached through raw pointers.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    /// Maps the first `len` bytes of a memfd of fixed size; an error if it is smaller.
+    pub fn shared(fd: BorrowedFd<'_>, len: usize) -> io::Result<Mapping> {
+        if len == 0 || fixed_size(fd)? < len {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "shared memory is smaller than it should be"));
+        }
+        // SAFETY: a new mapping at an address that the kernel chooses touches no existing memory.
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                fd.as_raw_fd(),
+                0,
+            )
+        };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        NonNull::new(at.cast()).map(|at| Mapping { at, len }).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+    }
+
+    /// First byte; page aligned. Valid for [`Mapping::len`] bytes as long as `self` lives.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.at.as_ptr()
+    }
+
+    /// Bytes mapped.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Never: an empty mapping can't be made.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by `shared`, and whoever kept a pointer promised not to use it any more.
+        unsafe { libc::munmap(self.at.as_ptr().cast(), self.len) };
+    }
+}
+
+/// Random bytes from the kernel.
+pub fn random<const N: usize>() -> io::Result<[u8; N]> {
+    let mut out = [0u8; N];
+    let mut at = 0;
+    while at < N {
+        // SAFETY: the range `at..N` of `out` is writable.
+        let n = unsafe { libc::getrandom(out[at..].as_mut_ptr().cast(), N - at, 0) };
+        match usize::try_from(n) {
+            Ok(n) => at += n,
+            Err(_) if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return Err(io::Error::last_os_error()),
+        }
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn two_mappings_share_and_size_is_fixed() {
+        let fd = sealed_memfd(c"ferrule-test", 8192).unwrap();
+        assert_eq!(fixed_size(fd.as_fd()).unwrap(), 8192);
+        let (a, b) = (Mapping::shared(fd.as_fd(), 8192).unwrap(), Mapping::shared(fd.as_fd(), 8192).unwrap());
+        // SAFETY: both mappings are 8192 bytes long.
+        let seen = unsafe {
+            a.as_ptr().add(5000).write_volatile(7);
+            b.as_ptr().add(5000).read_volatile()
+        };
+        assert_eq!(seen, 7);
+        // SAFETY: the descriptor is open.
+        assert_eq!(unsafe { libc::ftruncate(fd.as_raw_fd(), 0) }, -1, "the seal must hold");
+        assert!(Mapping::shared(fd.as_fd(), 8193).is_err());
+    }
+
+    #[test]
+    fn unsealed_files_are_refused() {
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        assert!(Mapping::shared(file.as_fd(), 4096).is_err());
+    }
+
+    #[test]
+    fn random_differs() {
+        assert_ne!(random::<16>().unwrap(), random::<16>().unwrap());
+    }
+}
