@@ -5,5 +5,8 @@
 #![forbid(unsafe_code)]
 
 pub mod control;
+pub mod engine;
 pub mod fabric;
+pub mod matching;
+pub mod slab;
 pub mod wire;

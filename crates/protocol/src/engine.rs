@@ -1,0 +1,312 @@
+//! The message engine: eager and rendezvous protocols over a [`Fabric`].
+//!
+//! Inputs are events polled from the fabric, commands are `post_*`, outputs are completions taken with [`Engine::take`].
+//!
+//! | message | protocol | packets |
+//! |---|---|---|
+//! | up to `eager_max` | eager | `Eager` |
+//! | the same, synchronous | eager | `EagerSync`, back: `SyncAck` |
+//! | larger, contiguous, single copy proven | receiver pulls | `RequestToSend`, back: `Finished` |
+//! | larger | streamed | `RequestToSend`, back: `ClearToSend`, then `Data`… |
+//!
+//! Packets to one peer leave in the order of the calls: what finds no room waits in the peer's backlog, and while there
+//! is one everything queues behind it. `Data` carries its own address and may overtake.
+//!
+//! Tokens in packets are numbers that a peer chose: they are looked up, and the operation found must expect this packet
+//! from this peer, or the packet is dropped and counted.
+
+mod incoming;
+mod outgoing;
+
+use crate::fabric::{Event, Fabric};
+use crate::matching::{Envelope, Matching, Pattern, Place};
+use crate::slab::Slab;
+use base::{Class, Error, Peer, Result};
+use outgoing::{Backlog, Send};
+use std::collections::HashSet;
+
+/// Where a message goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Address {
+    /// The receiving process.
+    pub peer: Peer,
+    /// Context, this process's rank in it, and tag.
+    pub envelope: Envelope,
+}
+
+/// The send modes that the protocol tells apart (MPI-5.0, 3.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// Complete when the buffer may be reused.
+    Standard,
+    /// Complete when the receive has been matched.
+    Synchronous,
+}
+
+/// An operation that is not forgotten yet.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct OpId(u32);
+
+const SEND_BIT: u32 = 1 << 31;
+
+/// A message that a matched probe has taken out of the queue.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct MessageId(u32);
+
+/// What a probe tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// Sender and tag.
+    pub envelope: Envelope,
+    /// Bytes of the message.
+    pub length: u64,
+}
+
+/// The outcome of an operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Completion {
+    /// Who sent the message; for a send, what was asked for.
+    pub envelope: Envelope,
+    /// Bytes received.
+    pub length: u64,
+    /// Why it failed, if it did.
+    pub error: Option<Error>,
+    /// Whether it was cancelled.
+    pub cancelled: bool,
+}
+
+/// A receive, from the call until its completion is taken.
+struct Receive<S> {
+    sink: S,
+    pattern: Pattern,
+    /// The process that `pattern.source` names.
+    expected: Option<Peer>,
+    state: ReceiveState,
+}
+
+#[derive(Clone, Copy)]
+enum ReceiveState {
+    /// Waits for its message.
+    Posted(Place),
+    /// `arrived` of the `wanted` bytes have come from `peer`.
+    Streaming {
+        peer: Peer,
+        found: Found,
+        wanted: u64,
+        arrived: u64,
+    },
+    Complete(Completion),
+}
+
+/// A message that nobody waits for yet.
+struct Unexpected {
+    peer: Peer,
+    found: Found,
+    /// Token of the sender, for protocols that answer.
+    token: u32,
+    content: Content,
+}
+
+enum Content {
+    /// The data of an eager message.
+    Bytes(Box<[u8]>),
+    /// As `Bytes`, and the sender waits for the match.
+    SyncBytes(Box<[u8]>),
+    /// The data are still with the sender, at this address if it isn't 0.
+    Offered(u64),
+}
+
+/// All operations of one process.
+pub struct Engine<F: Fabric> {
+    fabric: F,
+    matching: Matching,
+    receives: Slab<Receive<F::Sink>>,
+    unexpected: Slab<Unexpected>,
+    sends: Slab<Send<F::Source>>,
+    backlog: Backlog,
+    /// Sends that stream `Data`.
+    streams: Vec<u32>,
+    lost: HashSet<Peer>,
+}
+
+/// The error of operations with a process that is gone.
+pub const PEER_LOST: Error = Error::new(Class::ERR_PROC_ABORTED, "the peer process is gone");
+
+impl<F: Fabric> Engine<F> {
+    /// An engine without operations.
+    pub fn new(fabric: F) -> Engine<F> {
+        Engine {
+            fabric,
+            matching: Matching::default(),
+            receives: Slab::default(),
+            unexpected: Slab::default(),
+            sends: Slab::default(),
+            backlog: Backlog::default(),
+            streams: Vec::new(),
+            lost: HashSet::new(),
+        }
+    }
+
+    /// The lanes.
+    pub fn fabric(&mut self) -> &mut F {
+        &mut self.fabric
+    }
+
+    /// Starts a receive. `expected` is the process that `pattern.source` names, `None` for any source.
+    #[inline]
+    pub fn post_recv(&mut self, pattern: Pattern, expected: Option<Peer>, sink: F::Sink) -> OpId {
+        if let Some(message) = self.matching.take(&pattern) {
+            return self.receive_unexpected(message, pattern, expected, sink);
+        }
+        if !self.lost.is_empty() && expected.is_none_or(|peer| self.lost.contains(&peer)) {
+            let envelope = envelope_of(&pattern);
+            let state = ReceiveState::Complete(failed(envelope, PEER_LOST));
+            return OpId(self.receives.insert(Receive { sink, pattern, expected, state }));
+        }
+        let state = ReceiveState::Posted(Place::Wildcard);
+        let id = self.receives.insert(Receive { sink, pattern, expected, state });
+        let place = self.matching.post(pattern, id);
+        if let (Place::Exact(_), Some(receive)) = (place, self.receives.get_mut(id)) {
+            receive.state = ReceiveState::Posted(place);
+        }
+        OpId(id)
+    }
+
+    /// Looks for a message without receiving it. Makes no progress.
+    pub fn probe(&self, pattern: &Pattern) -> Option<Found> {
+        let id = self.matching.peek(pattern)?;
+        self.unexpected.get(id).map(|m| m.found)
+    }
+
+    /// Takes a message out of the queue, for [`Engine::post_recv_message`]. Makes no progress.
+    pub fn extract(&mut self, pattern: &Pattern) -> Option<(MessageId, Found)> {
+        let id = self.matching.take(pattern)?;
+        self.unexpected.get(id).map(|m| (MessageId(id), m.found))
+    }
+
+    /// Starts the receive of an extracted message.
+    pub fn post_recv_message(&mut self, message: MessageId, sink: F::Sink) -> Result<OpId> {
+        let Some(m) = self.unexpected.get(message.0) else {
+            return Err(Error::new(Class::ERR_REQUEST, "no such message"));
+        };
+        let e = m.found.envelope;
+        let pattern = Pattern { context: e.context, source: Some(e.source), tag: Some(e.tag) };
+        let peer = m.peer;
+        Ok(self.receive_unexpected(message.0, pattern, Some(peer), sink))
+    }
+
+    /// Cancels a receive that is not matched. False if it can't be cancelled any more, and for sends.
+    pub fn cancel(&mut self, op: OpId) -> bool {
+        let Some(receive) = self.receives.get_mut(op.0) else { return false };
+        let ReceiveState::Posted(place) = receive.state else { return false };
+        self.matching.withdraw(place, op.0);
+        let completion = Completion { cancelled: true, ..failed(envelope_of(&receive.pattern), PEER_LOST) };
+        receive.state = ReceiveState::Complete(Completion { error: None, ..completion });
+        true
+    }
+
+    /// Whether [`Engine::take`] would answer.
+    #[inline]
+    pub fn is_complete(&self, op: OpId) -> bool {
+        if op.0 & SEND_BIT == 0 {
+            matches!(self.receives.get(op.0), Some(Receive { state: ReceiveState::Complete(_), .. }))
+        } else {
+            self.send_is_complete(op.0 & !SEND_BIT)
+        }
+    }
+
+    /// The outcome of a complete operation, which is forgotten with it.
+    #[inline]
+    pub fn take(&mut self, op: OpId) -> Option<Completion> {
+        if op.0 & SEND_BIT != 0 {
+            return self.take_send(op.0 & !SEND_BIT);
+        }
+        let ReceiveState::Complete(completion) = self.receives.get(op.0)?.state else { return None };
+        self.receives.remove(op.0);
+        Some(completion)
+    }
+
+    /// Handles one event and moves what waits for room. True if anything happened.
+    #[inline]
+    pub fn progress(&mut self) -> bool {
+        let mut moved = false;
+        if let Some(event) = self.fabric.poll() {
+            moved = true;
+            match event {
+                Event::Packet(packet) => self.on_packet(packet),
+                Event::Landed { peer, header, len } => self.on_landed(peer, &header, len as u64),
+                Event::Lost(peer) => self.on_lost(peer),
+            }
+        }
+        if !self.backlog.is_empty() || !self.streams.is_empty() {
+            moved |= self.flush();
+        }
+        moved
+    }
+
+    /// Whether packets still wait for room in a lane.
+    pub fn has_backlog(&self) -> bool {
+        !self.backlog.is_empty() || !self.streams.is_empty()
+    }
+
+    /// The operations that are not complete, one line each, for the diagnosis of a hang.
+    pub fn describe_pending(&self) -> Vec<String> {
+        let receives = self.receives.iter().filter_map(|(_, r)| match r.state {
+            ReceiveState::Posted(_) => Some(format!(
+                "receive from {} tag {} context {:#x}: no message yet",
+                r.expected.map_or("any".into(), |p| p.0.to_string()),
+                r.pattern.tag.map_or("any".into(), |t| t.to_string()),
+                r.pattern.context
+            )),
+            ReceiveState::Streaming { peer, found, wanted, arrived } => Some(format!(
+                "receive from {} tag {}: {arrived} of {wanted} bytes have come",
+                peer.0, found.envelope.tag
+            )),
+            ReceiveState::Complete(_) => None,
+        });
+        let waiting = self.unexpected.iter().map(|(_, m)| {
+            format!(
+                "unreceived message from {} tag {} context {:#x}: {} bytes",
+                m.peer.0, m.found.envelope.tag, m.found.envelope.context, m.found.length
+            )
+        });
+        receives.chain(self.describe_sends()).chain(waiting).collect()
+    }
+
+    /// Ends every operation with a peer that is gone.
+    fn on_lost(&mut self, peer: Peer) {
+        if !self.lost.insert(peer) {
+            return;
+        }
+        for (id, receive) in self.receives.iter_mut() {
+            let hit = match receive.state {
+                // A wildcard receive may have waited for this peer: nobody can tell, so it must not hang.
+                ReceiveState::Posted(place) if receive.expected.is_none_or(|p| p == peer) => {
+                    self.matching.withdraw(place, id);
+                    true
+                }
+                ReceiveState::Streaming { peer: from, .. } => from == peer,
+                _ => false,
+            };
+            if hit {
+                receive.state = ReceiveState::Complete(failed(envelope_of(&receive.pattern), PEER_LOST));
+            }
+        }
+        self.fail_sends_to(peer);
+    }
+}
+
+/// The envelope that a failed receive reports.
+fn envelope_of(pattern: &Pattern) -> Envelope {
+    Envelope {
+        context: pattern.context,
+        source: pattern.source.unwrap_or(u32::MAX),
+        tag: pattern.tag.unwrap_or(ANY_TAG),
+    }
+}
+
+const ANY_TAG: i32 = -2;
+
+fn failed(envelope: Envelope, error: Error) -> Completion {
+    Completion { envelope, length: 0, error: Some(error), cancelled: false }
+}

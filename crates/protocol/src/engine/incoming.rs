@@ -1,0 +1,183 @@
+//! The receiving half of the engine.
+
+use super::{Completion, Content, Engine, Found, OpId, PEER_LOST, Receive, ReceiveState, Unexpected, failed};
+use crate::fabric::{Delivery, Fabric, Packet};
+use crate::matching::{Envelope, Pattern};
+use crate::wire::{BODY_BYTES, Grant, Header, Kind, Offer};
+use base::{Class, Error, Peer, counters, log};
+
+const TRUNCATED: Error = Error::new(Class::ERR_TRUNCATE, "the message is longer than the receive buffer");
+
+/// The outcome of a message of which `wanted` bytes were delivered.
+#[inline]
+fn completed(found: &Found, wanted: u64) -> Completion {
+    let error = if wanted < found.length { Some(TRUNCATED) } else { None };
+    Completion { envelope: found.envelope, length: wanted, error, cancelled: false }
+}
+
+impl<F: Fabric> Engine<F> {
+    #[inline]
+    pub(super) fn on_packet(&mut self, packet: F::Packet) {
+        let header = packet.header();
+        match header.kind {
+            Kind::Eager | Kind::EagerSync => self.on_eager(packet, &header),
+            _ => self.on_protocol_packet(packet, &header),
+        }
+    }
+
+    /// A whole message.
+    #[inline]
+    fn on_eager(&mut self, packet: F::Packet, header: &Header) {
+        let (peer, length) = (packet.peer(), packet.len());
+        let envelope = Envelope { context: header.context, source: header.source, tag: header.tag };
+        let found = Found { envelope, length: length as u64 };
+        let sync = header.kind == Kind::EagerSync;
+        if let Some(id) = self.matching.arrive(&envelope)
+            && let Some(receive) = self.receives.get_mut(id)
+        {
+            let wanted = length.min(self.fabric.sink_len(&receive.sink));
+            self.fabric.deliver(&packet, 0, &receive.sink, 0, wanted, false);
+            receive.state = ReceiveState::Complete(completed(&found, wanted as u64));
+            self.fabric.release(packet);
+            if sync {
+                self.send_control(peer, Kind::SyncAck, header.token, None);
+            }
+            return;
+        }
+        counters::UNEXPECTED.add(1);
+        let bytes = self.fabric.stash(&packet);
+        let content = if sync { Content::SyncBytes(bytes) } else { Content::Bytes(bytes) };
+        self.fabric.release(packet);
+        self.keep(Unexpected { peer, found, token: header.token, content });
+    }
+
+    fn keep(&mut self, message: Unexpected) {
+        let envelope = message.found.envelope;
+        let id = self.unexpected.insert(message);
+        self.matching.keep(envelope, id);
+    }
+
+    fn on_protocol_packet(&mut self, packet: F::Packet, header: &Header) {
+        let peer = packet.peer();
+        let accepted = match header.kind {
+            Kind::Data => return self.on_data(packet, header),
+            Kind::RequestToSend => self.body(&packet).is_some_and(|body| {
+                self.on_request_to_send(peer, header, Offer::decode(&body));
+                true
+            }),
+            Kind::ClearToSend => {
+                self.body(&packet).is_some_and(|body| self.on_clear_to_send(peer, header.token, Grant::decode(&body)))
+            }
+            Kind::Finished | Kind::SyncAck => self.on_acknowledged(peer, header.token, header.kind),
+            Kind::Goodbye | Kind::Eager | Kind::EagerSync => true,
+        };
+        self.fabric.release(packet);
+        if !accepted {
+            reject(peer, header);
+        }
+    }
+
+    fn body(&mut self, packet: &F::Packet) -> Option<[u8; BODY_BYTES]> {
+        self.fabric.body::<BODY_BYTES>(packet)
+    }
+
+    /// A message whose data stay with the sender for now.
+    fn on_request_to_send(&mut self, peer: Peer, header: &Header, offer: Offer) {
+        let envelope = Envelope { context: header.context, source: header.source, tag: header.tag };
+        let found = Found { envelope, length: offer.length };
+        match self.matching.arrive(&envelope) {
+            Some(id) => self.fetch(id, peer, found, header.token, offer.address),
+            None => {
+                counters::UNEXPECTED.add(1);
+                self.keep(Unexpected { peer, found, token: header.token, content: Content::Offered(offer.address) });
+            }
+        }
+    }
+
+    /// Gets the data of a matched rendezvous message: pulls them, or asks the sender to stream.
+    fn fetch(&mut self, id: u32, peer: Peer, found: Found, token: u32, address: u64) {
+        let Some(receive) = self.receives.get_mut(id) else { return };
+        let wanted = found.length.min(self.fabric.sink_len(&receive.sink) as u64);
+        if wanted == 0 || (address != 0 && self.fabric.pull(peer, address, &receive.sink, wanted as usize)) {
+            counters::RENDEZVOUS_PULLED.add(1);
+            receive.state = ReceiveState::Complete(completed(&found, wanted));
+            return self.send_control(peer, Kind::Finished, token, None);
+        }
+        counters::RENDEZVOUS_STREAMED.add(1);
+        receive.state = ReceiveState::Streaming { peer, found, wanted, arrived: 0 };
+        let grant = Grant { length: wanted, receive: u64::from(id) };
+        self.send_control(peer, Kind::ClearToSend, token, Some(grant));
+    }
+
+    /// A piece of a streamed message.
+    fn on_data(&mut self, packet: F::Packet, header: &Header) {
+        let peer = packet.peer();
+        let place = self.fabric.body::<8>(&packet).map(u64::from_le_bytes);
+        let len = packet.len().saturating_sub(size_of::<u64>()) as u64;
+        let delivery = match (place, self.receives.get_mut(header.token)) {
+            (Some(at), Some(Receive { sink, state: ReceiveState::Streaming { peer: from, wanted, .. }, .. }))
+                if *from == peer && at.checked_add(len).is_some_and(|end| end <= *wanted) =>
+            {
+                Some(self.fabric.deliver(&packet, size_of::<u64>(), sink, at as usize, len as usize, true))
+            }
+            _ => None,
+        };
+        self.fabric.release(packet);
+        match delivery {
+            Some(Delivery::Complete) => self.on_landed(peer, header, len),
+            Some(Delivery::Landing) => {}
+            None => reject(peer, header),
+        }
+    }
+
+    /// `len` bytes of a streamed message have reached their place.
+    pub(super) fn on_landed(&mut self, peer: Peer, header: &Header, len: u64) {
+        let Some(receive) = self.receives.get_mut(header.token) else { return reject(peer, header) };
+        let ReceiveState::Streaming { peer: from, found, wanted, arrived } = receive.state else {
+            return reject(peer, header);
+        };
+        let arrived = arrived + len;
+        receive.state = match arrived >= wanted {
+            true => ReceiveState::Complete(completed(&found, wanted)),
+            false => ReceiveState::Streaming { peer: from, found, wanted, arrived },
+        };
+    }
+
+    /// Receives a message that arrived before.
+    pub(super) fn receive_unexpected(
+        &mut self,
+        message: u32,
+        pattern: Pattern,
+        expected: Option<Peer>,
+        sink: F::Sink,
+    ) -> OpId {
+        let Some(Unexpected { peer, found, token, content }) = self.unexpected.remove(message) else {
+            unreachable!("matching names a message that is kept")
+        };
+        let state = ReceiveState::Complete(failed(found.envelope, PEER_LOST));
+        let id = self.receives.insert(Receive { sink, pattern, expected, state });
+        match content {
+            Content::Offered(_) if self.lost.contains(&peer) => {}
+            Content::Offered(address) => self.fetch(id, peer, found, token, address),
+            Content::Bytes(bytes) => self.unstash(id, &found, &bytes),
+            Content::SyncBytes(bytes) => {
+                self.unstash(id, &found, &bytes);
+                self.send_control(peer, Kind::SyncAck, token, None);
+            }
+        }
+        OpId(id)
+    }
+
+    fn unstash(&mut self, id: u32, found: &Found, bytes: &[u8]) {
+        let Some(receive) = self.receives.get_mut(id) else { return };
+        let wanted = bytes.len().min(self.fabric.sink_len(&receive.sink));
+        self.fabric.unstash(&bytes[..wanted], &receive.sink);
+        receive.state = ReceiveState::Complete(completed(found, wanted as u64));
+    }
+}
+
+#[cold]
+fn reject(peer: Peer, header: &Header) {
+    counters::PACKETS_REJECTED.add(1);
+    log!(Warn, "dropped a {:?} packet of rank {}: operation {} does not expect it", header.kind, peer.0, header.token);
+}

@@ -1,0 +1,274 @@
+//! The sending half of the engine.
+
+use super::{Address, Completion, Engine, Mode, OpId, PEER_LOST, SEND_BIT, failed};
+use crate::fabric::{Fabric, Outcome};
+use crate::wire::{BODY_BYTES, Grant, Header, Kind, Offer};
+use base::{Error, Peer, Result};
+use std::collections::VecDeque;
+
+/// A send that did not leave at once.
+pub(super) struct Send<S> {
+    source: S,
+    to: Address,
+    mode: Mode,
+    state: SendState,
+}
+
+#[derive(Clone, Copy)]
+enum SendState {
+    /// In the peer's backlog.
+    Queued,
+    /// `EagerSync` has left; waits for `SyncAck`.
+    Acknowledged,
+    /// `RequestToSend` has left; waits for `Finished` or `ClearToSend`.
+    Offered,
+    /// Streams `sent .. until` to operation `receive` of the peer.
+    Streaming {
+        receive: u32,
+        sent: u64,
+        until: u64,
+    },
+    Complete(Option<Error>),
+}
+
+enum Queued {
+    Message(u32),
+    Control(Header, [u8; BODY_BYTES], usize),
+}
+
+/// What waits for room, by peer, in the order of the calls.
+#[derive(Default)]
+pub(super) struct Backlog {
+    peers: Vec<(Peer, VecDeque<Queued>)>,
+}
+
+impl Backlog {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.peers.is_empty()
+    }
+
+    fn holds(&self, peer: Peer) -> bool {
+        self.peers.iter().any(|(p, _)| *p == peer)
+    }
+
+    fn push(&mut self, peer: Peer, item: Queued) {
+        match self.peers.iter_mut().find(|(p, _)| *p == peer) {
+            Some((_, queue)) => queue.push_back(item),
+            None => self.peers.push((peer, VecDeque::from([item]))),
+        }
+    }
+}
+
+fn header(kind: Kind, to: &Address, token: u32) -> Header {
+    let e = &to.envelope;
+    Header { kind, source: e.source, tag: e.tag, token, context: e.context }
+}
+
+impl<F: Fabric> Engine<F> {
+    /// Starts a send. `None`: it has left, the source may be reused.
+    #[inline]
+    pub fn post_send(&mut self, to: Address, mode: Mode, source: F::Source) -> Result<Option<OpId>> {
+        if self.backlog.is_empty()
+            && mode == Mode::Standard
+            && let Some(limits) = self.fabric.limits(to.peer)
+        {
+            let len = self.fabric.source_len(&source);
+            if len <= limits.eager_max {
+                match self.fabric.try_send_from(to.peer, &header(Kind::Eager, &to, 0), &[], &source, 0, len) {
+                    Outcome::Done => return Ok(None),
+                    Outcome::Lost => return Err(PEER_LOST),
+                    Outcome::Again => {}
+                }
+            }
+        }
+        self.post_send_slowly(to, mode, source)
+    }
+
+    fn post_send_slowly(&mut self, to: Address, mode: Mode, source: F::Source) -> Result<Option<OpId>> {
+        if self.lost.contains(&to.peer) {
+            return Err(PEER_LOST);
+        }
+        let id = self.sends.insert(Send { source, to, mode, state: SendState::Queued });
+        if self.backlog.holds(to.peer) || !self.try_start(id) {
+            self.backlog.push(to.peer, Queued::Message(id));
+        }
+        Ok(Some(OpId(id | SEND_BIT)))
+    }
+
+    /// Sends the first packet of a queued message. False if there is no room.
+    fn try_start(&mut self, id: u32) -> bool {
+        let Some(send) = self.sends.get_mut(id) else { return true };
+        let to = send.to;
+        let Some(limits) = self.fabric.limits(to.peer) else { return false };
+        let len = self.fabric.source_len(&send.source);
+        let (outcome, next) = if len <= limits.eager_max {
+            let (kind, next) = match send.mode {
+                Mode::Standard => (Kind::Eager, SendState::Complete(None)),
+                Mode::Synchronous => (Kind::EagerSync, SendState::Acknowledged),
+            };
+            (self.fabric.try_send_from(to.peer, &header(kind, &to, id), &[], &send.source, 0, len), next)
+        } else {
+            let address = if len >= limits.pull_min { self.fabric.expose(&send.source) } else { 0 };
+            let offer = Offer { length: len as u64, address };
+            let request = header(Kind::RequestToSend, &to, id);
+            (self.fabric.try_send(to.peer, &request, &offer.encode()), SendState::Offered)
+        };
+        match outcome {
+            Outcome::Done => send.state = next,
+            Outcome::Again => return false,
+            Outcome::Lost => send.state = SendState::Complete(Some(PEER_LOST)),
+        }
+        true
+    }
+
+    /// Sends a packet of the protocol itself, now or when there is room.
+    pub(super) fn send_control(&mut self, peer: Peer, kind: Kind, token: u32, body: Option<Grant>) {
+        let header = Header { kind, source: 0, tag: 0, token, context: 0 };
+        let (bytes, len) = body.map_or(([0; BODY_BYTES], 0), |grant| (grant.encode(), BODY_BYTES));
+        if !self.backlog.holds(peer) && self.fabric.try_send(peer, &header, &bytes[..len]) != Outcome::Again {
+            return;
+        }
+        self.backlog.push(peer, Queued::Control(header, bytes, len));
+    }
+
+    /// Moves everything that waits for room. True if anything moved.
+    pub(super) fn flush(&mut self) -> bool {
+        let mut moved = false;
+        let mut at = 0;
+        while at < self.backlog.peers.len() {
+            let (peer, mut queue) = {
+                let (peer, queue) = &mut self.backlog.peers[at];
+                (*peer, std::mem::take(queue))
+            };
+            while let Some(item) = queue.pop_front() {
+                let gone = match &item {
+                    Queued::Message(id) => self.try_start(*id),
+                    Queued::Control(header, bytes, len) => {
+                        self.fabric.try_send(peer, header, &bytes[..*len]) != Outcome::Again
+                    }
+                };
+                if !gone {
+                    queue.push_front(item);
+                    break;
+                }
+                moved = true;
+            }
+            if queue.is_empty() {
+                self.backlog.peers.remove(at);
+            } else {
+                self.backlog.peers[at].1 = queue;
+                at += 1;
+            }
+        }
+        moved | self.pump_streams()
+    }
+
+    /// Sends `Data` of every streaming send until its lane is full. True if anything was sent.
+    fn pump_streams(&mut self) -> bool {
+        let mut moved = false;
+        let mut at = 0;
+        while at < self.streams.len() {
+            let id = self.streams[at];
+            moved |= self.pump(id);
+            let streaming = matches!(self.sends.get(id), Some(Send { state: SendState::Streaming { .. }, .. }));
+            if streaming {
+                at += 1;
+            } else {
+                self.streams.swap_remove(at);
+            }
+        }
+        moved
+    }
+
+    fn pump(&mut self, id: u32) -> bool {
+        let Some(send) = self.sends.get_mut(id) else { return false };
+        let SendState::Streaming { receive, mut sent, until } = send.state else { return false };
+        let to = send.to;
+        let chunk = self.fabric.limits(to.peer).map_or(0, |l| l.packet_max - size_of::<u64>()) as u64;
+        let start = sent;
+        while sent < until {
+            let len = chunk.min(until - sent);
+            let packet = header(Kind::Data, &to, receive);
+            let body = sent.to_le_bytes();
+            match self.fabric.try_send_from(to.peer, &packet, &body, &send.source, sent as usize, len as usize) {
+                Outcome::Done => sent += len,
+                Outcome::Again => break,
+                Outcome::Lost => {
+                    send.state = SendState::Complete(Some(PEER_LOST));
+                    return true;
+                }
+            }
+        }
+        send.state = match sent == until {
+            true => SendState::Complete(None),
+            false => SendState::Streaming { receive, sent, until },
+        };
+        sent > start
+    }
+
+    /// `ClearToSend`: the receiver wants the data streamed.
+    pub(super) fn on_clear_to_send(&mut self, peer: Peer, token: u32, grant: Grant) -> bool {
+        let Some(send) = self.sends.get_mut(token) else { return false };
+        let length = self.fabric.source_len(&send.source) as u64;
+        let expected = send.to.peer == peer && matches!(send.state, SendState::Offered);
+        let Ok(receive) = u32::try_from(grant.receive) else { return false };
+        if !expected || grant.length > length {
+            return false;
+        }
+        send.state = SendState::Streaming { receive, sent: 0, until: grant.length };
+        self.streams.push(token);
+        self.pump_streams();
+        true
+    }
+
+    /// `Finished` or `SyncAck`: the receiver has, or has matched, the message.
+    pub(super) fn on_acknowledged(&mut self, peer: Peer, token: u32, kind: Kind) -> bool {
+        let Some(send) = self.sends.get_mut(token) else { return false };
+        let expected = match kind {
+            Kind::Finished => matches!(send.state, SendState::Offered),
+            _ => matches!(send.state, SendState::Acknowledged),
+        };
+        if send.to.peer != peer || !expected {
+            return false;
+        }
+        send.state = SendState::Complete(None);
+        true
+    }
+
+    #[inline]
+    pub(super) fn send_is_complete(&self, id: u32) -> bool {
+        matches!(self.sends.get(id), Some(Send { state: SendState::Complete(_), .. }))
+    }
+
+    pub(super) fn take_send(&mut self, id: u32) -> Option<Completion> {
+        let send = self.sends.get(id)?;
+        let SendState::Complete(error) = send.state else { return None };
+        let completion = Completion { error, ..failed(send.to.envelope, PEER_LOST) };
+        self.sends.remove(id);
+        Some(completion)
+    }
+
+    /// Ends every send to a peer that is gone.
+    pub(super) fn fail_sends_to(&mut self, peer: Peer) {
+        self.backlog.peers.retain(|(p, _)| *p != peer);
+        for (_, send) in self.sends.iter_mut() {
+            if send.to.peer == peer && !matches!(send.state, SendState::Complete(_)) {
+                send.state = SendState::Complete(Some(PEER_LOST));
+            }
+        }
+    }
+
+    pub(super) fn describe_sends(&self) -> impl Iterator<Item = String> {
+        self.sends.iter().filter_map(|(_, send)| {
+            let why = match send.state {
+                SendState::Queued => "no room in the lane yet".into(),
+                SendState::Acknowledged | SendState::Offered => "no matching receive yet".into(),
+                SendState::Streaming { sent, until, .. } => format!("{sent} of {until} bytes have left"),
+                SendState::Complete(_) => return None,
+            };
+            let e = &send.to.envelope;
+            Some(format!("send to {} tag {} context {:#x}: {why}", send.to.peer.0, e.tag, e.context))
+        })
+    }
+}

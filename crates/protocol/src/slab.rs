@@ -1,0 +1,113 @@
+//! Values under small reusable numbers.
+
+/// A vector with holes; the number of a removed value is used again.
+pub struct Slab<T> {
+    entries: Vec<Entry<T>>,
+    free: u32,
+    len: usize,
+}
+
+enum Entry<T> {
+    Free(u32),
+    Used(T),
+}
+
+const NONE: u32 = u32::MAX;
+
+impl<T> Default for Slab<T> {
+    fn default() -> Slab<T> {
+        Slab { entries: Vec::new(), free: NONE, len: 0 }
+    }
+}
+
+impl<T> Slab<T> {
+    /// Stores a value and returns its number.
+    #[inline]
+    pub fn insert(&mut self, value: T) -> u32 {
+        self.len += 1;
+        let at = self.free;
+        if let Some(entry) = self.entries.get_mut(at as usize) {
+            let Entry::Free(next) = *entry else { unreachable!("free list points at a used entry") };
+            self.free = next;
+            *entry = Entry::Used(value);
+            return at;
+        }
+        self.entries.push(Entry::Used(value));
+        (self.entries.len() - 1) as u32
+    }
+
+    /// Takes the value out; `None` if there is none.
+    #[inline]
+    pub fn remove(&mut self, at: u32) -> Option<T> {
+        let entry = self.entries.get_mut(at as usize)?;
+        if matches!(entry, Entry::Free(_)) {
+            return None;
+        }
+        let Entry::Used(value) = std::mem::replace(entry, Entry::Free(self.free)) else { return None };
+        self.free = at;
+        self.len -= 1;
+        Some(value)
+    }
+
+    /// The value with this number.
+    #[inline]
+    pub fn get(&self, at: u32) -> Option<&T> {
+        match self.entries.get(at as usize) {
+            Some(Entry::Used(value)) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The value with this number.
+    #[inline]
+    pub fn get_mut(&mut self, at: u32) -> Option<&mut T> {
+        match self.entries.get_mut(at as usize) {
+            Some(Entry::Used(value)) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no value.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// All values with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        self.entries.iter().enumerate().filter_map(|(i, e)| match e {
+            Entry::Used(value) => Some((i as u32, value)),
+            Entry::Free(_) => None,
+        })
+    }
+
+    /// All values with their numbers.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
+        self.entries.iter_mut().enumerate().filter_map(|(i, e)| match e {
+            Entry::Used(value) => Some((i as u32, value)),
+            Entry::Free(_) => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_reused() {
+        let mut s = Slab::default();
+        let a = s.insert('a');
+        let b = s.insert('b');
+        assert_eq!(s.remove(a), Some('a'));
+        assert_eq!(s.remove(a), None);
+        assert_eq!(s.insert('c'), a);
+        assert_eq!(s.get(b), Some(&'b'));
+        assert_eq!(s.len(), 2);
+        assert_eq!(s.iter().map(|(_, v)| *v).collect::<String>(), "cb");
+    }
+}
