@@ -63,6 +63,16 @@ impl Splitter {
         Ok(Some(&self.buffer[body..body + length]))
     }
 
+    /// How many bytes are missing to complete the header, or the frame once its header is there. For a reader that must not
+    /// take bytes which belong to somebody else.
+    pub fn missing(&self, limit: usize) -> Result<usize> {
+        let pending = &self.buffer[self.start..];
+        Ok(match pending.first_chunk::<HEADER>() {
+            None => HEADER - pending.len(),
+            Some(header) => (HEADER + body_length(*header, limit)?).saturating_sub(pending.len()),
+        })
+    }
+
     /// Whether no part of a frame is waiting.
     pub fn is_empty(&self) -> bool {
         self.start == self.buffer.len()

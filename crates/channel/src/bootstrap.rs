@@ -1,0 +1,447 @@
+//! The rank's side of its conversation with the node agent: who am I, who are the others, how are they reached, who died.
+//!
+//! Exchange is on demand: a rank registers its own card and asks for a peer's when it first needs it, so that init costs O(1) per rank.
+//! Invariants: a process started by a launcher that we don't understand is never "rank 0 of 1"; after [`Bootstrap::finalize`] nothing
+//! is read that belongs to a next program of the same rank; only [`Bootstrap::barrier`], [`Bootstrap::finalize`] and the
+//! very first message block.
+
+use base::{Peer, Result, counters, ensure, fail, log};
+use protocol::control::frame::{self, Splitter};
+use protocol::control::{self, ToAgent, ToRank, VERSION};
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+pub use protocol::control::rank::MAX_FDS;
+pub use protocol::control::{Card, JobInfo};
+
+base::config! {
+    /// Run as a job of one rank even if another launcher has started this process, or a rank of a job has.
+    SINGLETON: bool = false;
+}
+
+/// What the agent has to say.
+#[derive(Debug)]
+pub enum Event {
+    /// A requested card; with the descriptors that the peer registered, if it is on this node.
+    Card {
+        /// Whose.
+        peer: Peer,
+        /// The card.
+        card: Card,
+        /// In the order of registration.
+        fds: Vec<OwnedFd>,
+    },
+    /// The peer is dead, or has ended without registering.
+    PeerGone {
+        /// Who.
+        peer: Peer,
+        /// Where.
+        host: String,
+        /// How, in words.
+        why: String,
+    },
+    /// Print the pending operations.
+    Dump,
+}
+
+struct Link {
+    socket: OwnedFd,
+    splitter: Splitter,
+    /// Descriptors whose message has not been taken yet.
+    fds: VecDeque<OwnedFd>,
+}
+
+/// This process's place in the job.
+pub struct Bootstrap {
+    job: JobInfo,
+    link: Option<Link>,
+    events: VecDeque<Event>,
+    /// What a singleton has registered.
+    own: Option<(Card, Vec<OwnedFd>)>,
+}
+
+impl Bootstrap {
+    /// Joins the job that the environment names, or makes one of size 1 if no launcher is involved.
+    pub fn from_environment() -> Result<Bootstrap> {
+        if SINGLETON.value() {
+            return Ok(Bootstrap::singleton());
+        }
+        if let Some(text) = variable("FERRULE_CONTROL_FD") {
+            return Bootstrap::launched(&text);
+        }
+        if let Some((launcher, advice)) = foreign_launcher(&variable) {
+            log!(
+                Error,
+                "this process was started by {launcher}, which ferrule does not understand; {advice}, or set \
+                 FERRULE_SINGLETON=1 to run it as a job of one rank"
+            );
+            fail!(ERR_OTHER, "started by a launcher that is not ferrule's mpiexec");
+        }
+        Ok(Bootstrap::singleton())
+    }
+
+    fn singleton() -> Bootstrap {
+        let mut random = [0; 24];
+        sys::process::random(&mut random);
+        let (id, key) = (random.first_chunk::<8>(), random.last_chunk::<16>());
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_string();
+        let job = JobInfo {
+            version: VERSION,
+            rank: Peer(0),
+            size: 1,
+            job_id: id.map_or(0, |b| u64::from_le_bytes(*b)),
+            key: key.copied().unwrap_or_default(),
+            node_of: vec![0],
+            node_names: vec![if host.is_empty() { "localhost".into() } else { host }],
+            local_ranks: vec![0],
+            app_num: None,
+            universe_size: 1,
+            command: std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect(),
+            working_directory: std::env::current_dir().map(|d| d.to_string_lossy().into_owned()).unwrap_or_default(),
+            bound_cpus: Vec::new(),
+            continue_on_failure: false,
+            launched: false,
+        };
+        base::log::set_prefix(format!("0@{}", job.node_names[0]));
+        Bootstrap { job, link: None, events: VecDeque::new(), own: None }
+    }
+
+    /// `text` is `fd:inode` of the inherited socket.
+    fn launched(text: &str) -> Result<Bootstrap> {
+        let Some(socket) = inherited_socket(text) else {
+            log!(
+                Error,
+                "FERRULE_CONTROL_FD={text} is no longer open: this process was started by a rank, which is itself the \
+                 MPI process; start it by mpiexec, or set FERRULE_SINGLETON=1 to run it as a job of one rank"
+            );
+            fail!(ERR_OTHER, "started by a rank of a job instead of by mpiexec");
+        };
+        let mut link = Link { socket, splitter: Splitter::default(), fds: VecDeque::new() };
+        let ToRank::Job { job } = link.read()? else {
+            fail!(ERR_OTHER, "the node agent did not begin with the job");
+        };
+        ensure!(job.version == VERSION, ERR_OTHER, "mpiexec and the library are of different versions");
+        let (size, nodes) = (job.size as usize, job.node_names.len());
+        let sound = (job.rank.0 as usize) < size && job.node_of.len() == size;
+        ensure!(
+            sound && job.node_of.iter().all(|n| (*n as usize) < nodes),
+            ERR_OTHER,
+            "the job's description is wrong"
+        );
+        base::log::set_prefix(format!("{}@{}", job.rank.0, job.node_names[job.node_of[job.rank.0 as usize] as usize]));
+        Ok(Bootstrap { job: *job, link: Some(link), events: VecDeque::new(), own: None })
+    }
+
+    /// The job.
+    pub fn job(&self) -> &JobInfo {
+        &self.job
+    }
+
+    /// Gives this rank's card to whoever asks; up to [`MAX_FDS`] descriptors are kept by the agent for ranks of the same node.
+    pub fn register(&mut self, card: &Card, fds: Vec<OwnedFd>) -> Result {
+        ensure!(fds.len() <= MAX_FDS, ERR_INTERN, "too many descriptors to register");
+        let Some(link) = &mut self.link else {
+            self.own = Some((card.clone(), fds));
+            return Ok(());
+        };
+        link.write(&ToAgent::Register { card: card.clone(), fd_count: fds.len() as u8 }, &fds)
+    }
+
+    /// Asks for the card of `peer`; [`Bootstrap::poll`] yields it as soon as the peer has registered.
+    pub fn request_card(&mut self, peer: Peer) -> Result {
+        ensure!(peer.0 < self.job.size, ERR_RANK, "no such rank in the job");
+        match self.own.take() {
+            Some((card, fds)) => self.events.push_back(Event::Card { peer, card, fds }),
+            None => self.send(&ToAgent::Request { peer })?,
+        }
+        Ok(())
+    }
+
+    /// The next event, without waiting.
+    pub fn poll(&mut self) -> Result<Option<Event>> {
+        if let Some(event) = self.events.pop_front() {
+            return Ok(Some(event));
+        }
+        let Some(link) = &mut self.link else { return Ok(None) };
+        loop {
+            let Some(message) = link.try_read()? else { return Ok(None) };
+            if let Some(event) = link.event(message)? {
+                return Ok(Some(event));
+            }
+        }
+    }
+
+    /// Readable when [`Bootstrap::poll`] may have something; none for a singleton.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.link.as_ref().map(|link| link.socket.as_fd())
+    }
+
+    /// Waits until every rank has called it. Not a progress engine: for init and finalize.
+    pub fn barrier(&mut self) -> Result {
+        self.send(&ToAgent::Barrier {})?;
+        self.wait_for(|m| matches!(m, ToRank::BarrierDone {}))
+    }
+
+    /// `MPI_Abort`: the whole job ends, mpiexec exits with `code` and shows `text`.
+    pub fn abort(&mut self, code: i32, text: &str) -> ! {
+        let status = match code & 0xff {
+            0 if code != 0 => 1,
+            status => status,
+        };
+        match &mut self.link {
+            None => log!(Error, "abort with code {code}: {text}"),
+            Some(link) => {
+                if link.write(&ToAgent::Abort { code, text: text.into() }, &[]).is_ok() {
+                    link.await_end(Duration::from_secs(10));
+                }
+            }
+        }
+        sys::process::exit_now(status)
+    }
+
+    /// From now on the agent takes an exit without [`Bootstrap::finalize`] for a failure.
+    pub fn initialized(&mut self) -> Result {
+        self.send(&ToAgent::Initialized {})
+    }
+
+    /// Ends the conversation: from now on an exit is clean.
+    pub fn finalize(&mut self) -> Result {
+        self.send(&ToAgent::Finalize {})?;
+        self.wait_for(|m| matches!(m, ToRank::Finalized {}))?;
+        self.link = None;
+        Ok(())
+    }
+
+    fn send(&mut self, message: &ToAgent) -> Result {
+        match &mut self.link {
+            Some(link) => link.write(message, &[]),
+            None => Ok(()),
+        }
+    }
+
+    /// Blocks until `wanted`; other messages become events.
+    fn wait_for(&mut self, wanted: impl Fn(&ToRank) -> bool) -> Result {
+        let Some(link) = &mut self.link else { return Ok(()) };
+        loop {
+            let message = link.read()?;
+            if wanted(&message) {
+                return Ok(());
+            }
+            if let Some(event) = link.event(message)? {
+                self.events.push_back(event);
+            }
+        }
+    }
+}
+
+impl Link {
+    fn write(&mut self, message: &ToAgent, fds: &[OwnedFd]) -> Result {
+        let bytes = frame::frame(message);
+        ensure!(bytes.len() <= frame::RANK_LIMIT, ERR_INTERN, "message to the node agent is too long");
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let borrowed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+        let mut sent = 0;
+        while sent < bytes.len() {
+            let fds = if sent == 0 { borrowed.as_slice() } else { &[] };
+            match sys::fdpass::send(self.socket.as_fd(), &bytes[sent..], fds, true) {
+                Ok(n) => sent += n,
+                // Too many descriptors in flight: the agent is about to take some.
+                Err(e) if e.raw_os_error() == Some(109) && Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(e) => {
+                    log!(Error, "cannot write to the node agent: {e}");
+                    fail!(ERR_OTHER, "the node agent is gone");
+                }
+            }
+        }
+        counters::BOOTSTRAP_MESSAGES.add(1);
+        Ok(())
+    }
+
+    fn next_buffered(&mut self) -> Result<Option<ToRank>> {
+        match self.splitter.next_frame(frame::TREE_LIMIT)? {
+            Some(body) => {
+                counters::BOOTSTRAP_MESSAGES.add(1);
+                control::decode(body).map(Some)
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn fill(&mut self, limit: usize, wait: bool) -> Result<bool> {
+        let (mut bytes, mut fds) = ([0; 16 << 10], Vec::new());
+        let limit = limit.min(bytes.len());
+        let result = sys::fdpass::recv(self.socket.as_fd(), &mut bytes[..limit], &mut fds, wait);
+        self.fds.extend(fds);
+        match result {
+            Ok(0) => fail!(ERR_OTHER, "the node agent is gone"),
+            Ok(n) => {
+                self.splitter.feed(&bytes[..n]);
+                Ok(true)
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => Ok(false),
+            Err(e) => {
+                log!(Error, "cannot read from the node agent: {e}");
+                fail!(ERR_OTHER, "the node agent is gone");
+            }
+        }
+    }
+
+    fn try_read(&mut self) -> Result<Option<ToRank>> {
+        loop {
+            if let Some(message) = self.next_buffered()? {
+                return Ok(Some(message));
+            }
+            if !self.fill(usize::MAX, false)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Blocks; takes no byte beyond the message.
+    fn read(&mut self) -> Result<ToRank> {
+        loop {
+            if let Some(message) = self.next_buffered()? {
+                return Ok(message);
+            }
+            let missing = self.splitter.missing(frame::TREE_LIMIT)?;
+            self.fill(missing, true)?;
+        }
+    }
+
+    fn event(&mut self, message: ToRank) -> Result<Option<Event>> {
+        Ok(match message {
+            ToRank::Card { peer, card, fd_count } => {
+                let count = usize::from(fd_count).min(self.fds.len());
+                if count < usize::from(fd_count) {
+                    log!(Warn, "descriptors of rank {} got lost: open files are at their limit (ulimit -n)", peer.0);
+                }
+                let fds = self.fds.drain(..count).collect();
+                Some(Event::Card { peer, card: *card, fds })
+            }
+            ToRank::PeerGone { peer, host, why } => Some(Event::PeerGone { peer, host, why }),
+            ToRank::Dump {} => Some(Event::Dump),
+            ToRank::BarrierDone {} | ToRank::Finalized {} => None,
+            ToRank::Job { .. } => fail!(ERR_INTERN, "the node agent described the job twice"),
+        })
+    }
+
+    /// Waits to be killed.
+    fn await_end(&mut self, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        let mut fds =
+            [sys::process::PollFd { fd: self.socket.as_raw_fd(), events: sys::process::READABLE, revents: 0 }];
+        while let Some(left) = deadline.checked_duration_since(Instant::now()) {
+            let ready = sys::process::poll(&mut fds, left.as_millis() as i32).unwrap_or(0);
+            if ready > 0 && !matches!(self.fill(usize::MAX, false), Ok(true)) {
+                break;
+            }
+        }
+    }
+}
+
+fn variable(name: &str) -> Option<String> {
+    // Not settings: the launchers' own variables, ours among them.
+    std::env::var(name).ok()
+}
+
+/// Opens the socket that `fd:inode` names, unless the number means something else by now.
+fn inherited_socket(text: &str) -> Option<OwnedFd> {
+    let (fd, inode) = text.split_once(':')?;
+    let (fd, inode) = (fd.parse().ok()?, inode.parse::<u64>().ok()?);
+    let file = std::fs::File::from(sys::process::inherited_socket(fd).ok()?);
+    (file.metadata().ok()?.ino() == inode).then(|| file.into())
+}
+
+/// The launcher that has started this process as one of several, and what to do instead.
+fn foreign_launcher(variable: &dyn Fn(&str) -> Option<String>) -> Option<(&'static str, &'static str)> {
+    let number = |name: &str| variable(name).and_then(|v| v.trim().parse::<u64>().ok());
+    let several = |name: &str| number(name).is_none_or(|n| n > 1);
+    let ours = "start the program by ferrule's mpiexec";
+    if variable("PMI_RANK").is_some() || variable("PMI_FD").is_some() || variable("PMI_PORT").is_some() {
+        if several("PMI_SIZE") {
+            return Some(("a PMI launcher (Hydra's mpiexec, or srun --mpi=pmi2)", ours));
+        }
+    } else if variable("PMIX_RANK").is_some() || variable("PMIX_NAMESPACE").is_some() {
+        if several("OMPI_COMM_WORLD_SIZE") && several("PRTE_NUM_PROCS") && several("SLURM_STEP_NUM_TASKS") {
+            return Some(("a PMIx launcher (Open MPI's mpirun, prterun, or srun --mpi=pmix)", ours));
+        }
+    } else if number("OMPI_COMM_WORLD_SIZE").is_some_and(|n| n > 1) {
+        return Some(("Open MPI's mpirun", ours));
+    } else if variable("SLURM_PROCID").is_some() && number("SLURM_STEP_NUM_TASKS").is_some_and(|n| n > 1) {
+        return Some(("srun", "start it by ferrule's mpiexec inside the allocation"));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    fn job() -> JobInfo {
+        let mut job = Bootstrap::singleton().job;
+        job.launched = true;
+        job
+    }
+
+    fn pair() -> (Bootstrap, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let link = Link { socket: ours.into(), splitter: Splitter::default(), fds: VecDeque::new() };
+        (Bootstrap { job: job(), link: Some(link), events: VecDeque::new(), own: None }, theirs)
+    }
+
+    fn card() -> Card {
+        Card { rank_id: 1, boot_id: None, pid: 2, uid: 3, addresses: vec![], numa: Some(0), extra: vec![9] }
+    }
+
+    #[test]
+    fn other_launchers_are_recognised_only_when_they_run_several_ranks() {
+        let check = |pairs: &'static [(&str, &str)]| {
+            foreign_launcher(&move |name| pairs.iter().find(|p| p.0 == name).map(|p| p.1.to_string())).is_some()
+        };
+        assert!(check(&[("PMI_RANK", "0"), ("PMI_SIZE", "2")]));
+        assert!(check(&[("PMI_FD", "7")]));
+        assert!(!check(&[("PMI_RANK", "0"), ("PMI_SIZE", "1")]));
+        assert!(check(&[("PMIX_RANK", "0")]));
+        assert!(check(&[("OMPI_COMM_WORLD_SIZE", "4")]));
+        assert!(check(&[("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "4")]));
+        assert!(!check(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4")]));
+        assert!(!check(&[]));
+    }
+
+    #[test]
+    fn cards_come_with_their_descriptors_and_finalize_leaves_the_rest_unread() {
+        let (mut rank, agent) = pair();
+        let (reader, writer) = std::io::pipe().unwrap();
+        let message = ToRank::Card { peer: Peer(0), card: Box::new(card()), fd_count: 2 };
+        let bytes = frame::frame(&message);
+        sys::fdpass::send(agent.as_fd(), &bytes, &[reader.as_fd(), writer.as_fd()], true).unwrap();
+        let Some(Event::Card { fds, card: got, .. }) = rank.poll().unwrap() else { panic!() };
+        assert_eq!((fds.len(), got), (2, card()));
+        assert!(rank.poll().unwrap().is_none());
+
+        let mut bytes = frame::frame(&ToRank::Dump {});
+        frame::push(&mut bytes, &ToRank::Finalized {});
+        frame::push(&mut bytes, &ToRank::Job { job: Box::new(job()) });
+        sys::fdpass::send(agent.as_fd(), &bytes, &[], true).unwrap();
+        let socket = rank.link.as_ref().unwrap().socket.try_clone().unwrap();
+        rank.finalize().unwrap();
+        let mut link = Link { socket, splitter: Splitter::default(), fds: VecDeque::new() };
+        assert!(matches!(link.read().unwrap(), ToRank::Job { .. }));
+        assert!(matches!(rank.poll().unwrap(), Some(Event::Dump)));
+    }
+
+    #[test]
+    fn a_dead_agent_and_a_lying_one_are_errors() {
+        let (mut rank, agent) = pair();
+        drop(agent);
+        assert!(rank.poll().is_err());
+        let (mut rank, agent) = pair();
+        sys::fdpass::send(agent.as_fd(), &[0xff; 64], &[], true).unwrap();
+        assert!(rank.poll().is_err());
+    }
+}
