@@ -1,0 +1,451 @@
+//! An inbox: the memory in which one process receives from all processes of its node.
+//!
+//! ```text
+//! page 0: magic, version, sizes, nonce, flags, probe word │ asleep │ bitmap of active senders
+//! then:   one line per sender: position up to which its ring was consumed
+//! then:   one ring per sender, at a fixed place; no page of it exists before it is used
+//! ```
+//! The receiver makes it and hands its descriptor to peers; a sender maps it on first use, compares magic, version, sizes
+//! and nonce, and from then on writes only its own ring, its bit and, when it rings, the asleep word. Setting the bit is
+//! the one read-modify-write of a connection.
+//!
+//! A peer can write anything anywhere here: every value is copied out once and checked, the worst it can do is garbage in
+//! messages or a lost lane.
+
+use crate::ring::{Arrived, Consumer, Corrupt, LINE, PREFIX, Producer, Slot, Words, payload_max};
+use crate::sleep;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering::{self, Acquire, Relaxed, SeqCst};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use sys::mem::Mapping;
+
+/// Words of a packet header.
+pub const HEADER_WORDS: usize = 3;
+/// Most senders of an inbox.
+pub const SENDERS_MAX: usize = 4096;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"ferrule\x01");
+const VERSION: u64 = 1;
+const PAGE: usize = 4096;
+
+// Places in page 0, in bytes.
+const AT_MAGIC: usize = 0;
+const AT_VERSION: usize = 8;
+const AT_SENDERS: usize = 16;
+const AT_RING_BYTES: usize = 24;
+const AT_NONCE: usize = 32;
+const AT_FLAGS: usize = 48;
+const AT_PROBE_ADDRESS: usize = 56;
+const AT_PROBE_VALUE: usize = 64;
+const AT_ASLEEP: usize = 128;
+const AT_ACTIVE: usize = 192;
+
+/// Flag: the owner's barrier before it sleeps also runs on registered senders.
+const FLAG_BARRIER: u64 = 1;
+
+/// Rings that a poll looks at beside the one that was last active.
+const GLANCES: usize = 8;
+/// Records taken from one ring before others get a turn.
+const STREAK_MAX: u32 = 32;
+
+/// What a process tells its peers through its inbox.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Identity {
+    /// Random identity of the owner, known to peers from another source.
+    pub nonce: u128,
+    /// Where in the owner's private memory `probe_value` lies.
+    pub probe_address: u64,
+    /// A random word.
+    pub probe_value: u64,
+}
+
+/// Sizes of an inbox.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Geometry {
+    senders: usize,
+    ring_bytes: usize,
+}
+
+impl Geometry {
+    fn new(senders: usize, ring_bytes: usize) -> Option<Geometry> {
+        let sound = (1..=SENDERS_MAX).contains(&senders)
+            && ring_bytes.is_power_of_two()
+            && (PAGE..=1 << 30).contains(&ring_bytes);
+        sound.then_some(Geometry { senders, ring_bytes })
+    }
+
+    fn consumed_at(self, sender: usize) -> usize {
+        PAGE + sender * LINE
+    }
+
+    fn ring_at(self, sender: usize) -> usize {
+        (PAGE + self.senders * LINE).next_multiple_of(PAGE) + sender * self.ring_bytes
+    }
+
+    fn bytes(self) -> usize {
+        self.ring_at(self.senders)
+    }
+}
+
+/// One ring in mapped memory.
+#[derive(Debug)]
+struct MappedWords {
+    ring: *mut u8,
+    consumed: *const AtomicU64,
+}
+
+impl MappedWords {
+    /// Ring `sender` of an inbox.
+    ///
+    /// # Safety
+    /// `area` is mapped for `geometry.bytes()` as long as the result is used; `sender < geometry.senders`.
+    unsafe fn new(area: *mut u8, geometry: Geometry, sender: usize) -> MappedWords {
+        // SAFETY: both places are inside the area by the definition of `Geometry::bytes`, and 64-byte aligned.
+        unsafe {
+            MappedWords {
+                ring: area.add(geometry.ring_at(sender)),
+                consumed: area.add(geometry.consumed_at(sender)).cast(),
+            }
+        }
+    }
+
+    #[inline]
+    fn at(&self, line: usize) -> *mut u8 {
+        // SAFETY: the ring logic only names lines below the number of lines.
+        unsafe { self.ring.add(line * LINE) }
+    }
+
+    #[inline]
+    fn word(&self, line: usize) -> &AtomicU64 {
+        // SAFETY: mapped and aligned (`new`), and only accessed atomically by both sides.
+        unsafe { &*self.at(line).cast::<AtomicU64>() }
+    }
+}
+
+impl Words for MappedWords {
+    #[inline]
+    fn load(&self, line: usize, order: Ordering) -> u64 {
+        self.word(line).load(order)
+    }
+    #[inline]
+    fn store(&self, line: usize, value: u64, order: Ordering) {
+        self.word(line).store(value, order);
+    }
+    #[inline]
+    fn load_consumed(&self, order: Ordering) -> u64 {
+        // SAFETY: mapped and aligned (`new`).
+        unsafe { &*self.consumed }.load(order)
+    }
+    #[inline]
+    fn store_consumed(&self, value: u64, order: Ordering) {
+        // SAFETY: as above.
+        unsafe { &*self.consumed }.store(value, order);
+    }
+}
+
+/// A 64-bit word of page 0 of an area.
+///
+/// # Safety
+/// `area` is mapped for at least a page for the lifetime `'a`; `at` is a multiple of 8 below the page size.
+unsafe fn word<'a>(area: *mut u8, at: usize) -> &'a AtomicU64 {
+    // SAFETY: promised by the caller.
+    unsafe { &*area.add(at).cast::<AtomicU64>() }
+}
+
+/// The asleep word of an area.
+///
+/// # Safety
+/// As for [`word`].
+#[inline]
+unsafe fn asleep<'a>(area: *mut u8) -> &'a AtomicU32 {
+    // SAFETY: promised by the caller.
+    unsafe { &*area.add(AT_ASLEEP).cast::<AtomicU32>() }
+}
+
+/// The owner's side: it receives.
+#[derive(Debug)]
+pub struct Inbox {
+    /// Active rings first, so that they go before the mapping they point into.
+    rings: Vec<Ring>,
+    /// Senders whose bit has been noticed.
+    known: Vec<u64>,
+    geometry: Geometry,
+    /// Index of the ring that was active last.
+    hot: usize,
+    /// Records taken from it in a row.
+    streak: u32,
+    /// Where the next round over the other rings begins.
+    next: usize,
+    /// About to sleep: every poll looks at everything.
+    armed: bool,
+    mapping: Mapping,
+    fd: OwnedFd,
+}
+
+// SAFETY: the raw pointers lead into the mapping, which belongs to the process; all access goes through `&mut self`.
+unsafe impl Send for Inbox {}
+
+#[derive(Debug)]
+struct Ring {
+    sender: usize,
+    consumer: Consumer<MappedWords>,
+}
+
+/// A record that has arrived: header copied out, payload still in the ring.
+#[derive(Debug)]
+pub struct Record {
+    /// Which sender.
+    pub sender: usize,
+    /// The packet header.
+    pub header: [u64; HEADER_WORDS],
+    /// The payload; the sender may still write there.
+    pub payload: *const u8,
+    /// Bytes of the payload.
+    pub len: usize,
+    ring: usize,
+    at: Arrived,
+}
+
+/// What a poll finds.
+#[derive(Debug)]
+pub enum Polled {
+    /// A record, to be released before the next poll.
+    Record(Record),
+    /// This sender wrote nonsense; its ring isn't looked at any more.
+    Corrupt(usize),
+}
+
+impl Inbox {
+    /// An inbox for `senders` senders with rings of `ring_bytes` (a power of two, at least 4096).
+    pub fn create(senders: usize, ring_bytes: usize, identity: &Identity) -> io::Result<Inbox> {
+        let geometry = Geometry::new(senders, ring_bytes)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "impossible size of an inbox"))?;
+        let fd = sys::mem::sealed_memfd(c"ferrule-inbox", geometry.bytes())?;
+        let mapping = Mapping::shared(fd.as_fd(), geometry.bytes())?;
+        let barrier = sys::wake::register_barrier() && sys::wake::barrier_everywhere();
+        let values = [
+            (AT_VERSION, VERSION),
+            (AT_SENDERS, senders as u64),
+            (AT_RING_BYTES, ring_bytes as u64),
+            (AT_NONCE, identity.nonce as u64),
+            (AT_NONCE + 8, (identity.nonce >> 64) as u64),
+            (AT_FLAGS, if barrier { FLAG_BARRIER } else { 0 }),
+            (AT_PROBE_ADDRESS, identity.probe_address),
+            (AT_PROBE_VALUE, identity.probe_value),
+            (AT_MAGIC, MAGIC),
+        ];
+        for (at, value) in values {
+            // SAFETY: page 0 of our own mapping.
+            unsafe { word(mapping.as_ptr(), at) }.store(value, SeqCst);
+        }
+        let known = vec![0; senders.div_ceil(64)];
+        Ok(Inbox { rings: Vec::new(), known, geometry, hot: 0, streak: 0, next: 0, armed: false, mapping, fd })
+    }
+
+    /// The descriptor that peers get.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Senders that have connected and not been found corrupt.
+    pub fn active(&self) -> usize {
+        self.rings.len()
+    }
+
+    /// The next record of any ring, if there is one; the last one must have been released.
+    #[inline]
+    pub fn poll(&mut self) -> Option<Polled> {
+        if self.streak < STREAK_MAX
+            && let Some(ring) = self.rings.get_mut(self.hot)
+            && let Ok(Some(at)) = ring.consumer.peek()
+        {
+            self.streak += 1;
+            return Some(Polled::Record(record(ring, self.hot, at)));
+        }
+        self.poll_others()
+    }
+
+    /// The rings beside the hot one, and new senders.
+    fn poll_others(&mut self) -> Option<Polled> {
+        self.streak = 0;
+        self.notice_senders();
+        let rings = self.rings.len();
+        let glances = if self.armed { rings } else { rings.min(GLANCES) };
+        for _ in 0..glances {
+            self.next = if self.next + 1 >= rings { 0 } else { self.next + 1 };
+            if let Some(found) = self.look(self.next) {
+                self.hot = self.next;
+                return Some(found);
+            }
+        }
+        // The hot ring may have been passed over only because it had had its turn.
+        if self.hot < rings { self.look(self.hot) } else { None }
+    }
+
+    #[inline]
+    fn look(&mut self, index: usize) -> Option<Polled> {
+        let ring = &mut self.rings[index];
+        match ring.consumer.peek() {
+            Ok(None) => None,
+            Ok(Some(at)) => Some(Polled::Record(record(ring, index, at))),
+            Err(Corrupt) => {
+                let sender = ring.sender;
+                self.rings.swap_remove(index);
+                (self.hot, self.next) = (0, 0);
+                Some(Polled::Corrupt(sender))
+            }
+        }
+    }
+
+    /// Starts to look at the rings whose senders have set their bit.
+    #[inline]
+    fn notice_senders(&mut self) {
+        for index in 0..self.known.len() {
+            // SAFETY: page 0 of our mapping holds SENDERS_MAX bits.
+            let bits = unsafe { word(self.mapping.as_ptr(), AT_ACTIVE + 8 * index) }.load(Acquire);
+            if bits & !self.known[index] != 0 {
+                self.connect(index, bits & !self.known[index]);
+            }
+        }
+    }
+
+    #[cold]
+    fn connect(&mut self, index: usize, mut fresh: u64) {
+        self.known[index] |= fresh;
+        while fresh != 0 {
+            let sender = index * 64 + fresh.trailing_zeros() as usize;
+            fresh &= fresh - 1;
+            if sender < self.geometry.senders {
+                // SAFETY: the mapping lives as long as `rings`, and the sender's number was checked.
+                let words = unsafe { MappedWords::new(self.mapping.as_ptr(), self.geometry, sender) };
+                self.rings.push(Ring { sender, consumer: Consumer::new(words, self.geometry.ring_bytes / LINE) });
+            }
+        }
+    }
+
+    /// Gives a record's room back.
+    #[inline]
+    pub fn release(&mut self, record: &Record) {
+        if let Some(ring) = self.rings.get_mut(record.ring) {
+            ring.consumer.release(record.at);
+        }
+    }
+
+    /// Announces that the owner is about to sleep. Poll once more afterwards, then sleep or [`Inbox::disarm`].
+    pub fn arm(&mut self) {
+        self.armed = true;
+        // SAFETY: page 0 of our mapping.
+        sleep::fall_asleep(unsafe { asleep(self.mapping.as_ptr()) });
+    }
+
+    /// Announces that the owner is active.
+    pub fn disarm(&mut self) {
+        if self.armed {
+            self.armed = false;
+            // SAFETY: as above.
+            sleep::awake(unsafe { asleep(self.mapping.as_ptr()) });
+        }
+    }
+}
+
+/// Copies the header of the record at `at` out of the ring.
+#[inline]
+fn record(ring: &Ring, index: usize, at: Arrived) -> Record {
+    let start = ring.consumer.words().at(at.line);
+    // SAFETY: the ring checked that the record lies inside; words of headers are read atomically because the sender may
+    // go on writing.
+    let header = std::array::from_fn(|i| unsafe { &*start.add(8 + 8 * i).cast::<AtomicU64>() }.load(Relaxed));
+    // SAFETY: as above.
+    let payload = unsafe { start.add(PREFIX) };
+    Record { sender: ring.sender, header, payload, len: at.len, ring: index, at }
+}
+
+/// The sender's side of somebody's inbox.
+#[derive(Debug)]
+pub struct Outbox {
+    producer: Producer<MappedWords>,
+    /// The owner's barrier also covers this process.
+    covered: bool,
+    identity: Identity,
+    ring_bytes: usize,
+    mapping: Mapping,
+}
+
+// SAFETY: as for `Inbox`.
+unsafe impl Send for Outbox {}
+
+/// Room for one record in an [`Outbox`].
+#[derive(Debug)]
+pub struct Room {
+    slot: Slot,
+    /// Where the payload goes: as many bytes as were reserved, and never less than 32.
+    pub payload: *mut u8,
+}
+
+impl Outbox {
+    /// Connects as sender `sender` to the inbox `fd`, which must be that of the process with this `nonce`.
+    pub fn open(fd: BorrowedFd<'_>, sender: usize, nonce: u128) -> io::Result<Outbox> {
+        let bad = |what| Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        let bytes = sys::mem::fixed_size(fd)?;
+        if bytes < PAGE {
+            return bad("inbox is too small");
+        }
+        let mapping = Mapping::shared(fd, bytes)?;
+        // SAFETY: at least a page is mapped.
+        let load = |at| unsafe { word(mapping.as_ptr(), at) }.load(Acquire);
+        if load(AT_MAGIC) != MAGIC || load(AT_VERSION) != VERSION {
+            return bad("inbox has another format: do all ranks use the same version of Ferrule?");
+        }
+        let seen = u128::from(load(AT_NONCE)) | u128::from(load(AT_NONCE + 8)) << 64;
+        if seen != nonce {
+            return bad("inbox belongs to another process");
+        }
+        let Some(geometry) = Geometry::new(load(AT_SENDERS) as usize, load(AT_RING_BYTES) as usize) else {
+            return bad("inbox has impossible sizes");
+        };
+        if geometry.bytes() != bytes || sender >= geometry.senders {
+            return bad("inbox has other sizes than it says");
+        }
+        let identity = Identity { nonce, probe_address: load(AT_PROBE_ADDRESS), probe_value: load(AT_PROBE_VALUE) };
+        let covered = load(AT_FLAGS) & FLAG_BARRIER != 0 && sys::wake::register_barrier();
+        // SAFETY: page 0 is mapped, the sender's number is below SENDERS_MAX.
+        unsafe { word(mapping.as_ptr(), AT_ACTIVE + sender / 64 * 8) }.fetch_or(1 << (sender % 64), SeqCst);
+        // SAFETY: the mapping has the geometry's size (checked) and lives in the same object.
+        let words = unsafe { MappedWords::new(mapping.as_ptr(), geometry, sender) };
+        let producer = Producer::new(words, geometry.ring_bytes / LINE);
+        Ok(Outbox { producer, covered, identity, ring_bytes: geometry.ring_bytes, mapping })
+    }
+
+    /// What the owner tells.
+    pub fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// Largest payload of a record.
+    pub fn payload_max(&self) -> usize {
+        payload_max(self.ring_bytes / LINE)
+    }
+
+    /// Room for a payload of `len` bytes, at most [`Outbox::payload_max`]; `None` if the ring is full.
+    #[inline]
+    pub fn reserve(&mut self, len: usize) -> Result<Option<Room>, Corrupt> {
+        let Some(slot) = self.producer.reserve(len)? else { return Ok(None) };
+        // SAFETY: the slot is inside the ring, and the prefix inside the slot.
+        let payload = unsafe { self.producer.words().at(slot.line).add(PREFIX) };
+        Ok(Some(Room { slot, payload }))
+    }
+
+    /// Sends what was put into `room`, the last one reserved. True if the owner sleeps and its bell must be rung.
+    #[inline]
+    #[must_use]
+    pub fn publish(&mut self, room: Room, header: &[u64; HEADER_WORDS]) -> bool {
+        for (i, value) in header.iter().enumerate() {
+            // SAFETY: the header is inside the slot, in front of the payload.
+            unsafe { &*room.payload.sub(PREFIX - 8 - 8 * i).cast::<AtomicU64>() }.store(*value, Relaxed);
+        }
+        self.producer.publish(room.slot);
+        // SAFETY: page 0 is mapped.
+        sleep::must_ring(unsafe { asleep(self.mapping.as_ptr()) }, self.covered)
+    }
+}
