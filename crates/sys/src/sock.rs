@@ -1,1 +1,326 @@
-//! (to be written)
+//! TCP sockets: non-blocking connect, scatter/gather transfer from raw memory, options, local addresses, random bytes.
+
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::ops::RangeInclusive;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// One piece of memory of a scatter/gather transfer; layout of `struct iovec`.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct Piece(libc::iovec);
+
+impl Piece {
+    /// `len` bytes at `at`; checked by nobody until it is used.
+    #[inline]
+    pub const fn new(at: *const u8, len: usize) -> Piece {
+        Piece(libc::iovec { iov_base: at.cast_mut().cast(), iov_len: len })
+    }
+}
+
+fn check(result: i32) -> io::Result<i32> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+fn encode(address: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
+    // SAFETY: all-zero is a valid sockaddr_storage.
+    let mut storage: libc::sockaddr_storage = unsafe { zeroed() };
+    let len = match address {
+        SocketAddr::V4(v4) => {
+            let raw = libc::sockaddr_in {
+                sin_family: libc::AF_INET as u16,
+                sin_port: v4.port().to_be(),
+                sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(v4.ip().octets()) },
+                sin_zero: [0; 8],
+            };
+            // SAFETY: sockaddr_storage is larger than and aligned for every sockaddr.
+            unsafe { std::ptr::write((&raw mut storage).cast(), raw) };
+            size_of::<libc::sockaddr_in>()
+        }
+        SocketAddr::V6(v6) => {
+            let raw = libc::sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as u16,
+                sin6_port: v6.port().to_be(),
+                sin6_flowinfo: v6.flowinfo(),
+                sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
+                sin6_scope_id: v6.scope_id(),
+            };
+            // SAFETY: as above.
+            unsafe { std::ptr::write((&raw mut storage).cast(), raw) };
+            size_of::<libc::sockaddr_in6>()
+        }
+    };
+    (storage, len as libc::socklen_t)
+}
+
+fn stream_socket(family: i32) -> io::Result<OwnedFd> {
+    // SAFETY: no memory is passed.
+    let fd = check(unsafe { libc::socket(family, libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0) })?;
+    // SAFETY: the kernel has just given us this descriptor.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn option(fd: BorrowedFd<'_>, level: i32, name: i32, value: i32) -> io::Result<()> {
+    // SAFETY: the value is an int that outlives the call.
+    let done = unsafe {
+        libc::setsockopt(fd.as_raw_fd(), level, name, (&raw const value).cast(), size_of::<i32>() as libc::socklen_t)
+    };
+    check(done).map(|_| ())
+}
+
+fn family(address: &SocketAddr) -> i32 {
+    if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 }
+}
+
+fn listen_at(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
+    use std::os::fd::AsFd;
+    let fd = stream_socket(family(&address))?;
+    option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
+    if address.is_ipv6() {
+        option(fd.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0)?;
+    }
+    let (storage, len) = encode(address);
+    // SAFETY: `storage` holds a sockaddr of `len` bytes.
+    check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const storage).cast(), len) })?;
+    // SAFETY: no memory is passed.
+    check(unsafe { libc::listen(fd.as_raw_fd(), backlog) })?;
+    Ok(TcpListener::from(fd))
+}
+
+/// A non-blocking listener on all addresses of both families (IPv4 only if the kernel has no IPv6), at the first free
+/// port of `ports`, beginning with the `first`-th; `0..=0` lets the kernel choose.
+pub fn listen(ports: RangeInclusive<u16>, first: u32, backlog: i32) -> io::Result<TcpListener> {
+    let (low, count) = (*ports.start(), u32::from(ports.end().saturating_sub(*ports.start())) + 1);
+    let mut last = io::Error::from(io::ErrorKind::AddrInUse);
+    for i in 0..count {
+        let port = low + ((first % count + i) % count) as u16;
+        let six = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
+        let four = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+        match listen_at(six, backlog) {
+            Ok(listener) => return Ok(listener),
+            Err(e) if e.kind() == io::ErrorKind::AddrInUse => last = e,
+            Err(_) => match listen_at(four, backlog) {
+                Ok(listener) => return Ok(listener),
+                Err(e) => last = e,
+            },
+        }
+    }
+    Err(last)
+}
+
+/// Starts to connect. The outcome shows when the socket is writable, by [`TcpStream::take_error`].
+pub fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let fd = stream_socket(family(&address))?;
+    let (storage, len) = encode(address);
+    // SAFETY: `storage` holds a sockaddr of `len` bytes.
+    let done = unsafe { libc::connect(fd.as_raw_fd(), (&raw const storage).cast(), len) };
+    if done < 0 {
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() != Some(libc::EINPROGRESS) {
+            return Err(error);
+        }
+    }
+    Ok(TcpStream::from(fd))
+}
+
+/// Accepts one connection, non-blocking and closed on exec; `WouldBlock` if there is none.
+pub fn accept(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
+    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: null address pointers are allowed.
+    let fd = unsafe { libc::accept4(listener.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), flags) };
+    // SAFETY: the kernel has just given us this descriptor.
+    let stream = TcpStream::from(unsafe { OwnedFd::from_raw_fd(check(fd)?) });
+    let peer = stream.peer_addr()?;
+    Ok((stream, peer))
+}
+
+/// What is set on every data connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Tuning {
+    /// The connection fails if sent bytes stay unacknowledged for so long; 0 leaves it to the kernel.
+    pub user_timeout_ms: u32,
+    /// Seconds of silence before the kernel probes whether the peer is there; 0 for never.
+    pub keepalive_s: u32,
+    /// Size of the kernel's send buffer in bytes; 0 leaves it to the kernel.
+    pub send_buffer_bytes: u32,
+    /// Size of the kernel's receive buffer in bytes; 0 leaves it to the kernel.
+    pub receive_buffer_bytes: u32,
+}
+
+/// Sets no-delay and `tuning`. What the kernel refuses is left as it is, except no-delay.
+pub fn tune(fd: BorrowedFd<'_>, tuning: &Tuning) -> io::Result<()> {
+    option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
+    let soft = |level, name, value: u32| {
+        let _ = option(fd, level, name, value.min(i32::MAX as u32) as i32);
+    };
+    if tuning.user_timeout_ms > 0 {
+        soft(libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, tuning.user_timeout_ms);
+    }
+    if tuning.keepalive_s > 0 {
+        soft(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1);
+        soft(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, tuning.keepalive_s);
+        soft(libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, tuning.keepalive_s.div_ceil(3));
+        soft(libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3);
+    }
+    if tuning.send_buffer_bytes > 0 {
+        soft(libc::SOL_SOCKET, libc::SO_SNDBUF, tuning.send_buffer_bytes);
+    }
+    if tuning.receive_buffer_bytes > 0 {
+        soft(libc::SOL_SOCKET, libc::SO_RCVBUF, tuning.receive_buffer_bytes);
+    }
+    Ok(())
+}
+
+fn message(pieces: &[Piece]) -> libc::msghdr {
+    // SAFETY: all-zero is a valid msghdr.
+    let mut header: libc::msghdr = unsafe { zeroed() };
+    header.msg_iov = pieces.as_ptr().cast_mut().cast();
+    header.msg_iovlen = pieces.len();
+    header
+}
+
+/// Sends what the kernel takes of `pieces`, without waiting and without SIGPIPE.
+///
+/// # Safety
+/// Each piece must be readable memory for the call.
+#[inline]
+pub unsafe fn send(fd: BorrowedFd<'_>, pieces: &[Piece]) -> io::Result<usize> {
+    let header = message(pieces);
+    // SAFETY: the header points at `pieces`, whose memory the caller vouches for.
+    let n = unsafe { libc::sendmsg(fd.as_raw_fd(), &header, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
+    if n < 0 { Err(io::Error::last_os_error()) } else { Ok(n as usize) }
+}
+
+/// Receives what is there into `pieces`, without waiting; 0 is the end of the stream.
+///
+/// # Safety
+/// Each piece must be writable memory that nobody holds a reference to for the call.
+#[inline]
+pub unsafe fn receive(fd: BorrowedFd<'_>, pieces: &[Piece]) -> io::Result<usize> {
+    let mut header = message(pieces);
+    // SAFETY: the header points at `pieces`, whose memory the caller vouches for.
+    let n = unsafe { libc::recvmsg(fd.as_raw_fd(), &mut header, libc::MSG_DONTWAIT) };
+    if n < 0 { Err(io::Error::last_os_error()) } else { Ok(n as usize) }
+}
+
+/// Bytes that were sent but that the peer's kernel hasn't acknowledged.
+pub fn unacknowledged(fd: BorrowedFd<'_>) -> io::Result<usize> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: SIOCOUTQ (= TIOCOUTQ) writes one int.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCOUTQ, &mut bytes) })?;
+    Ok(bytes.max(0) as usize)
+}
+
+/// Waits until `fd` is ready: true if it is, false after `timeout_ms` or a signal.
+pub fn wait_one(fd: BorrowedFd<'_>, read: bool, write: bool, timeout_ms: i32) -> io::Result<bool> {
+    let events = if read { libc::POLLIN } else { 0 } | if write { libc::POLLOUT } else { 0 };
+    let mut set = libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
+    // SAFETY: one pollfd that outlives the call.
+    match check(unsafe { libc::poll(&mut set, 1, timeout_ms) }) {
+        Ok(n) => Ok(n > 0),
+        Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// The addresses of every interface that is up, loopback ones last; link-local IPv6 addresses, which mean nothing to
+/// other hosts, are left out.
+pub fn local_addresses() -> io::Result<Vec<IpAddr>> {
+    let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: getifaddrs stores a list that we free below.
+    check(unsafe { libc::getifaddrs(&mut list) })?;
+    let mut found = Vec::new();
+    let mut at = list;
+    while !at.is_null() {
+        // SAFETY: the list is valid until freeifaddrs.
+        let entry = unsafe { &*at };
+        at = entry.ifa_next;
+        if entry.ifa_addr.is_null() || entry.ifa_flags & libc::IFF_UP as u32 == 0 {
+            continue;
+        }
+        // SAFETY: ifa_addr points at a sockaddr whose family says how large it is.
+        let address = match i32::from(unsafe { (*entry.ifa_addr).sa_family }) {
+            libc::AF_INET => {
+                // SAFETY: as above.
+                let raw = unsafe { entry.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned() };
+                IpAddr::V4(Ipv4Addr::from(raw.sin_addr.s_addr.to_ne_bytes()))
+            }
+            libc::AF_INET6 => {
+                // SAFETY: as above.
+                let raw = unsafe { entry.ifa_addr.cast::<libc::sockaddr_in6>().read_unaligned() };
+                IpAddr::V6(Ipv6Addr::from(raw.sin6_addr.s6_addr))
+            }
+            _ => continue,
+        };
+        let link_local = matches!(address, IpAddr::V6(six) if six.segments()[0] & 0xffc0 == 0xfe80);
+        if !link_local && !found.contains(&address) {
+            found.push(address);
+        }
+    }
+    // SAFETY: the list came from getifaddrs and isn't used any more.
+    unsafe { libc::freeifaddrs(list) };
+    found.sort_by_key(IpAddr::is_loopback);
+    Ok(found)
+}
+
+/// Bytes that nobody can guess.
+pub fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    let mut filled = 0;
+    while filled < N {
+        // SAFETY: the rest of `bytes` is writable.
+        let n = unsafe { libc::getrandom(bytes[filled..].as_mut_ptr().cast(), N - filled, 0) };
+        if n > 0 {
+            filled += n as usize;
+        } else if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            // Only a kernel older than 3.17 has no getrandom, and Rust's standard library doesn't run there.
+            std::process::abort();
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn bytes_travel_in_pieces() {
+        let listener = listen(0..=0, 0, 8).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let a = connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).unwrap();
+        wait_one(listener.as_fd(), true, false, 5000).unwrap();
+        let (b, _) = accept(&listener).unwrap();
+        assert!(wait_one(a.as_fd(), false, true, 5000).unwrap());
+        assert!(a.take_error().unwrap().is_none());
+        let tuning = Tuning { user_timeout_ms: 1000, keepalive_s: 9, send_buffer_bytes: 0, receive_buffer_bytes: 0 };
+        tune(a.as_fd(), &tuning).unwrap();
+        let (head, tail) = (*b"head", *b"tail");
+        // SAFETY: both arrays live on.
+        let sent = unsafe { send(a.as_fd(), &[Piece::new(head.as_ptr(), 4), Piece::new(tail.as_ptr(), 4)]) };
+        assert_eq!(sent.unwrap(), 8);
+        assert!(wait_one(b.as_fd(), true, false, 5000).unwrap());
+        let mut got = [0u8; 16];
+        // SAFETY: `got` is not borrowed.
+        let n = unsafe { receive(b.as_fd(), &[Piece::new(got.as_mut_ptr(), 16)]) }.unwrap();
+        assert_eq!(&got[..n], b"headtail");
+    }
+
+    #[test]
+    fn a_taken_port_of_a_range_is_passed_over() {
+        let first = listen(0..=0, 0, 1).unwrap().local_addr().unwrap().port();
+        let range = first..=first.saturating_add(8);
+        let a = listen(range.clone(), 0, 1).unwrap();
+        let b = listen(range, 0, 1).unwrap();
+        assert_ne!(a.local_addr().unwrap().port(), b.local_addr().unwrap().port());
+    }
+
+    #[test]
+    fn loopback_is_listed_last() {
+        let all = local_addresses().unwrap();
+        let first_loop = all.iter().position(IpAddr::is_loopback).unwrap_or(all.len());
+        assert!(all[first_loop..].iter().all(IpAddr::is_loopback));
+    }
+}
