@@ -4,6 +4,7 @@
 //! `protocol::engine` over `channel::fabric`. Everything here runs inside the critical section ([`cs`]).
 
 pub mod cs;
+pub mod datatype;
 pub mod group;
 pub mod handle;
 pub mod status;
