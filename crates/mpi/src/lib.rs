@@ -3,6 +3,7 @@
 //! The C functions (`crates/abi`) convert their arguments and call this crate; the bytes travel through
 //! `protocol::engine` over `channel::fabric`. Everything here runs inside the critical section ([`cs`]).
 
+pub mod coll;
 pub mod cs;
 pub mod datatype;
 pub mod group;
