@@ -1,8 +1,11 @@
 //! Making progress and waiting for it.
 //!
-//! [`poll`] moves the engine and every active schedule; [`wait_until`] polls, spins, yields and sleeps as the waiter says.
+//! [`poll`] moves the engine and every active schedule; [`wait_until`] polls, and when nothing happens spins, yields and
+//! sleeps as the waiter says (DESIGN "Waiting").
 
+use crate::cs;
 use crate::runtime::rt;
+use channel::wait::Idle;
 use std::rc::Rc;
 
 /// Something that advances outside of the calls that started it: a collective's schedule.
@@ -11,7 +14,7 @@ pub trait Active {
     fn advance(&self) -> bool;
 }
 
-/// Keeps `work` advancing until it says that it is done. Polls it once right away.
+/// Keeps `work` advancing until it says that it is done. Advances it once right away.
 pub fn activate(work: Rc<dyn Active>) {
     if !work.advance() {
         rt().active.borrow_mut().push(work);
@@ -19,12 +22,24 @@ pub fn activate(work: Rc<dyn Active>) {
 }
 
 /// One round of progress. True if anything happened.
+#[inline]
 pub fn poll() -> bool {
     let moved = rt().engine.with(|engine| engine.progress());
-    if !rt().active.borrow().is_empty() {
+    if rt().has_active() {
         advance_active();
     }
     moved
+}
+
+/// Several rounds: what a test call does before it answers.
+#[inline]
+pub fn poll_some() {
+    const ROUNDS: u32 = 16;
+    for _ in 0..ROUNDS {
+        if !poll() {
+            break;
+        }
+    }
 }
 
 /// Advances the schedules. They may run callbacks of the program and start others, so no borrow is held meanwhile.
@@ -34,5 +49,48 @@ fn advance_active() {
         if !work.advance() {
             rt().active.borrow_mut().push(work);
         }
+    }
+}
+
+/// Makes progress until `done`; gives the processor away when there is nothing to do.
+#[inline]
+pub fn wait_until(mut done: impl FnMut() -> bool) {
+    let mut idle_polls = 0;
+    while !done() {
+        if poll() {
+            idle_polls = 0;
+        } else if done() {
+            // A schedule or another thread has completed it.
+            return;
+        } else {
+            idle_polls += 1;
+            idle(idle_polls);
+        }
+    }
+}
+
+/// Nothing happened in the last `idle_polls` polls.
+fn idle(idle_polls: u64) {
+    match rt().engine.with(|engine| engine.fabric().waiter().idle(idle_polls)) {
+        Idle::Spin if !cs::is_locking() => std::hint::spin_loop(),
+        Idle::Spin | Idle::Yield => cs::released(sys::affinity::yield_now),
+        Idle::Sleep => sleep(),
+    }
+}
+
+/// Sleeps until something comes in. The doors are watched before the last look, so that nothing is missed.
+fn sleep() {
+    let sleeper = rt().engine.with(|engine| {
+        engine.fabric().arm();
+        if engine.progress() { None } else { Some(engine.fabric().waiter().sleeper()) }
+    });
+    if let Some(sleeper) = sleeper {
+        // Another thread may complete what this one waits for and take the wake-up with it.
+        let shared = cs::is_locking();
+        cs::released(|| sleeper.sleep(shared));
+    }
+    rt().engine.with(|engine| engine.fabric().disarm());
+    if rt().has_active() {
+        advance_active();
     }
 }

@@ -5,10 +5,11 @@ use crate::datatype::Datatype;
 use crate::group::Group;
 use crate::handle::{Kind, Table};
 use crate::op::Op;
+use crate::p2p::buffered::Slot;
 use crate::progress::Active;
 use crate::request::Request;
 use channel::fabric::ChannelFabric;
-use protocol::engine::Engine;
+use protocol::engine::{Engine, MessageId};
 use std::cell::{Cell, OnceCell, RefCell, UnsafeCell};
 use std::rc::Rc;
 
@@ -32,6 +33,12 @@ pub struct Runtime {
     pub world: OnceCell<Rc<Comm>>,
     /// `MPI_COMM_SELF`.
     pub self_comm: OnceCell<Rc<Comm>>,
+    /// The buffer of `MPI_Buffer_attach`.
+    pub buffer: Slot,
+    /// Messages taken out by matched probes.
+    pub messages: Table<Message>,
+    /// Whose request failed last, until its error handler is called.
+    pub blamed: RefCell<Option<Rc<Comm>>>,
     /// Counter of the contexts that this process has proposed.
     next_context: Cell<u32>,
 }
@@ -49,8 +56,42 @@ static RUNTIME: Runtime = Runtime {
     active: RefCell::new(Vec::new()),
     world: OnceCell::new(),
     self_comm: OnceCell::new(),
-    next_context: Cell::new(16),
+    buffer: RefCell::new(None),
+    messages: Table::new(Kind::Message),
+    blamed: RefCell::new(None),
+    next_context: Cell::new(FIRST_CONTEXT),
 };
+
+/// Contexts below this are those of the predefined communicators.
+const FIRST_CONTEXT: u32 = 16;
+
+/// A message that a matched probe has taken out.
+pub struct Message {
+    /// The engine's name of it.
+    pub id: MessageId,
+    /// Where it was sent.
+    pub comm: Rc<Comm>,
+}
+
+impl Runtime {
+    /// Whether schedules wait for progress.
+    #[inline]
+    pub fn has_active(&self) -> bool {
+        !self.active.borrow().is_empty()
+    }
+
+    /// `MPI_COMM_SELF`, which exists from initialisation on.
+    pub fn self_comm(&self) -> &Rc<Comm> {
+        self.self_comm.get().expect("MPI is initialised")
+    }
+
+    /// A number for a new context that no other context proposed by this process has.
+    pub fn propose_context(&self) -> u32 {
+        let counter = self.next_context.get();
+        self.next_context.set(counter + 1);
+        counter
+    }
+}
 
 /// The runtime. The caller is inside the critical section.
 #[inline]
@@ -62,6 +103,18 @@ pub fn rt() -> &'static Runtime {
 pub struct EngineCell(UnsafeCell<Option<Engine<ChannelFabric>>>);
 
 impl EngineCell {
+    /// Puts the engine in place, or takes it away.
+    pub fn set(&self, engine: Option<Engine<ChannelFabric>>) -> Option<Engine<ChannelFabric>> {
+        // SAFETY: inside the critical section, and no borrow of `with` is alive: its closures don't call this method.
+        unsafe { std::mem::replace(&mut *self.0.get(), engine) }
+    }
+
+    /// Whether there is an engine.
+    pub fn is_set(&self) -> bool {
+        // SAFETY: as in `set`.
+        unsafe { (*self.0.get()).is_some() }
+    }
+
     /// Runs `f` on the engine.
     #[inline]
     pub fn with<R>(&self, f: impl FnOnce(&mut Engine<ChannelFabric>) -> R) -> R {

@@ -49,6 +49,14 @@ pub struct OpId(u32);
 
 const SEND_BIT: u32 = 1 << 31;
 
+impl OpId {
+    /// Whether this is a send.
+    #[inline]
+    pub fn is_send(self) -> bool {
+        self.0 & SEND_BIT != 0
+    }
+}
+
 /// A message that a matched probe has taken out of the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct MessageId(u32);
@@ -178,6 +186,15 @@ impl<F: Fabric> Engine<F> {
         self.unexpected.get(id).map(|m| m.found)
     }
 
+    /// As [`Engine::probe`]; an error if no message can come because the expected peer is gone.
+    pub fn probe_or_lost(&self, pattern: &Pattern, expected: Option<Peer>) -> Option<Result<Found>> {
+        if let Some(found) = self.probe(pattern) {
+            return Some(Ok(found));
+        }
+        let lost = !self.lost.is_empty() && expected.is_none_or(|peer| self.lost.contains(&peer));
+        lost.then_some(Err(PEER_LOST))
+    }
+
     /// Takes a message out of the queue, for [`Engine::post_recv_message`]. Makes no progress.
     pub fn extract(&mut self, pattern: &Pattern) -> Option<(MessageId, Found)> {
         let id = self.matching.take(pattern)?;
@@ -208,17 +225,27 @@ impl<F: Fabric> Engine<F> {
     /// Whether [`Engine::take`] would answer.
     #[inline]
     pub fn is_complete(&self, op: OpId) -> bool {
-        if op.0 & SEND_BIT == 0 {
-            matches!(self.receives.get(op.0), Some(Receive { state: ReceiveState::Complete(_), .. }))
-        } else {
-            self.send_is_complete(op.0 & !SEND_BIT)
+        if op.is_send() {
+            return self.send_outcome(op.0 & !SEND_BIT).is_some();
+        }
+        matches!(self.receives.get(op.0), Some(Receive { state: ReceiveState::Complete(_), .. }))
+    }
+
+    /// The outcome of a complete operation.
+    pub fn outcome(&self, op: OpId) -> Option<Completion> {
+        if op.is_send() {
+            return self.send_outcome(op.0 & !SEND_BIT);
+        }
+        match self.receives.get(op.0)?.state {
+            ReceiveState::Complete(completion) => Some(completion),
+            _ => None,
         }
     }
 
     /// The outcome of a complete operation, which is forgotten with it.
     #[inline]
     pub fn take(&mut self, op: OpId) -> Option<Completion> {
-        if op.0 & SEND_BIT != 0 {
+        if op.is_send() {
             return self.take_send(op.0 & !SEND_BIT);
         }
         let ReceiveState::Complete(completion) = self.receives.get(op.0)?.state else { return None };

@@ -1,3 +1,12 @@
 //! Point-to-point communication (MPI-5.0, chapter 3).
+//!
+//! `transfer` starts and finishes single messages on any plane; `send`, `receive`, `probe`, `buffered`, `combined` and
+//! `persistent` are the functions of the standard.
 
+pub mod buffered;
+pub mod combined;
+pub mod persistent;
+pub mod probe;
+pub mod receive;
+pub mod send;
 pub mod transfer;

@@ -1,6 +1,6 @@
 //! The sending half of the engine.
 
-use super::{Address, Completion, Engine, Mode, OpId, PEER_LOST, SEND_BIT, failed};
+use super::{Address, Completion, Engine, Mode, OpId, PEER_LOST, SEND_BIT};
 use crate::fabric::{Fabric, Outcome};
 use crate::wire::{BODY_BYTES, Grant, Header, Kind, Offer};
 use base::{Error, Peer, Result};
@@ -237,14 +237,14 @@ impl<F: Fabric> Engine<F> {
     }
 
     #[inline]
-    pub(super) fn send_is_complete(&self, id: u32) -> bool {
-        matches!(self.sends.get(id), Some(Send { state: SendState::Complete(_), .. }))
+    pub(super) fn send_outcome(&self, id: u32) -> Option<Completion> {
+        let send = self.sends.get(id)?;
+        let SendState::Complete(error) = send.state else { return None };
+        Some(Completion { envelope: send.to.envelope, length: 0, error, cancelled: false })
     }
 
     pub(super) fn take_send(&mut self, id: u32) -> Option<Completion> {
-        let send = self.sends.get(id)?;
-        let SendState::Complete(error) = send.state else { return None };
-        let completion = Completion { error, ..failed(send.to.envelope, PEER_LOST) };
+        let completion = self.send_outcome(id)?;
         self.sends.remove(id);
         Some(completion)
     }

@@ -1,0 +1,123 @@
+//! Blocking and non-blocking receives (MPI-5.0, 3.2.4, 3.7.2, 3.8.3).
+
+use super::transfer::{self, Transfer, start_recv, start_recv_message};
+use crate::comm::Comm;
+use crate::datatype::Datatype;
+use crate::handle::Handle;
+use crate::progress;
+use crate::request::{self, Request};
+use crate::runtime::{Message, rt};
+use crate::status::Status;
+use base::ids::Plane;
+use base::{Class, Error, Result};
+use std::rc::Rc;
+
+/// What every receive says.
+#[derive(Clone)]
+pub struct Incoming<'a> {
+    /// Where the first item goes.
+    pub buf: *mut u8,
+    /// Room for this many items.
+    pub count: usize,
+    /// Type of the items.
+    pub datatype: &'a Rc<Datatype>,
+    /// Rank of the sender, `ANY_SOURCE` or `PROC_NULL`.
+    pub source: i32,
+    /// Tag or `ANY_TAG`.
+    pub tag: i32,
+    /// Communicator.
+    pub comm: &'a Rc<Comm>,
+}
+
+/// Starts a receive.
+///
+/// # Safety
+/// The items must be writable, and nobody else's, until the transfer is complete.
+#[inline]
+pub unsafe fn start(m: &Incoming<'_>) -> Result<Transfer> {
+    // SAFETY: handed on from the caller.
+    unsafe { start_recv(m.comm, Plane::PointToPoint, m.buf, m.count, m.datatype, m.source, m.tag) }
+}
+
+/// Finishes a blocking receive; the status is known even when the message was truncated.
+#[inline]
+fn finish(transfer: Transfer, status: &mut Status) -> Result {
+    if let Transfer::Pending(op) = transfer {
+        progress::wait_until(|| rt().engine.with(|engine| engine.is_complete(op)));
+    }
+    let (result, found) = transfer::test_with_status(transfer).expect("the receive is complete");
+    // The error field is only set by calls that return several statuses (3.2.5).
+    *status = Status { error: status.error, ..found };
+    result
+}
+
+/// `MPI_Recv`.
+///
+/// # Safety
+/// The items must be writable and nobody else's.
+#[inline]
+pub unsafe fn recv(m: &Incoming<'_>, status: &mut Status) -> Result {
+    // SAFETY: waited for at once.
+    finish(unsafe { start(m) }?, status)
+}
+
+/// `MPI_Irecv`.
+///
+/// # Safety
+/// The items must be writable, and nobody else's, until the request is complete.
+#[inline]
+pub unsafe fn irecv(m: &Incoming<'_>) -> Result<Handle> {
+    // SAFETY: handed on from the caller.
+    let transfer = unsafe { start(m) }?;
+    Ok(request::enter(Request::Transfer { transfer, comm: Rc::clone(m.comm) }))
+}
+
+/// `MPI_MESSAGE_NO_PROC`.
+pub const MESSAGE_NO_PROC: Handle = Handle(0x129);
+
+/// The transfer that receives a message found by a matched probe, and its communicator (none for `MPI_MESSAGE_NO_PROC`).
+///
+/// # Safety
+/// As [`start`].
+unsafe fn start_message(
+    message: Handle,
+    buf: *mut u8,
+    count: usize,
+    datatype: &Rc<Datatype>,
+) -> Result<(Transfer, Option<Rc<Comm>>)> {
+    if message == MESSAGE_NO_PROC {
+        return Ok((Transfer::Null, None));
+    }
+    let Some(Message { id, comm }) = rt().messages.remove(message) else {
+        return Err(Error::new(Class::ERR_REQUEST, "not the handle of a probed message"));
+    };
+    // SAFETY: handed on from the caller.
+    Ok((unsafe { start_recv_message(id, buf, count, datatype) }?, Some(comm)))
+}
+
+/// `MPI_Mrecv`.
+///
+/// # Safety
+/// The items must be writable and nobody else's.
+pub unsafe fn mrecv(
+    message: Handle,
+    buf: *mut u8,
+    count: usize,
+    datatype: &Rc<Datatype>,
+    status: &mut Status,
+) -> Result {
+    // SAFETY: waited for at once.
+    let (transfer, comm) = unsafe { start_message(message, buf, count, datatype) }?;
+    finish(transfer, status).inspect_err(|_| request::blame(comm))
+}
+
+/// `MPI_Imrecv`.
+///
+/// # Safety
+/// The items must be writable, and nobody else's, until the request is complete.
+pub unsafe fn imrecv(message: Handle, buf: *mut u8, count: usize, datatype: &Rc<Datatype>) -> Result<Handle> {
+    // SAFETY: handed on from the caller.
+    let (transfer, comm) = unsafe { start_message(message, buf, count, datatype) }?;
+    let comm = comm.unwrap_or_else(|| Rc::clone(rt().self_comm()));
+    Ok(request::enter(Request::Transfer { transfer, comm }))
+}
