@@ -24,6 +24,7 @@ pub enum Transfer {
 }
 
 /// Where the items of a message lie, for the channels.
+#[derive(Debug)]
 struct Items {
     datatype: Rc<Datatype>,
     count: usize,
@@ -53,7 +54,7 @@ unsafe fn source(buf: *const u8, count: usize, datatype: &Rc<Datatype>) -> SendB
     }
     let items = Rc::new(Items { datatype: Rc::clone(datatype), count });
     // SAFETY: the layout reads only the items, by the caller.
-    unsafe { SendBuf::with_layout(buf, len, items) }
+    unsafe { SendBuf::spread(buf, len, items) }
 }
 
 /// # Safety
@@ -67,7 +68,7 @@ unsafe fn sink(buf: *mut u8, count: usize, datatype: &Rc<Datatype>) -> RecvBuf {
     }
     let items = Rc::new(Items { datatype: Rc::clone(datatype), count });
     // SAFETY: the layout writes only the items, by the caller.
-    unsafe { RecvBuf::with_layout(buf, len, items) }
+    unsafe { RecvBuf::spread(buf, len, items) }
 }
 
 #[inline]
