@@ -6,6 +6,7 @@
 pub mod coll;
 pub mod cs;
 pub mod datatype;
+pub mod env;
 pub mod group;
 pub mod handle;
 pub mod status;

@@ -1,0 +1,167 @@
+//! The C API as data: the [`api!`] macro turns one entry per function into `PMPI_X` (strong), `MPI_X` (weak, same address),
+//! their large-count twins, and a row of a machine-readable table.
+//!
+//! An entry reads: doc, names, parameters with their kinds ([`crate::kinds`]), whose error handler is raised, body.
+//! ```text
+//! /// Standard-mode send
+//! MPI_Send, MPI_Send_c => (buf: SendBuf, count: Count, …, comm: Comm) on comm { p2p::send(…) }
+//! ```
+//! Every generated function enters the critical section, checks that MPI is running (but `on anytime`), converts its
+//! arguments left to right and runs the body; an `Err` on that way is raised through the error handler of the object named
+//! after `on`. `later` instead of a body means: exists, and raises `MPI_ERR_UNSUPPORTED_OPERATION`.
+//! No exported symbol is called from inside, so tools may replace any `MPI_X` by their own.
+
+/// Whether a function does its work already.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// Implemented.
+    Done,
+    /// Raises `MPI_ERR_UNSUPPORTED_OPERATION`.
+    Later,
+}
+
+/// One parameter of a function.
+#[derive(Debug)]
+pub struct Param {
+    /// Name in the standard.
+    pub name: &'static str,
+    /// Kind, as in [`crate::kinds`].
+    pub kind: &'static str,
+    /// C declarator with `@` for the name, of the function and of its large-count twin.
+    pub c: [&'static str; 2],
+}
+
+/// One function of the standard, with its large-count twin.
+#[derive(Debug)]
+pub struct Entry {
+    /// `MPI_…`.
+    pub name: &'static str,
+    /// `MPI_…_c`, if there is one.
+    pub large: Option<&'static str>,
+    /// One line.
+    pub doc: &'static str,
+    /// C return type.
+    pub returns: &'static str,
+    /// Parameter whose error handler is raised, or `none`.
+    pub on: &'static str,
+    /// Implemented or not.
+    pub state: State,
+    /// In order.
+    pub params: &'static [Param],
+}
+
+/// Declares the functions of a chapter; see the head of this file.
+macro_rules! api {
+    ($($(#[doc = $doc:literal])+ $name:ident $(, $large:ident)? => $params:tt on $on:ident $body:tt)*) => {
+        $(api!{@entry $name [$($large)?] $params $on $body})*
+
+        /// The functions of this file.
+        pub const TABLE: &[$crate::api::Entry] = &[$($crate::api::Entry {
+            name: stringify!($name),
+            large: api!(@large $($large)?),
+            doc: concat!($($doc),+),
+            returns: "int",
+            on: stringify!($on),
+            state: api!(@state $body),
+            params: api!(@params $params),
+        }),*];
+    };
+    (@entry $name:ident [$($large:ident)?] $params:tt $on:ident $body:tt) => {
+        const _: () = {
+            api!{@body $name $params $on $body}
+            api!{@symbol Small $name $params}
+            $(api!{@symbol Large $large $params})?
+        };
+        api!{@alias $name}
+        $(api!{@alias $large})?
+    };
+    (@body $name:ident ($($p:ident : $k:ident),* $(,)?) $on:ident later) => {
+        #[allow(unused_variables)]
+        fn body<W: Width>($($p: <$k as Kind<W>>::C),*) -> core::ffi::c_int {
+            let inside = mpi::cs::enter();
+            let error = base::Error::new(
+                base::Class::ERR_UNSUPPORTED_OPERATION,
+                concat!(stringify!($name), " is not implemented yet"),
+            );
+            $crate::raise::fail(api!(@on $on), error, stringify!($name), inside)
+        }
+    };
+    (@body $name:ident ($($p:ident : $k:ident),* $(,)?) $on:ident $body:block) => {
+        #[inline(always)]
+        #[allow(unused_variables, unused_unsafe, clippy::too_many_arguments)]
+        fn body<W: Width>($($p: <$k as Kind<W>>::C),*) -> core::ffi::c_int {
+            let inside = mpi::cs::enter();
+            let on = api!(@on $on);
+            let outcome: base::Result = (|| {
+                api!(@running $on);
+                let scope = api!(@scope $on);
+                // SAFETY: the caller keeps the contract of the C function: its pointers are valid as the standard says.
+                unsafe {
+                    $(let $p = <$k as Kind<W>>::take($p, &scope)?;)*
+                    $body
+                }
+            })();
+            match outcome {
+                Ok(()) => 0,
+                Err(error) => $crate::raise::fail(on, error, stringify!($name), inside),
+            }
+        }
+    };
+    (@symbol $w:ident $name:ident ($($p:ident : $k:ident),* $(,)?)) => {
+        #[allow(non_snake_case)]
+        #[unsafe(export_name = concat!("P", stringify!($name)))]
+        extern "C" fn $name($($p: <$k as Kind<$w>>::C),*) -> core::ffi::c_int {
+            body::<$w>($($p),*)
+        }
+    };
+    (@alias $name:ident) => {
+        core::arch::global_asm!(
+            concat!(".weak ", stringify!($name)),
+            concat!(".set ", stringify!($name), ", P", stringify!($name)),
+        );
+    };
+    (@on none) => { $crate::raise::On::Process };
+    (@on anytime) => { $crate::raise::On::Process };
+    (@on $on:ident) => { $crate::raise::Raise::on($on) };
+    (@scope none) => { $crate::raise::Scope::NONE };
+    (@scope anytime) => { $crate::raise::Scope::NONE };
+    (@scope $on:ident) => { $crate::raise::Raise::scope($on)? };
+    (@running anytime) => {};
+    (@running $on:ident) => { $crate::raise::ensure_running()? };
+    (@large) => { None };
+    (@large $large:ident) => { Some(stringify!($large)) };
+    (@state later) => { $crate::api::State::Later };
+    (@state $body:block) => { $crate::api::State::Done };
+    (@params ($($p:ident : $k:ident),* $(,)?)) => {
+        &[$($crate::api::Param {
+            name: stringify!($p),
+            kind: stringify!($k),
+            c: [<$k as Kind<Small>>::TEXT, <$k as Kind<Large>>::TEXT],
+        }),*]
+    };
+}
+pub(crate) use api;
+
+/// Declares functions that return a value and cannot fail: clocks, address arithmetic, handle conversion.
+macro_rules! plain {
+    ($($(#[doc = $doc:literal])+ $name:ident => ($($p:ident : $k:ident),*) -> $text:literal $ret:ty $body:block)*) => {
+        $(
+            $(#[doc = $doc])+
+            #[allow(non_snake_case)]
+            #[unsafe(export_name = concat!("P", stringify!($name)))]
+            extern "C" fn $name($($p: <$k as Kind<Small>>::C),*) -> $ret $body
+            api!{@alias $name}
+        )*
+        /// The functions of this file that cannot fail.
+        pub const PLAIN: &[$crate::api::Entry] = &[$($crate::api::Entry {
+            name: stringify!($name),
+            large: None,
+            doc: concat!($($doc),+),
+            returns: $text,
+            on: "none",
+            state: $crate::api::State::Done,
+            params: api!(@params ($($p: $k),*)),
+        }),*];
+    };
+}
+pub(crate) use plain;

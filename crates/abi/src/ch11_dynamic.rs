@@ -1,0 +1,48 @@
+//! Dynamic processes (MPI-5.0, 11.8-11.10).
+
+use crate::api::api;
+use crate::kinds::*;
+
+api! {
+    /// Closes a port
+    MPI_Close_port => (port_name: Text) on none later
+
+    /// Accepts a connection of a client job
+    MPI_Comm_accept => (port_name: Text, info: Info, root: Int, comm: Comm, newcomm: OutComm) on comm later
+
+    /// Connects to a server job
+    MPI_Comm_connect => (port_name: Text, info: Info, root: Int, comm: Comm, newcomm: OutComm) on comm later
+
+    /// Frees a communicator after all its pending communication
+    MPI_Comm_disconnect => (comm: InOutComm) on comm later
+
+    /// The communicator with the job that spawned this one
+    MPI_Comm_get_parent => (parent: OutComm) on none later
+
+    /// Connects two processes that share a socket
+    MPI_Comm_join => (fd: Int, intercomm: OutComm) on none later
+
+    /// Starts new processes of one program
+    MPI_Comm_spawn => (
+        command: Text, argv: Strings, maxprocs: Int, info: Info, root: Int, comm: Comm, intercomm: OutComm,
+        array_of_errcodes: OutIntArray
+    ) on comm later
+
+    /// Starts new processes of several programs
+    MPI_Comm_spawn_multiple => (
+        count: Length, array_of_commands: Strings, array_of_argv: StringLists, array_of_maxprocs: IntArray,
+        array_of_info: InfoArray, root: Int, comm: Comm, intercomm: OutComm, array_of_errcodes: OutIntArray
+    ) on comm later
+
+    /// Port of a published service
+    MPI_Lookup_name => (service_name: Text, info: Info, port_name: OutText) on none later
+
+    /// Opens a port
+    MPI_Open_port => (info: Info, port_name: OutText) on none later
+
+    /// Publishes a service
+    MPI_Publish_name => (service_name: Text, info: Info, port_name: Text) on none later
+
+    /// Withdraws a service
+    MPI_Unpublish_name => (service_name: Text, info: Info, port_name: Text) on none later
+}

@@ -1,0 +1,148 @@
+//! Handles: as C sees them, and the objects that bodies get for them.
+
+use super::{Kind, Out, Width};
+use crate::raise::Scope;
+use base::Result;
+use mpi::handle::Handle;
+
+/// One C type per kind of object, so that they can't be mixed up.
+macro_rules! c_handles {
+    ($($c:ident, $text:literal;)*) => {
+        $(
+            #[doc = concat!("`", $text, "` of the ABI.")]
+            #[repr(transparent)]
+            #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+            pub struct $c(pub Handle);
+        )*
+    };
+}
+
+c_handles! {
+    CComm, "MPI_Comm";
+    CGroup, "MPI_Group";
+    CType, "MPI_Datatype";
+    COp, "MPI_Op";
+    CRequest, "MPI_Request";
+    CMessage, "MPI_Message";
+    CErrhandler, "MPI_Errhandler";
+    CInfo, "MPI_Info";
+    CSession, "MPI_Session";
+    CWin, "MPI_Win";
+    CFile, "MPI_File";
+}
+
+/// Kinds that hand the value on.
+macro_rules! values {
+    ($($(#[doc = $doc:literal])+ $kind:ident, $c:ty, $text:literal;)*) => {
+        $(
+            $(#[doc = $doc])+
+            pub struct $kind;
+            impl<W: Width> Kind<W> for $kind {
+                type C = $c;
+                type R = $c;
+                const TEXT: &'static str = $text;
+                #[inline(always)]
+                unsafe fn take(c: $c, _: &Scope) -> Result<$c> {
+                    Ok(c)
+                }
+            }
+        )*
+    };
+}
+
+values! {
+    /// A communicator.
+    Comm, CComm, "MPI_Comm @";
+    /// A group.
+    Group, CGroup, "MPI_Group @";
+    /// A committed datatype.
+    Type, CType, "MPI_Datatype @";
+    /// A datatype, committed or not.
+    AnyType, CType, "MPI_Datatype @";
+    /// A reduction operation.
+    Op, COp, "MPI_Op @";
+    /// A request.
+    Request, CRequest, "MPI_Request @";
+    /// A message taken out of matching.
+    Message, CMessage, "MPI_Message @";
+    /// An error handler.
+    Errhandler, CErrhandler, "MPI_Errhandler @";
+    /// An info object, or `MPI_INFO_NULL`.
+    Info, CInfo, "MPI_Info @";
+    /// A session.
+    Session, CSession, "MPI_Session @";
+    /// A window.
+    Win, CWin, "MPI_Win @";
+    /// A file.
+    File, CFile, "MPI_File @";
+    /// Requests to complete or start.
+    InOutRequestArray, *mut CRequest, "MPI_Request @[]";
+    /// Requests to look at.
+    RequestArray, *const CRequest, "const MPI_Request @[]";
+}
+
+/// Kinds that are the address of a handle.
+macro_rules! places {
+    ($($(#[doc = $doc:literal])+ $kind:ident, $c:ty, $text:literal;)*) => {
+        $(
+            $(#[doc = $doc])+
+            pub struct $kind;
+            impl<W: Width> Kind<W> for $kind {
+                type C = *mut $c;
+                type R = Out<$c>;
+                const TEXT: &'static str = $text;
+                #[inline(always)]
+                unsafe fn take(p: *mut $c, _: &Scope) -> Result<Out<$c>> {
+                    Out::new(p)
+                }
+            }
+        )*
+    };
+}
+
+places! {
+    /// Where a new communicator goes.
+    OutComm, CComm, "MPI_Comm *@";
+    /// Communicator to free.
+    InOutComm, CComm, "MPI_Comm *@";
+    /// Where a new group goes.
+    OutGroup, CGroup, "MPI_Group *@";
+    /// Group to free.
+    InOutGroup, CGroup, "MPI_Group *@";
+    /// Where a new datatype goes.
+    OutType, CType, "MPI_Datatype *@";
+    /// Datatype to commit or free.
+    InOutType, CType, "MPI_Datatype *@";
+    /// Where a new operation goes.
+    OutOp, COp, "MPI_Op *@";
+    /// Operation to free.
+    InOutOp, COp, "MPI_Op *@";
+    /// Where a new request goes.
+    OutRequest, CRequest, "MPI_Request *@";
+    /// Request to start, complete, cancel or free.
+    InOutRequest, CRequest, "MPI_Request *@";
+    /// Where a matched message goes.
+    OutMessage, CMessage, "MPI_Message *@";
+    /// Matched message to receive.
+    InOutMessage, CMessage, "MPI_Message *@";
+    /// Where an error handler goes.
+    OutErrhandler, CErrhandler, "MPI_Errhandler *@";
+    /// Error handler to free.
+    InOutErrhandler, CErrhandler, "MPI_Errhandler *@";
+    /// Where a new info object goes.
+    OutInfo, CInfo, "MPI_Info *@";
+    /// Info object to free.
+    InOutInfo, CInfo, "MPI_Info *@";
+    /// Where a new session goes.
+    OutSession, CSession, "MPI_Session *@";
+    /// Session to finalize.
+    InOutSession, CSession, "MPI_Session *@";
+    /// Where a new window goes.
+    OutWin, CWin, "MPI_Win *@";
+    /// Window to free.
+    InOutWin, CWin, "MPI_Win *@";
+    /// Where a new file goes.
+    OutFile, CFile, "MPI_File *@";
+    /// File to close.
+    InOutFile, CFile, "MPI_File *@";
+}

@@ -1,0 +1,61 @@
+//! What kinds of parameters MPI functions have. A kind fixes the C type, the check, the conversion and the error class;
+//! [`Small`] and [`Large`] say whether counts are `int` or `MPI_Count`.
+
+mod arrays;
+mod callbacks;
+mod handles;
+mod numbers;
+mod outputs;
+mod pointers;
+mod tool;
+
+pub use arrays::*;
+pub use callbacks::*;
+pub use handles::*;
+pub use numbers::*;
+pub use outputs::*;
+pub use pointers::*;
+pub use tool::*;
+
+use crate::raise::Scope;
+use base::Result;
+use core::ffi::c_int;
+
+/// Width of counts: the function itself or its `_c` twin.
+pub trait Width {
+    /// True for the twin.
+    const LARGE: bool;
+    /// `int` or `MPI_Count`; also the `int` or `MPI_Aint` of element displacements.
+    type Int: Copy + Into<i64> + TryFrom<i64>;
+}
+
+/// Counts are `int`.
+pub enum Small {}
+
+/// Counts are `MPI_Count`.
+pub enum Large {}
+
+impl Width for Small {
+    const LARGE: bool = false;
+    type Int = c_int;
+}
+
+impl Width for Large {
+    const LARGE: bool = true;
+    type Int = i64;
+}
+
+/// A kind of parameter.
+pub trait Kind<W: Width> {
+    /// C type.
+    type C: Copy;
+    /// What the body gets.
+    type R;
+    /// C declarator, with `@` for the name.
+    const TEXT: &'static str;
+    /// Checks and converts.
+    ///
+    /// # Safety
+    /// A pointer is valid as the standard demands of the argument.
+    unsafe fn take(c: Self::C, scope: &Scope) -> Result<Self::R>;
+}

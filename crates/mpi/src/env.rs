@@ -1,0 +1,21 @@
+//! The environment (MPI-5.0, chapter 9): versions, names, clocks.
+
+/// Version of the standard.
+pub const VERSION: (i32, i32) = (5, 0);
+/// Version of the binary interface.
+pub const ABI_VERSION: (i32, i32) = (1, 0);
+
+/// What `MPI_Get_library_version` says.
+pub const LIBRARY_VERSION: &str =
+    concat!("Ferrule ", env!("CARGO_PKG_VERSION"), ", MPI 5.0, standard ABI 1.0 (libmpi_abi.so.1)");
+
+/// Seconds since a fixed time in the past of this host.
+#[inline]
+pub fn wtime() -> f64 {
+    sys::clock::now_ns() as f64 * 1e-9
+}
+
+/// Resolution of [`wtime`] in seconds.
+pub fn wtick() -> f64 {
+    sys::clock::resolution_ns() as f64 * 1e-9
+}
