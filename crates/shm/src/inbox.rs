@@ -291,11 +291,16 @@ impl Inbox {
             Ok(Some(at)) => Some(Polled::Record(record(ring, index, at))),
             Err(Corrupt) => {
                 let sender = ring.sender;
-                self.rings.swap_remove(index);
-                (self.hot, self.next) = (0, 0);
+                self.drop_sender(sender);
                 Some(Polled::Corrupt(sender))
             }
         }
+    }
+
+    /// Never looks at this sender's ring again. Its outstanding record, if any, need not be released.
+    pub fn drop_sender(&mut self, sender: usize) {
+        self.rings.retain(|ring| ring.sender != sender);
+        (self.hot, self.next) = (0, 0);
     }
 
     /// Starts to look at the rings whose senders have set their bit.

@@ -116,6 +116,7 @@ impl<W: Words> Producer<W> {
     #[cold]
     #[inline(never)]
     fn reserve_slowly(&mut self, lines: usize, len: u32) -> Result<Option<Slot>, Corrupt> {
+        assert!(lines <= self.lines / 4, "a record of {lines} lines doesn't go into a ring of {}", self.lines);
         let line = self.position as usize & (self.lines - 1);
         let pad = if line + lines > self.lines { self.lines - line } else { 0 };
         if self.position + (pad + lines) as u64 > self.limit {

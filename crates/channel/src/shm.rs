@@ -1,0 +1,282 @@
+//! The shared-memory lane: packets through the ring that a sender has in the receiver's inbox.
+//!
+//! A process has one [`ShmHub`] (its own inbox, its bell, what its peers may know of it) and one [`ShmLane`] per peer of its node
+//! that it has sent to. Peers are numbered by their index on the node, the *slot*: the sender with slot `s` owns ring `s` of every
+//! inbox. The descriptors go through the node agent: inbox, bell, memory ([`ShmHub::descriptors`]).
+//!
+//! The short path is straight code: reserve, copy, publish, look whether the peer sleeps. No system call, lock, allocation or
+//! atomic read-modify-write.
+
+use crate::buffer::{SendBuf, copy_bytes};
+use crate::calibrate;
+use crate::single_copy::{Probe, ProbeWord, SINGLE_COPY_ALLOW, SingleCopy};
+use base::counters::{BELLS, PACKETS_REJECTED};
+use base::{Peer, log};
+use protocol::fabric::{Limits, Outcome};
+use protocol::wire::{HEADER_BYTES, Header};
+use shm::inbox::{HEADER_WORDS, Identity, Inbox, Outbox, Polled, Record};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use sys::wake::Bell;
+
+base::config! {
+    /// Size of the ring from one process of a node to another; a power of two.
+    RING_BYTES: u64 = 65536, 4096..=1073741824, "bytes";
+}
+
+/// The descriptors that a peer left with its node agent.
+#[derive(Debug)]
+pub struct PeerFds {
+    /// Its inbox.
+    pub inbox: OwnedFd,
+    /// Its bell.
+    pub bell: OwnedFd,
+    /// Its memory, if it could open it.
+    pub memory: Option<OwnedFd>,
+}
+
+impl PeerFds {
+    /// From what came with its card, in the order of [`ShmHub::descriptors`].
+    pub fn from_vec(fds: Vec<OwnedFd>) -> Option<PeerFds> {
+        let mut fds = fds.into_iter();
+        Some(PeerFds { inbox: fds.next()?, bell: fds.next()?, memory: fds.next() })
+    }
+}
+
+/// A packet in the inbox; to be given back by [`ShmHub::release`] before the next poll.
+#[derive(Debug)]
+pub struct ShmPacket {
+    /// Who sent it.
+    pub peer: Peer,
+    /// What it is.
+    pub header: Header,
+    record: Record,
+}
+
+impl ShmPacket {
+    /// First byte of the payload, in memory that the sender can still change. Valid until the packet is released.
+    #[inline]
+    pub fn payload(&self) -> *const u8 {
+        self.record.payload
+    }
+
+    /// Bytes of the payload.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.record.len
+    }
+
+    /// Whether there is no payload.
+    pub fn is_empty(&self) -> bool {
+        self.record.len == 0
+    }
+}
+
+/// What a poll of the hub brings.
+#[derive(Debug)]
+pub enum ShmEvent {
+    /// A packet.
+    Packet(ShmPacket),
+    /// This peer wrote nonsense; nothing is read from it any more. Logged.
+    Lost(Peer),
+}
+
+/// The receiving side of a process, and what peers need to reach it.
+#[derive(Debug)]
+pub struct ShmHub {
+    inbox: Inbox,
+    bell: Bell,
+    /// Peers probe single copy on it.
+    _word: ProbeWord,
+    memory: Option<OwnedFd>,
+    /// The processes of this node by slot.
+    peers: Vec<Peer>,
+    slot: usize,
+}
+
+impl ShmHub {
+    /// A hub for process `me` among `peers`, all ranks of the node including `me` in an order on which they agree.
+    /// `rank_id` is the random identity in this process's card.
+    pub fn create(me: Peer, peers: Vec<Peer>, rank_id: u128) -> io::Result<ShmHub> {
+        let slot = peers.iter().position(|p| *p == me);
+        let slot =
+            slot.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "this rank is not on its own node"))?;
+        let word = ProbeWord::new()?;
+        if SINGLE_COPY_ALLOW.value() {
+            sys::cma::allow_readers();
+        }
+        let identity = Identity { nonce: rank_id, probe_address: word.address(), probe_value: word.value() };
+        let ring_bytes = (RING_BYTES.value() as usize).next_power_of_two();
+        let inbox = Inbox::create(peers.len(), ring_bytes, &identity)?;
+        let memory = sys::cma::own_memory().ok();
+        Ok(ShmHub { inbox, bell: Bell::new()?, _word: word, memory, peers, slot })
+    }
+
+    /// What the agent passes on to peers: inbox, bell and, if there is one, memory.
+    pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let fixed = [self.inbox.fd(), self.bell.as_fd()];
+        fixed.into_iter().chain(self.memory.as_ref().map(AsFd::as_fd)).collect()
+    }
+
+    /// Becomes readable when a peer wakes this process.
+    pub fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    /// The next packet; the last one must have been released.
+    #[inline]
+    pub fn poll(&mut self) -> Option<ShmEvent> {
+        let record = match self.inbox.poll()? {
+            Polled::Record(record) => record,
+            Polled::Corrupt(sender) => return Some(self.reject(sender)),
+        };
+        match (header_of(&record), self.peers.get(record.sender)) {
+            (Some(header), Some(peer)) => Some(ShmEvent::Packet(ShmPacket { peer: *peer, header, record })),
+            _ => Some(self.reject(record.sender)),
+        }
+    }
+
+    /// Gives up the ring of a sender that broke the format.
+    #[cold]
+    fn reject(&mut self, sender: usize) -> ShmEvent {
+        self.inbox.drop_sender(sender);
+        PACKETS_REJECTED.add(1);
+        let peer = self.peers[sender];
+        log!(Error, "rank {} wrote an impossible record into shared memory; its lane is closed", peer.0);
+        ShmEvent::Lost(peer)
+    }
+
+    /// Gives the packet's room back.
+    #[inline]
+    pub fn release(&mut self, packet: &ShmPacket) {
+        self.inbox.release(&packet.record);
+    }
+
+    /// Prepares to sleep: from now on senders ring. Poll once more before sleeping.
+    pub fn arm(&mut self) {
+        self.inbox.arm();
+    }
+
+    /// Active again; silences the bell.
+    pub fn disarm(&mut self) {
+        self.inbox.disarm();
+        self.bell.silence();
+    }
+}
+
+#[inline]
+fn header_of(record: &Record) -> Option<Header> {
+    let mut bytes = [0; HEADER_BYTES];
+    for (out, word) in bytes.chunks_exact_mut(8).zip(record.header) {
+        out.copy_from_slice(&word.to_le_bytes());
+    }
+    Header::decode(&bytes)
+}
+
+#[inline]
+fn words_of(header: &Header) -> [u64; HEADER_WORDS] {
+    let bytes = header.encode();
+    std::array::from_fn(|w| u64::from_le_bytes(std::array::from_fn(|i| bytes[8 * w + i])))
+}
+
+/// The sending side to one peer, and single copy from it.
+#[derive(Debug)]
+pub struct ShmLane {
+    outbox: Outbox,
+    bell: Bell,
+    limits: Limits,
+    lost: bool,
+    peer: Peer,
+    single: SingleCopy,
+}
+
+impl ShmLane {
+    /// Connects to `peer`, whose card says `rank_id` and, if somebody vouches for it, `pid`.
+    pub fn open(hub: &ShmHub, peer: Peer, rank_id: u128, pid: Option<i32>, fds: PeerFds) -> io::Result<ShmLane> {
+        let outbox = Outbox::open(fds.inbox.as_fd(), hub.slot, rank_id)?;
+        let told = outbox.identity();
+        let probe = Probe { address: told.probe_address, value: told.probe_value, pid, memory: fds.memory };
+        let single = SingleCopy::probe(peer, probe);
+        let limits = calibrate::shm_limits(outbox.payload_max(), single.name());
+        Ok(ShmLane { outbox, bell: Bell::from_fd(fds.bell), limits, lost: false, peer, single })
+    }
+
+    /// What the lane can do now.
+    #[inline]
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Single copy from this peer: in use or rejected, for `ferrule why`.
+    pub fn single_copy(&self) -> &SingleCopy {
+        &self.single
+    }
+
+    /// The peer is gone: nothing is sent any more.
+    pub fn mark_lost(&mut self) {
+        self.lost = true;
+    }
+
+    /// Sends a packet of `header` and `body`.
+    #[inline]
+    pub fn try_send(&mut self, header: &Header, body: &[u8]) -> Outcome {
+        self.send(header, body, 0, |_| {})
+    }
+
+    /// Sends a packet of `header`, `body` and bytes `from .. from + len` of `source`; at most `packet_max` in all.
+    #[inline]
+    pub fn try_send_from(
+        &mut self,
+        header: &Header,
+        body: &[u8],
+        source: &SendBuf,
+        from: usize,
+        len: usize,
+    ) -> Outcome {
+        // SAFETY: `send` gives room for `len` bytes.
+        self.send(header, body, len, |to| unsafe { source.copy_out(from, to, len) })
+    }
+
+    #[inline]
+    fn send(&mut self, header: &Header, body: &[u8], len: usize, fill: impl FnOnce(*mut u8)) -> Outcome {
+        if self.lost {
+            return Outcome::Lost;
+        }
+        let room = match self.outbox.reserve(body.len() + len) {
+            Ok(Some(room)) => room,
+            Ok(None) => return Outcome::Again,
+            Err(shm::ring::Corrupt) => return self.lose(),
+        };
+        // SAFETY: there is room for `body` and `len` bytes behind it; nobody else has a pointer to it in this process.
+        unsafe {
+            copy_bytes(body.as_ptr(), room.payload, body.len());
+            fill(room.payload.add(body.len()));
+        }
+        if self.outbox.publish(room, &words_of(header)) {
+            self.wake();
+        }
+        Outcome::Done
+    }
+
+    #[cold]
+    fn wake(&self) {
+        BELLS.add(1);
+        self.bell.ring();
+    }
+
+    #[cold]
+    fn lose(&mut self) -> Outcome {
+        log!(Error, "rank {} wrote an impossible position into shared memory; its lane is closed", self.peer.0);
+        self.lost = true;
+        Outcome::Lost
+    }
+
+    /// Copies `len` bytes at `address` of the peer's memory to the start of `sink`; see [`SingleCopy::pull`].
+    pub fn pull(&mut self, address: u64, sink: &crate::buffer::RecvBuf, len: usize) -> bool {
+        let done = self.single.pull(address, sink, len);
+        if self.single.name().is_none() {
+            self.limits.pull_min = usize::MAX;
+        }
+        done
+    }
+}

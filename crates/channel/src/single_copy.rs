@@ -1,0 +1,260 @@
+//! Single copy: the receiver reads a large message straight from the sender's memory.
+//!
+//! Two ways, probed per pair on a random word at a private address of the peer (DESIGN.md, section 4): `process_vm_readv` (CMA), if
+//! the pid that the peer names is the peer's here; `pread` on the descriptor of its `/proc/self/mem`. Any error and any
+//! other value mean no. An error at run time demotes the pair for good.
+
+use crate::buffer::RecvBuf;
+use base::counters::SINGLE_COPY_DEMOTED;
+use base::{Peer, log};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use sys::cma::{self, Piece};
+
+base::config! {
+    /// How large messages are read from the sender's memory: `auto`, `cma`, `mem` (its /proc/self/mem) or `off`.
+    SINGLE_COPY: text = "auto";
+    /// Lets processes of the same user read this one's memory where Yama restricts that to descendants (needed for CMA there).
+    SINGLE_COPY_ALLOW: bool = true;
+}
+
+/// Bytes that are read at a time into a bounce buffer when the destination isn't contiguous.
+const BOUNCE_BYTES: usize = 128 << 10;
+
+/// A random word in private memory, for peers to probe.
+#[derive(Debug)]
+pub struct ProbeWord(Box<AtomicU64>);
+
+impl ProbeWord {
+    /// A word with a random value.
+    pub fn new() -> io::Result<ProbeWord> {
+        Ok(ProbeWord(Box::new(AtomicU64::new(u64::from_le_bytes(sys::mem::random()?)))))
+    }
+
+    /// Where it lies, in this process.
+    pub fn address(&self) -> u64 {
+        (&raw const *self.0).addr() as u64
+    }
+
+    /// Its value.
+    pub fn value(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// How a peer's memory is reached.
+#[derive(Debug)]
+enum Method {
+    Cma { pid: i32 },
+    Memory { fd: OwnedFd },
+}
+
+impl Method {
+    fn name(&self) -> &'static str {
+        match self {
+            Method::Cma { .. } => "cma",
+            Method::Memory { .. } => "mem",
+        }
+    }
+
+    /// One attempt to read.
+    ///
+    /// # Safety
+    /// `into` is writable for `len` bytes.
+    unsafe fn read(&self, address: u64, into: *mut u8, len: usize) -> io::Result<usize> {
+        // SAFETY: promised by the caller.
+        unsafe {
+            match self {
+                Method::Cma { pid } => cma::read_by_pid(*pid, address, &[Piece { at: into, len }]),
+                Method::Memory { fd } => cma::read_by_fd(fd.as_fd(), address, into, len),
+            }
+        }
+    }
+
+    /// Reads all of it.
+    ///
+    /// # Safety
+    /// As for [`Method::read`].
+    unsafe fn read_all(&self, address: u64, into: *mut u8, len: usize) -> io::Result<()> {
+        let mut done = 0;
+        while done < len {
+            // SAFETY: `done < len`, and the caller promises `len` bytes.
+            match unsafe { self.read(address.wrapping_add(done as u64), into.add(done), len - done) } {
+                Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the peer is gone")),
+                Ok(n) => done += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it reads `value` at `address`; the reason if it doesn't.
+    fn prove(&self, address: u64, value: u64) -> Result<(), String> {
+        let mut seen = 0u64;
+        // SAFETY: `seen` is eight writable bytes.
+        match unsafe { self.read_all(address, (&raw mut seen).cast(), size_of::<u64>()) } {
+            Ok(()) if seen == value => Ok(()),
+            Ok(()) => Err("another value was read: the pid names another process here".into()),
+            Err(e) => Err(e.to_string()),
+        }
+    }
+}
+
+/// What is known about a peer's memory before the probe.
+#[derive(Debug)]
+pub struct Probe {
+    /// Address of the peer's [`ProbeWord`].
+    pub address: u64,
+    /// Its value.
+    pub value: u64,
+    /// The peer's pid, if somebody vouches for it.
+    pub pid: Option<i32>,
+    /// Descriptor of the peer's memory.
+    pub memory: Option<OwnedFd>,
+}
+
+/// Single copy from one peer, or the reasons why there is none.
+#[derive(Debug)]
+pub struct SingleCopy {
+    peer: Peer,
+    method: Option<Method>,
+    rejected: Vec<(&'static str, String)>,
+    bounce: Vec<u8>,
+}
+
+impl SingleCopy {
+    /// No single copy from this peer.
+    pub fn none(peer: Peer, why: &str) -> SingleCopy {
+        SingleCopy { peer, method: None, rejected: vec![("single copy", why.into())], bounce: Vec::new() }
+    }
+
+    /// Tries what the setting [`SINGLE_COPY`] allows, best first.
+    pub fn probe(peer: Peer, probe: Probe) -> SingleCopy {
+        SingleCopy::probe_with(peer, probe, SINGLE_COPY.value())
+    }
+
+    fn probe_with(peer: Peer, probe: Probe, setting: &str) -> SingleCopy {
+        let mut out = SingleCopy { peer, method: None, rejected: Vec::new(), bounce: Vec::new() };
+        let allowed = |name| matches!(setting, "auto") || setting == name;
+        if !matches!(setting, "auto" | "cma" | "mem" | "off") {
+            log!(Warn, "FERRULE_SINGLE_COPY={setting} is not auto, cma, mem or off; single copy is off");
+        }
+        let candidates = [
+            ("cma", probe.pid.filter(|p| *p > 0).map(|pid| Method::Cma { pid }), "no pid is known"),
+            ("mem", probe.memory.map(|fd| Method::Memory { fd }), "the peer passed no descriptor of its memory"),
+        ];
+        for (name, method, lacking) in candidates {
+            let verdict = match method {
+                _ if !allowed(name) => Err(format!("FERRULE_SINGLE_COPY={setting}")),
+                None => Err(lacking.into()),
+                Some(m) => m.prove(probe.address, probe.value).map(|()| m),
+            };
+            match verdict {
+                Ok(m) if out.method.is_none() => out.method = Some(m),
+                Ok(_) => {}
+                Err(why) => out.rejected.push((name, why)),
+            }
+        }
+        out
+    }
+
+    /// The way in use: `cma` or `mem`.
+    pub fn name(&self) -> Option<&'static str> {
+        self.method.as_ref().map(Method::name)
+    }
+
+    /// Ways that were rejected, with reasons.
+    pub fn rejected(&self) -> &[(&'static str, String)] {
+        &self.rejected
+    }
+
+    /// Copies `len` bytes at `address` in the peer's memory to the start of `sink`. False if it isn't possible (any more).
+    pub fn pull(&mut self, address: u64, sink: &RecvBuf, len: usize) -> bool {
+        let Some(method) = &self.method else { return false };
+        if len > sink.len() {
+            return false;
+        }
+        let result = match sink.as_contiguous(0) {
+            // SAFETY: the sink is writable for its length, which was checked.
+            Some(into) => unsafe { method.read_all(address, into, len) },
+            None => pull_in_pieces(method, &mut self.bounce, address, sink, len),
+        };
+        if let Err(e) = result {
+            self.demote(&e);
+            return false;
+        }
+        true
+    }
+
+    #[cold]
+    fn demote(&mut self, error: &io::Error) {
+        let Some(method) = self.method.take() else { return };
+        SINGLE_COPY_DEMOTED.add(1);
+        self.rejected.push((method.name(), format!("failed at run time: {error}")));
+        log!(
+            Warn,
+            "single copy ({}) from rank {} failed: {error}; using the ring from now on",
+            method.name(),
+            self.peer.0
+        );
+    }
+}
+
+/// [`SingleCopy::pull`] for a sink that isn't contiguous: through a buffer that fits the cache.
+fn pull_in_pieces(method: &Method, bounce: &mut Vec<u8>, address: u64, sink: &RecvBuf, len: usize) -> io::Result<()> {
+    bounce.resize(BOUNCE_BYTES, 0);
+    let mut done = 0;
+    while done < len {
+        let piece = (len - done).min(BOUNCE_BYTES);
+        // SAFETY: the bounce buffer has BOUNCE_BYTES bytes, and `piece` is at most that.
+        unsafe {
+            method.read_all(address.wrapping_add(done as u64), bounce.as_mut_ptr(), piece)?;
+            sink.copy_in(done, bounce.as_ptr(), piece);
+        }
+        done += piece;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own(word: &ProbeWord, value: u64) -> Probe {
+        Probe { address: word.address(), value, pid: Some(cma::own_pid()), memory: Some(cma::own_memory().unwrap()) }
+    }
+
+    #[test]
+    fn another_value_means_no() {
+        let word = ProbeWord::new().unwrap();
+        let single = SingleCopy::probe_with(Peer(1), own(&word, word.value() ^ 1), "auto");
+        assert_eq!(single.name(), None);
+        assert_eq!(single.rejected().len(), 2);
+    }
+
+    #[test]
+    fn memory_descriptor_pulls_and_demotes() {
+        let word = ProbeWord::new().unwrap();
+        let mut single = SingleCopy::probe_with(Peer(1), own(&word, word.value()), "mem");
+        assert_eq!(single.name(), Some("mem"));
+        let from: Vec<u8> = (0..300_000u32).map(|i| i as u8).collect();
+        let mut to = vec![0u8; from.len()];
+        // SAFETY: `to` outlives the buffer.
+        let sink = unsafe { RecvBuf::contiguous(to.as_mut_ptr(), to.len()) };
+        assert!(single.pull(from.as_ptr().addr() as u64, &sink, from.len()));
+        assert_eq!(from, to);
+        assert!(!single.pull(8, &sink, 16), "nothing is mapped at page 0");
+        assert_eq!(single.name(), None);
+        assert!(!single.pull(from.as_ptr().addr() as u64, &sink, 16), "demoted for good");
+    }
+
+    #[test]
+    fn setting_off_is_a_reason() {
+        let word = ProbeWord::new().unwrap();
+        let single = SingleCopy::probe_with(Peer(1), own(&word, word.value()), "off");
+        assert_eq!(single.name(), None);
+        assert!(single.rejected().iter().all(|(_, why)| why.contains("off")));
+    }
+}

@@ -1,0 +1,156 @@
+//! How a process waits: spin, then yield, then sleep (DESIGN.md, section 5, "Waiting").
+//!
+//! ```text
+//!          SPIN_US          YIELD_US
+//! spin ────────────► yield ───────────► sleep on {bell, sockets} ──► (woken, or SLEEP_MS over) ──► poll
+//! ```
+//! Spinning is for ranks that have a processor each; when there are more ranks than processors it only keeps the
+//! awaited rank from running, and the first yield comes after a few polls. Who has waited for 10 ms sleeps.
+
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+use sys::affinity::{self, CpuSet};
+
+base::config! {
+    /// How long a waiting process polls without a pause when ranks have a processor each.
+    SPIN_US: u64 = 1000, 0..=1000000000, "µs";
+    /// How long it then polls but yields the processor in between.
+    YIELD_US: u64 = 1000, 0..=1000000000, "µs";
+    /// As YIELD_US, when there are more ranks than processors.
+    YIELD_CROWDED_US: u64 = 300, 0..=1000000000, "µs";
+    /// Longest sleep before a process looks around by itself.
+    SLEEP_MS: u64 = 100, 1..=10000, "ms";
+    /// Whether there are more ranks than processors on this node: `auto`, `yes` or `no`.
+    CROWDED: text = "auto";
+}
+
+/// What to do after a poll that found nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Idle {
+    /// Pause for some cycles.
+    Spin,
+    /// Let others run.
+    Yield,
+    /// Arm, poll once more, sleep.
+    Sleep,
+}
+
+/// Polls between two looks at the clock.
+const CLOCK_EVERY: u64 = 64;
+/// Polls before the first yield when crowded.
+const CROWDED_POLLS: u64 = 8;
+
+/// The waiting of one process.
+#[derive(Debug)]
+pub struct Waiter {
+    crowded: bool,
+    spin_ns: u64,
+    /// Length of both active phases.
+    active_ns: u64,
+    /// When the present wait began, as far as we noticed.
+    since_ns: u64,
+    now: Idle,
+}
+
+/// Whether `local_ranks` ranks on this node are more than the processors that they may use together. `bound` says that the
+/// launcher gave this rank a part of them, so that its own mask doesn't tell.
+pub fn is_crowded(local_ranks: usize, bound: bool) -> bool {
+    match CROWDED.value() {
+        "yes" => return true,
+        "no" => return false,
+        "auto" => {}
+        other => base::log!(Warn, "FERRULE_CROWDED={other} is not auto, yes or no; using auto"),
+    }
+    let online = || std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
+    let whole = if bound { online().and_then(|t| CpuSet::from_list(&t)) } else { None };
+    let cpus = whole.or_else(|| affinity::allowed().ok()).map_or(1, |set| set.count());
+    let cpus = affinity::quota().map_or(cpus as f64, |quota| quota.min(cpus as f64));
+    // A quota of 1.9 processors still lets two ranks spin most of the time; one of 1.4 does not.
+    local_ranks as f64 > cpus + 0.25
+}
+
+impl Waiter {
+    /// A waiter for a node that [`is_crowded`] or not.
+    pub fn new(crowded: bool) -> Waiter {
+        let (spin, yields) = if crowded { (0, YIELD_CROWDED_US.value()) } else { (SPIN_US.value(), YIELD_US.value()) };
+        Waiter { crowded, spin_ns: spin * 1000, active_ns: (spin + yields) * 1000, since_ns: 0, now: Idle::Spin }
+    }
+
+    /// Whether it yields almost at once.
+    pub fn crowded(&self) -> bool {
+        self.crowded
+    }
+
+    /// What to do after the `idle_polls`-th poll in a row (from 1) that found nothing.
+    #[inline]
+    pub fn idle(&mut self, idle_polls: u64) -> Idle {
+        if idle_polls <= 1 {
+            self.now = Idle::Spin;
+            self.since_ns = 0;
+        }
+        let look = if self.now == Idle::Spin && !self.crowded {
+            idle_polls.is_multiple_of(CLOCK_EVERY)
+        } else {
+            idle_polls >= CROWDED_POLLS
+        };
+        if look {
+            self.look(sys::clock::now_ns());
+        }
+        self.now
+    }
+
+    fn look(&mut self, now_ns: u64) {
+        if self.since_ns == 0 {
+            self.since_ns = now_ns;
+        }
+        let waited = now_ns.saturating_sub(self.since_ns);
+        self.now = if waited < self.spin_ns {
+            Idle::Spin
+        } else if waited < self.active_ns {
+            Idle::Yield
+        } else {
+            Idle::Sleep
+        };
+    }
+
+    /// Sleeps until `set` (an epoll set of everything that can wake us) is readable, at most [`SLEEP_MS`] and `limit`.
+    pub fn sleep(&self, set: BorrowedFd<'_>, limit: Option<Duration>) {
+        base::counters::SLEEPS.add(1);
+        let backstop = Duration::from_millis(SLEEP_MS.value());
+        sys::wake::sleep_until_readable(set, limit.map_or(backstop, |l| l.min(backstop)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_follow_each_other() {
+        let mut w = Waiter { crowded: false, spin_ns: 100, active_ns: 300, since_ns: 0, now: Idle::Spin };
+        let mut at = |ns| {
+            w.look(ns);
+            w.now
+        };
+        assert_eq!(at(1000), Idle::Spin);
+        assert_eq!(at(1099), Idle::Spin);
+        assert_eq!(at(1100), Idle::Yield);
+        assert_eq!(at(1299), Idle::Yield);
+        assert_eq!(at(1300), Idle::Sleep);
+        assert_eq!(w.idle(1), Idle::Spin, "a new wait begins");
+        assert_eq!(w.since_ns, 0);
+    }
+
+    #[test]
+    fn crowded_ranks_yield_after_a_few_polls() {
+        let mut w = Waiter::new(true);
+        assert!((1..CROWDED_POLLS).all(|n| w.idle(n) == Idle::Spin));
+        assert_ne!(w.idle(CROWDED_POLLS), Idle::Spin);
+    }
+
+    #[test]
+    fn more_ranks_than_processors_is_crowded() {
+        assert!(is_crowded(100_000, false));
+        assert!(is_crowded(100_000, true));
+    }
+}
