@@ -9,4 +9,5 @@ pub mod datatype;
 pub mod env;
 pub mod group;
 pub mod handle;
+pub mod op;
 pub mod status;

@@ -213,7 +213,7 @@ impl Datatype {
             return (bytes == 0).then_some(0);
         }
         let (items, rest) = (bytes / self.size, bytes % self.size);
-        Some(items.checked_mul(self.signature.elements)?.checked_add(self.signature.elements_in(rest)?)?)
+        items.checked_mul(self.signature.elements)?.checked_add(self.signature.elements_in(rest)?)
     }
 
     /// Packed bytes of the first `elements` basic elements (`MPI_Status_set_elements`); none if that overflows.
