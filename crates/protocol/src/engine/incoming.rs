@@ -176,8 +176,16 @@ impl<F: Fabric> Engine<F> {
     }
 }
 
+/// Counts a packet that nothing expects; the first one is also logged.
 #[cold]
 fn reject(peer: Peer, header: &Header) {
+    if counters::PACKETS_REJECTED.value() == 0 {
+        let (kind, token) = (header.kind, header.token);
+        log!(
+            Warn,
+            "dropped a {kind:?} packet of rank {}: operation {token} does not expect it; counting further ones",
+            peer.0
+        );
+    }
     counters::PACKETS_REJECTED.add(1);
-    log!(Warn, "dropped a {:?} packet of rank {}: operation {} does not expect it", header.kind, peer.0, header.token);
 }

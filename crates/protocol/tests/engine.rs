@@ -1,0 +1,231 @@
+//! The engine under a simulated fabric: every message arrives once, in order, whatever the lanes do.
+
+use base::{Class, Peer};
+use protocol::engine::{Address, Completion, Engine, Mode, OpId};
+use protocol::fabric::Limits;
+use protocol::matching::{Envelope, Pattern};
+use protocol::wire::{Header, Kind};
+use std::cell::RefCell;
+use std::rc::Rc;
+use testkit::fabric::{Bytes, Faults, SimFabric, World};
+use testkit::rng::Rng;
+
+const LIMITS: Limits = Limits { packet_max: 64, eager_max: 40, pull_min: 200 };
+const CONTEXT: u64 = 64;
+
+struct Job {
+    world: Rc<RefCell<World>>,
+    engines: Vec<Engine<SimFabric>>,
+}
+
+impl Job {
+    fn new(seed: u64, size: u32, faults: Faults) -> Job {
+        let world = World::new(seed, faults, LIMITS);
+        let engines = (0..size).map(|i| Engine::new(SimFabric::new(Peer(i), size, &world))).collect();
+        Job { world, engines }
+    }
+
+    fn send(&mut self, from: u32, to: u32, tag: i32, mode: Mode, data: Vec<u8>) -> Option<OpId> {
+        let envelope = Envelope { context: CONTEXT, source: from, tag };
+        let source = Rc::new(RefCell::new(data));
+        self.engines[from as usize].post_send(Address { peer: Peer(to), envelope }, mode, source).expect("peer lives")
+    }
+
+    fn recv(&mut self, at: u32, from: Option<u32>, tag: Option<i32>, capacity: usize) -> (OpId, Bytes) {
+        let sink = Rc::new(RefCell::new(vec![0; capacity]));
+        let pattern = Pattern { context: CONTEXT, source: from, tag };
+        let op = self.engines[at as usize].post_recv(pattern, from.map(Peer), Rc::clone(&sink));
+        (op, sink)
+    }
+
+    fn run_until(&mut self, what: &str, mut done: impl FnMut(&mut Job) -> bool) {
+        for _ in 0..200_000 {
+            for engine in &mut self.engines {
+                engine.progress();
+            }
+            if done(self) {
+                return;
+            }
+        }
+        let pending: Vec<_> = self.engines.iter().map(Engine::describe_pending).collect();
+        panic!("{what} did not happen: {pending:?}");
+    }
+
+    fn finish(&mut self, at: u32, op: OpId) -> Completion {
+        let mut completion = None;
+        self.run_until("completion", |job| {
+            completion = job.engines[at as usize].take(op);
+            completion.is_some()
+        });
+        completion.expect("just seen")
+    }
+}
+
+fn message(seed: u64, len: usize) -> Vec<u8> {
+    let mut rng = Rng::new(seed);
+    (0..len).map(|_| rng.bits() as u8).collect()
+}
+
+/// Sends random messages between random pairs, receives them late or early, exactly or with wildcards.
+fn random_traffic(seed: u64, faults: Faults) {
+    let mut rng = Rng::new(seed);
+    let size = 2 + rng.below(4) as u32;
+    let mut job = Job::new(seed, size, faults);
+    let mut sends = Vec::new();
+    let mut receives = Vec::new();
+    // Messages of one pair and tag are received in the order in which they were sent.
+    let mut planned = Vec::new();
+    for i in 0..60u64 {
+        let (from, to, tag) = (rng.below(size as usize) as u32, rng.below(size as usize) as u32, rng.below(3) as i32);
+        let len = [0, 1, 40, 41, 100, 199, 200, 500, 3000][rng.below(9)];
+        planned.push((i, from, to, tag, len));
+    }
+    let mut late = Vec::new();
+    for &(i, from, to, tag, len) in &planned {
+        if rng.chance(50) {
+            receives.push((i, to, len, job.recv(to, Some(from), Some(tag), len)));
+        } else {
+            late.push((i, from, to, tag, len));
+        }
+    }
+    // Receives that are posted early match the first messages of their kind, so data is checked per kind below.
+    for &(i, from, to, tag, len) in &planned {
+        let mode = if rng.chance(30) { Mode::Synchronous } else { Mode::Standard };
+        if let Some(op) = job.send(from, to, tag, mode, message(i, len)) {
+            sends.push((from, op));
+        }
+        for engine in &mut job.engines {
+            engine.progress();
+        }
+    }
+    for (i, from, to, tag, _) in late {
+        receives.push((i, to, 3000, job.recv(to, Some(from), Some(tag), 3000)));
+    }
+    for (from, op) in sends {
+        assert_eq!(job.finish(from, op).error, None, "seed {seed}");
+    }
+    let mut got: Vec<Vec<u8>> = Vec::new();
+    for (_, at, _, (op, sink)) in receives {
+        let completion = job.finish(at, op);
+        if completion.error.is_none() {
+            got.push(sink.borrow()[..completion.length as usize].to_vec());
+        } else {
+            assert_eq!(completion.error.map(|e| e.class), Some(Class::ERR_TRUNCATE), "seed {seed}");
+        }
+    }
+    let mut sent: Vec<Vec<u8>> = planned.iter().map(|&(i, .., len)| message(i, len)).collect();
+    for bytes in got {
+        let at = sent.iter().position(|s| *s == bytes);
+        sent.swap_remove(at.unwrap_or_else(|| panic!("seed {seed}: received what nobody sent")));
+    }
+}
+
+#[test]
+fn random_traffic_arrives_intact() {
+    for seed in 0..60 {
+        random_traffic(seed, Faults::default());
+        random_traffic(seed, Faults { refuse: 30, delay: 30, pull_fails: 30, land: 50 });
+    }
+}
+
+#[test]
+fn order_is_kept_across_protocols() {
+    for seed in 0..40 {
+        let mut job = Job::new(seed, 2, Faults { refuse: 40, delay: 20, pull_fails: 50, land: 30 });
+        let lens = [8, 400, 100, 0, 41, 7];
+        let ops: Vec<_> =
+            (0..30).filter_map(|i| job.send(0, 1, 5, Mode::Standard, message(i, lens[i as usize % 6]))).collect();
+        for i in 0..30u64 {
+            let (op, sink) = if i % 2 == 0 { job.recv(1, Some(0), Some(5), 400) } else { job.recv(1, None, None, 400) };
+            let completion = job.finish(1, op);
+            assert_eq!(sink.borrow()[..completion.length as usize], message(i, lens[i as usize % 6]), "seed {seed}");
+        }
+        for op in ops {
+            assert_eq!(job.finish(0, op).error, None);
+        }
+    }
+}
+
+#[test]
+fn a_synchronous_send_waits_for_its_receive() {
+    let mut job = Job::new(1, 2, Faults::default());
+    let small = job.send(0, 1, 1, Mode::Synchronous, vec![1; 8]).expect("pending");
+    let large = job.send(0, 1, 2, Mode::Synchronous, vec![2; 800]).expect("pending");
+    for _ in 0..100 {
+        job.engines.iter_mut().for_each(|e| drop(e.progress()));
+    }
+    assert!(!job.engines[0].is_complete(small) && !job.engines[0].is_complete(large));
+    job.recv(1, Some(0), Some(1), 8);
+    job.finish(0, small);
+    job.recv(1, Some(0), Some(2), 800);
+    job.finish(0, large);
+}
+
+#[test]
+fn truncation_is_an_error_and_nothing_is_overrun() {
+    for len in [16, 100, 500] {
+        let mut job = Job::new(2, 2, Faults::default());
+        let send = job.send(0, 1, 1, Mode::Standard, vec![7; len]);
+        let (op, sink) = job.recv(1, Some(0), Some(1), 10);
+        let completion = job.finish(1, op);
+        assert_eq!(completion.error.map(|e| e.class), Some(Class::ERR_TRUNCATE));
+        assert_eq!((completion.length, sink.borrow().as_slice()), (10, [7; 10].as_slice()));
+        if let Some(op) = send {
+            assert_eq!(job.finish(0, op).error, None);
+        }
+    }
+}
+
+#[test]
+fn death_of_a_peer_ends_what_waits_for_it() {
+    let mut job = Job::new(3, 3, Faults::default());
+    let (from_dead, _) = job.recv(0, Some(1), Some(1), 8);
+    let (any, _) = job.recv(0, None, Some(1), 8);
+    let (from_living, _) = job.recv(0, Some(2), Some(9), 8);
+    let to_dead = job.send(0, 1, 1, Mode::Synchronous, vec![0; 8]).expect("pending");
+    job.world.borrow_mut().kill(Peer(1));
+    for op in [from_dead, any, to_dead] {
+        assert_eq!(job.finish(0, op).error.map(|e| e.class), Some(Class::ERR_PROC_ABORTED));
+    }
+    let (later, _) = job.recv(0, Some(1), Some(1), 8);
+    assert!(job.engines[0].is_complete(later));
+    assert!(!job.engines[0].is_complete(from_living));
+    job.send(2, 0, 9, Mode::Standard, vec![1; 8]);
+    assert_eq!(job.finish(0, from_living).error, None);
+}
+
+#[test]
+fn a_cancelled_receive_takes_no_message() {
+    let mut job = Job::new(4, 2, Faults::default());
+    let (cancelled, _) = job.recv(1, None, Some(1), 8);
+    assert!(job.engines[1].cancel(cancelled));
+    assert!(job.finish(1, cancelled).cancelled);
+    let (op, _) = job.recv(1, Some(0), Some(1), 8);
+    job.send(0, 1, 1, Mode::Standard, vec![1; 8]);
+    assert!(!job.finish(1, op).cancelled);
+    assert!(!job.engines[1].cancel(op));
+}
+
+#[test]
+fn hostile_packets_are_dropped() {
+    let mut rng = Rng::new(5);
+    let mut job = Job::new(5, 2, Faults::default());
+    let kinds = [Kind::ClearToSend, Kind::Data, Kind::Finished, Kind::SyncAck, Kind::Goodbye];
+    let pending = job.send(0, 1, 1, Mode::Synchronous, vec![1; 500]).expect("pending");
+    for _ in 0..2000 {
+        let header = Header {
+            kind: kinds[rng.below(5)],
+            source: rng.bits() as u32,
+            tag: rng.bits() as i32,
+            token: if rng.chance(50) { 1 } else { rng.bits() as u32 },
+            context: rng.bits(),
+        };
+        let payload = message(rng.bits(), rng.below(40));
+        job.world.borrow_mut().inject(Peer(1), Peer(0), header, payload);
+        job.engines[0].progress();
+    }
+    let (op, sink) = job.recv(1, Some(0), Some(1), 500);
+    job.finish(1, op);
+    job.finish(0, pending);
+    assert_eq!(*sink.borrow(), vec![1; 500]);
+}
