@@ -1,0 +1,39 @@
+# make build            everything, into dist/{bin,lib,include,share}; the tree may be moved
+# make install PREFIX=  copies dist/
+# Variables: PROFILE=release|dev (how the Rust code is built), CARGO=cargo
+# Other targets are in mk/*.mk.
+
+PROFILE ?= release
+PREFIX ?= /usr/local
+CARGO ?= cargo
+DIST := $(CURDIR)/dist
+TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),$(CURDIR)/target)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+
+.PHONY: build install clean
+build:
+	$(CARGO) build --profile $(PROFILE) -p launch --bins
+	$(CARGO) rustc --profile $(PROFILE) -p abi --lib --crate-type cdylib
+	mkdir -p $(DIST)/bin $(DIST)/lib/pkgconfig $(DIST)/include $(DIST)/share/ferrule
+	install -m 644 crates/abi/include/mpi.h $(DIST)/include/mpi.h
+	install -m 755 $(TARGET)/libmpi_abi.so $(DIST)/lib/libmpi_abi.so.1
+	ln -sf libmpi_abi.so.1 $(DIST)/lib/libmpi_abi.so
+	for name in mpiexec ferrule; do \
+	  if [ -x $(TARGET)/$$name ]; then install -m 755 $(TARGET)/$$name $(DIST)/bin/$$name; fi; done
+	ln -sf mpiexec $(DIST)/bin/mpirun
+	sed 's/@VERSION@/$(VERSION)/' crates/abi/wrappers/mpicc > $(DIST)/bin/.mpicc
+	chmod 755 $(DIST)/bin/.mpicc
+	for name in mpicc mpicxx mpic++; do cp $(DIST)/bin/.mpicc $(DIST)/bin/$$name; done
+	rm $(DIST)/bin/.mpicc
+	sed 's/@NAME@/mpi/; s/@PCVERSION@/5.0/' crates/abi/wrappers/mpi.pc.in > $(DIST)/lib/pkgconfig/mpi.pc
+	sed 's/@NAME@/ferrule/; s/@PCVERSION@/$(VERSION)/' crates/abi/wrappers/mpi.pc.in > $(DIST)/lib/pkgconfig/ferrule.pc
+
+install:
+	test -d $(DIST) || $(MAKE) build
+	mkdir -p $(DESTDIR)$(PREFIX)
+	cp -a $(DIST)/. $(DESTDIR)$(PREFIX)/
+
+clean:
+	rm -rf $(DIST)
+
+-include mk/*.mk
