@@ -112,13 +112,13 @@ impl Waiter {
             Idle::Sleep
         };
     }
+}
 
-    /// Sleeps until `set` (an epoll set of everything that can wake us) is readable, at most [`SLEEP_MS`] and `limit`.
-    pub fn sleep(&self, set: BorrowedFd<'_>, limit: Option<Duration>) {
-        base::counters::SLEEPS.add(1);
-        let backstop = Duration::from_millis(SLEEP_MS.value());
-        sys::wake::sleep_until_readable(set, limit.map_or(backstop, |l| l.min(backstop)));
-    }
+/// Sleeps until `set` (an epoll set of everything that can wake us) is readable, at most [`SLEEP_MS`] and `limit`.
+pub fn sleep(set: BorrowedFd<'_>, limit: Option<Duration>) {
+    base::counters::SLEEPS.add(1);
+    let backstop = Duration::from_millis(SLEEP_MS.value());
+    sys::wake::sleep_until_readable(set, limit.map_or(backstop, |l| l.min(backstop)));
 }
 
 #[cfg(test)]

@@ -5,8 +5,9 @@
 
 use crate::cs;
 use crate::runtime::rt;
-use channel::wait::Idle;
+use channel::wait::{self, Idle};
 use std::rc::Rc;
+use std::time::Duration;
 
 /// Something that advances outside of the calls that started it: a collective's schedule.
 pub trait Active {
@@ -73,21 +74,23 @@ pub fn wait_until(mut done: impl FnMut() -> bool) {
 fn idle(idle_polls: u64) {
     match rt().engine.with(|engine| engine.fabric().waiter().idle(idle_polls)) {
         Idle::Spin if !cs::is_locking() => std::hint::spin_loop(),
-        Idle::Spin | Idle::Yield => cs::released(sys::affinity::yield_now),
+        Idle::Spin | Idle::Yield => cs::released(sys::wake::yield_cpu),
         Idle::Sleep => sleep(),
     }
 }
 
+/// How long a thread sleeps when another one may complete what it waits for, and take the wake-up with it.
+const SHARED_SLEEP: Duration = Duration::from_millis(1);
+
 /// Sleeps until something comes in. The doors are watched before the last look, so that nothing is missed.
 fn sleep() {
-    let sleeper = rt().engine.with(|engine| {
+    let set = rt().engine.with(|engine| {
         engine.fabric().arm();
-        if engine.progress() { None } else { Some(engine.fabric().waiter().sleeper()) }
+        if engine.progress() { None } else { Some(engine.fabric().sleep_set()) }
     });
-    if let Some(sleeper) = sleeper {
-        // Another thread may complete what this one waits for and take the wake-up with it.
-        let shared = cs::is_locking();
-        cs::released(|| sleeper.sleep(shared));
+    if let Some(set) = set {
+        let limit = cs::is_locking().then_some(SHARED_SLEEP);
+        cs::released(|| wait::sleep(set.fd(), limit));
     }
     rt().engine.with(|engine| engine.fabric().disarm());
     if rt().has_active() {

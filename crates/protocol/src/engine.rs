@@ -124,6 +124,19 @@ enum Content {
     Offered(u64),
 }
 
+/// A matched rendezvous message.
+#[derive(Clone, Copy)]
+struct Fetch {
+    /// The receive.
+    id: u32,
+    peer: Peer,
+    found: Found,
+    /// The sender's operation.
+    token: u32,
+    /// Where the sender has the data, 0 if it has to stream them.
+    address: u64,
+}
+
 /// All operations of one process.
 pub struct Engine<F: Fabric> {
     fabric: F,
@@ -134,6 +147,8 @@ pub struct Engine<F: Fabric> {
     backlog: Backlog,
     /// Sends that stream `Data`.
     streams: Vec<u32>,
+    /// Matched rendezvous messages whose sender's lane is still being opened.
+    fetches: Vec<Fetch>,
     lost: HashSet<Peer>,
 }
 
@@ -151,6 +166,7 @@ impl<F: Fabric> Engine<F> {
             sends: Slab::default(),
             backlog: Backlog::default(),
             streams: Vec::new(),
+            fetches: Vec::new(),
             lost: HashSet::new(),
         }
     }
@@ -265,15 +281,17 @@ impl<F: Fabric> Engine<F> {
                 Event::Lost(peer) => self.on_lost(peer),
             }
         }
-        if !self.backlog.is_empty() || !self.streams.is_empty() {
+        if self.has_backlog() {
             moved |= self.flush();
+            moved |= self.fetch_deferred();
         }
         moved
     }
 
-    /// Whether packets still wait for room in a lane.
+    /// Whether anything waits for a lane: for room in it, or for it to open.
+    #[inline]
     pub fn has_backlog(&self) -> bool {
-        !self.backlog.is_empty() || !self.streams.is_empty()
+        !self.backlog.is_empty() || !self.streams.is_empty() || !self.fetches.is_empty()
     }
 
     /// The operations that are not complete, one line each, for the diagnosis of a hang.
@@ -319,6 +337,7 @@ impl<F: Fabric> Engine<F> {
                 receive.state = ReceiveState::Complete(failed(envelope_of(&receive.pattern), PEER_LOST));
             }
         }
+        self.fetches.retain(|fetch| fetch.peer != peer);
         self.fail_sends_to(peer);
     }
 }

@@ -1,6 +1,6 @@
 //! The receiving half of the engine.
 
-use super::{Completion, Content, Engine, Found, OpId, PEER_LOST, Receive, ReceiveState, Unexpected, failed};
+use super::{Completion, Content, Engine, Fetch, Found, OpId, PEER_LOST, Receive, ReceiveState, Unexpected, failed};
 use crate::fabric::{Delivery, Fabric, Packet};
 use crate::matching::{Envelope, Pattern};
 use crate::wire::{BODY_BYTES, Grant, Header, Kind, Offer};
@@ -86,7 +86,7 @@ impl<F: Fabric> Engine<F> {
         let envelope = Envelope { context: header.context, source: header.source, tag: header.tag };
         let found = Found { envelope, length: offer.length };
         match self.matching.arrive(&envelope) {
-            Some(id) => self.fetch(id, peer, found, header.token, offer.address),
+            Some(id) => self.fetch(Fetch { id, peer, found, token: header.token, address: offer.address }),
             None => {
                 counters::UNEXPECTED.add(1);
                 self.keep(Unexpected { peer, found, token: header.token, content: Content::Offered(offer.address) });
@@ -95,9 +95,14 @@ impl<F: Fabric> Engine<F> {
     }
 
     /// Gets the data of a matched rendezvous message: pulls them, or asks the sender to stream.
-    fn fetch(&mut self, id: u32, peer: Peer, found: Found, token: u32, address: u64) {
+    fn fetch(&mut self, fetch: Fetch) {
+        let Fetch { id, peer, found, token, address } = fetch;
         let Some(receive) = self.receives.get_mut(id) else { return };
         let wanted = found.length.min(self.fabric.sink_len(&receive.sink) as u64);
+        if address != 0 && wanted > 0 && self.fabric.limits(peer).is_none() {
+            receive.state = ReceiveState::Streaming { peer, found, wanted, arrived: 0 };
+            return self.fetches.push(fetch);
+        }
         if wanted == 0 || (address != 0 && self.fabric.pull(peer, address, &receive.sink, wanted as usize)) {
             counters::RENDEZVOUS_PULLED.add(1);
             receive.state = ReceiveState::Complete(completed(&found, wanted));
@@ -107,6 +112,14 @@ impl<F: Fabric> Engine<F> {
         receive.state = ReceiveState::Streaming { peer, found, wanted, arrived: 0 };
         let grant = Grant { length: wanted, receive: u64::from(id) };
         self.send_control(peer, Kind::ClearToSend, token, Some(grant));
+    }
+
+    /// Tries again what waited for a lane to open. True if anything moved.
+    pub(super) fn fetch_deferred(&mut self) -> bool {
+        let deferred = std::mem::take(&mut self.fetches);
+        let before = deferred.len();
+        deferred.into_iter().for_each(|fetch| self.fetch(fetch));
+        self.fetches.len() < before
     }
 
     /// A piece of a streamed message.
@@ -158,7 +171,7 @@ impl<F: Fabric> Engine<F> {
         let id = self.receives.insert(Receive { sink, pattern, expected, state });
         match content {
             Content::Offered(_) if self.lost.contains(&peer) => {}
-            Content::Offered(address) => self.fetch(id, peer, found, token, address),
+            Content::Offered(address) => self.fetch(Fetch { id, peer, found, token, address }),
             Content::Bytes(bytes) => self.unstash(id, &found, &bytes),
             Content::SyncBytes(bytes) => {
                 self.unstash(id, &found, &bytes);
