@@ -5,8 +5,9 @@
 //! may call MPI again, hence reentrant. A wait that sleeps gives the lock away completely ([`released`]).
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 /// True until initialisation says that only one thread calls at a time.
 static LOCKING: AtomicBool = AtomicBool::new(true);
@@ -14,9 +15,10 @@ static LOCKING: AtomicBool = AtomicBool::new(true);
 /// The thread inside (its [`thread_id`]), 0 for none.
 static OWNER: AtomicU64 = AtomicU64::new(0);
 
-/// Guards nothing but the hand-over of `OWNER`.
-static HANDOVER: Mutex<u32> = Mutex::new(0);
-static FREE: Condvar = Condvar::new();
+/// Threads that sleep until somebody leaves.
+static SLEEPERS: AtomicU32 = AtomicU32::new(0);
+static WAITING: Mutex<()> = Mutex::new(());
+static LEFT: Condvar = Condvar::new();
 
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
@@ -61,6 +63,17 @@ impl Drop for Guard {
     }
 }
 
+/// Attempts, each followed by a yield, before a thread that finds somebody inside sleeps.
+const ATTEMPTS: u32 = 64;
+
+/// Longest sleep of a thread that waits to get in: a backstop, the one who leaves wakes it.
+const NAP: Duration = Duration::from_micros(500);
+
+fn try_lock(me: u64) -> bool {
+    // SYNC(critical-section): acquires what the last owner released in `unlock`.
+    OWNER.compare_exchange(0, me, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+}
+
 #[cold]
 fn lock(depth: u32) {
     let me = thread_id();
@@ -68,17 +81,19 @@ fn lock(depth: u32) {
         DEPTH.with(|d| d.set(d.get() + depth));
         return;
     }
-    // SYNC(critical-section): acquires what the last owner released in `unlock`.
-    if OWNER.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed).is_err() {
-        let mut waiting: MutexGuard<'_, u32> = HANDOVER.lock().unwrap_or_else(PoisonError::into_inner);
-        *waiting += 1;
-        while OWNER.compare_exchange(0, me, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-            waiting = FREE
-                .wait_timeout(waiting, std::time::Duration::from_micros(200))
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+    let mut attempts = 0;
+    while !try_lock(me) {
+        attempts += 1;
+        if attempts < ATTEMPTS {
+            std::thread::yield_now();
+            continue;
         }
-        *waiting -= 1;
+        let waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+        SLEEPERS.fetch_add(1, Ordering::SeqCst);
+        if OWNER.load(Ordering::SeqCst) != 0 {
+            drop(LEFT.wait_timeout(waiting, NAP));
+        }
+        SLEEPERS.fetch_sub(1, Ordering::SeqCst);
     }
     DEPTH.with(|d| d.set(depth));
 }
@@ -90,9 +105,11 @@ fn unlock(depth: u32) {
         d.get()
     });
     if left == 0 {
-        // SYNC(critical-section): publishes everything done inside to the next owner in `lock`.
-        OWNER.store(0, Ordering::Release);
-        FREE.notify_one();
+        // SYNC(critical-section): publishes everything done inside to the next owner in `try_lock`.
+        OWNER.store(0, Ordering::SeqCst);
+        if SLEEPERS.load(Ordering::SeqCst) > 0 {
+            LEFT.notify_one();
+        }
     }
 }
 
@@ -106,4 +123,43 @@ pub fn released<R>(f: impl FnOnce() -> R) -> R {
     let result = f();
     lock(depth);
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::UnsafeCell;
+
+    struct Shared(UnsafeCell<u64>);
+    // SAFETY: only touched inside the critical section.
+    unsafe impl Sync for Shared {}
+    static COUNT: Shared = Shared(UnsafeCell::new(0));
+
+    fn bump() {
+        // SAFETY: the caller is inside; no other borrow is alive.
+        unsafe { *COUNT.0.get() += 1 }
+    }
+
+    #[test]
+    fn one_thread_at_a_time_is_inside() {
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                std::thread::spawn(|| {
+                    for i in 0..2000 {
+                        let _outer = enter();
+                        let _inner = enter();
+                        bump();
+                        if i % 64 == 0 {
+                            released(std::thread::yield_now);
+                        }
+                        bump();
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|t| t.join().expect("no panic"));
+        let _guard = enter();
+        // SAFETY: inside.
+        assert_eq!(unsafe { *COUNT.0.get() }, 16_000);
+    }
 }
