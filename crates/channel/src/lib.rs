@@ -1,7 +1,16 @@
-//! (to be written)
+//! The channels and their coordinator: everything that carries packets between the processes of a job.
+//!
+//! [`fabric::ChannelFabric`] implements [`protocol::fabric::Fabric`]: it has a lane to each peer — [`self_`], [`shm`] with
+//! [`single_copy`], [`tcp`] — which it chooses by proof ([`locality`]) when a peer is first needed.
+
 pub mod bootstrap;
 pub mod buffer;
 pub mod calibrate;
+pub mod fabric;
+pub mod locality;
+pub mod self_;
 pub mod shm;
 pub mod single_copy;
+pub mod tcp;
 pub mod wait;
+pub mod why;

@@ -1,4 +1,4 @@
-//! TCP sockets: non-blocking connect, scatter/gather transfer from raw memory, options, local addresses, random bytes.
+//! TCP sockets: non-blocking connect, scatter/gather transfer from raw memory, options, local addresses.
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -262,23 +262,6 @@ pub fn local_addresses() -> io::Result<Vec<IpAddr>> {
     unsafe { libc::freeifaddrs(list) };
     found.sort_by_key(IpAddr::is_loopback);
     Ok(found)
-}
-
-/// Bytes that nobody can guess.
-pub fn random<const N: usize>() -> [u8; N] {
-    let mut bytes = [0; N];
-    let mut filled = 0;
-    while filled < N {
-        // SAFETY: the rest of `bytes` is writable.
-        let n = unsafe { libc::getrandom(bytes[filled..].as_mut_ptr().cast(), N - filled, 0) };
-        if n > 0 {
-            filled += n as usize;
-        } else if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-            // Only a kernel older than 3.17 has no getrandom, and Rust's standard library doesn't run there.
-            std::process::abort();
-        }
-    }
-    bytes
 }
 
 #[cfg(test)]

@@ -1,0 +1,122 @@
+//! Who is near: proof, not hints (DESIGN.md, section 4).
+//!
+//! Descriptors that came with a card were passed by the node agent over unix sockets, which proves that both processes run on
+//! the same kernel. The nonce in the inbox that they open must be that of the card, which proves that it is the right
+//! process. Anything else means that the peer is reached over the network; nothing here is ever fatal.
+
+use crate::bootstrap::{Card, JobInfo};
+use crate::shm::{PeerFds, ShmHub, ShmLane};
+use crate::why::Why;
+use base::{Peer, log};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+base::config! {
+    /// Which localities are used: `auto` (prove that a peer is on this host) or `off` (every peer is taken for remote).
+    LOCALITY: text = "auto";
+    /// The channels that may be used, a list of `shm` and `tcp`, or `auto` for all.
+    CHANNELS: text = "auto";
+}
+
+/// What the settings allow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Allowed {
+    /// Shared memory.
+    pub shm: bool,
+    /// TCP.
+    pub tcp: bool,
+}
+
+/// Reads the settings [`CHANNELS`] and [`LOCALITY`].
+pub fn allowed() -> Allowed {
+    let local = match LOCALITY.value() {
+        "auto" | "host" => true,
+        "off" => false,
+        other => {
+            log!(Warn, "FERRULE_LOCALITY={other} is not auto or off; using auto");
+            true
+        }
+    };
+    let list = parse_channels(CHANNELS.value());
+    Allowed { shm: list.shm && local, tcp: list.tcp }
+}
+
+fn parse_channels(text: &str) -> Allowed {
+    let mut out = Allowed { shm: false, tcp: false };
+    for name in text.split([',', ' ']).filter(|n| !n.is_empty()) {
+        match name {
+            "auto" | "all" => out = Allowed { shm: true, tcp: true },
+            "shm" => out.shm = true,
+            "tcp" => out.tcp = true,
+            "self" => {}
+            other => log!(Warn, "FERRULE_CHANNELS names {other}, which is not shm or tcp"),
+        }
+    }
+    if out == (Allowed { shm: false, tcp: false }) { Allowed { shm: true, tcp: true } } else { out }
+}
+
+/// Tries to reach `peer` through shared memory.
+pub fn try_shm(
+    hub: Option<&ShmHub>,
+    job: &JobInfo,
+    (peer, card, fds): (Peer, &Card, Vec<OwnedFd>),
+    why: &mut Why,
+) -> Option<ShmLane> {
+    if !job.local_ranks.contains(&peer.0) {
+        why.reject("shm", "another node");
+        return None;
+    }
+    let Some(hub) = hub else {
+        why.reject("shm", no_hub_reason());
+        return None;
+    };
+    let Some(fds) = PeerFds::from_vec(fds) else {
+        why.reject("shm", "the peer passed no descriptors");
+        return None;
+    };
+    match ShmLane::open(hub, peer, card.rank_id, i32::try_from(card.pid).ok(), fds) {
+        Ok(lane) => {
+            why.channel = "shm";
+            why.single_copy = lane.single_copy().name();
+            Some(lane)
+        }
+        Err(error) => {
+            why.reject("shm", error.to_string());
+            None
+        }
+    }
+}
+
+fn no_hub_reason() -> String {
+    match allowed().shm {
+        true => "this process could not create its inbox".into(),
+        false => format!("FERRULE_CHANNELS={}, FERRULE_LOCALITY={}", CHANNELS.value(), LOCALITY.value()),
+    }
+}
+
+/// Who this process is, for its peers.
+pub fn own_card(rank_id: u128, addresses: Vec<SocketAddr>) -> Card {
+    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|t| t.trim().to_string());
+    Card {
+        rank_id,
+        boot_id,
+        pid: sys::cma::own_pid() as u32,
+        uid: sys::process::effective_uid(),
+        addresses,
+        numa: sys::affinity::current_cpu().and_then(sys::affinity::numa_node).map(|n| n as u32),
+        extra: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn channel_lists_are_read() {
+        assert_eq!(parse_channels("auto"), Allowed { shm: true, tcp: true });
+        assert_eq!(parse_channels("tcp"), Allowed { shm: false, tcp: true });
+        assert_eq!(parse_channels("self,shm"), Allowed { shm: true, tcp: false });
+        assert_eq!(parse_channels(""), Allowed { shm: true, tcp: true });
+    }
+}

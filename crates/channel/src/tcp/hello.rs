@@ -1,0 +1,190 @@
+//! The handshake of a data connection: both ends prove that they belong to the job, without sending its key. No I/O.
+//!
+//! ```text
+//! dialler ─ Hello{magic, version, from, to, job, nonce_d} ─────────► listener
+//! dialler ◄ Challenge{magic, nonce_l, mac(key, "l", hello, nonce_l)} listener
+//! dialler ─ Proof{mac(key, "d", hello, nonce_l)} ──────────────────► listener
+//! dialler ◄ Accepted ─────────────────────────────────────────────── listener     then frames both ways
+//! ```
+//! Fresh nonces on both sides make every recorded message useless. The dialler sends its proof on one connection only, and
+//! the listener accepts one only: when both dial at once, the connection that the lower rank dialled is kept.
+//! The MAC is SipHash-2-4, run twice under different prefixes for 128 bits.
+
+use base::Peer;
+use protocol::control::handshake::{same, siphash};
+use protocol::wire::WIRE_VERSION;
+
+/// Bytes of [`hello`].
+pub const HELLO_BYTES: usize = 44;
+/// Bytes of [`challenge`].
+pub const CHALLENGE_BYTES: usize = 40;
+/// Bytes of [`proof`].
+pub const PROOF_BYTES: usize = 16;
+/// The listener's last word.
+pub const ACCEPTED: [u8; 8] = *b"accepted";
+
+const MAGIC: [u8; 8] = *b"ferrule\n";
+
+/// Who we are.
+#[derive(Clone)]
+pub struct Identity {
+    /// Our rank.
+    pub me: Peer,
+    /// Ranks in the job.
+    pub size: u32,
+    /// Number of the job.
+    pub job_id: u64,
+    /// Secret of the job.
+    pub key: [u8; 16],
+}
+
+/// Why the other end is not a peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Stranger {
+    /// It speaks another language.
+    Garbage,
+    /// It has another version of Ferrule.
+    Version,
+    /// It belongs to another job.
+    Job,
+    /// It wanted another rank.
+    Misdirected,
+    /// It doesn't know the key, or replays somebody else's messages.
+    Proof,
+    /// It did not say who it is in time.
+    Silent,
+    /// It closed the connection before it had said who it is.
+    Left,
+    /// There are too many connections of unknown people.
+    Crowd,
+}
+
+impl std::fmt::Display for Stranger {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Stranger::Garbage => "it does not speak ferrule's protocol",
+            Stranger::Version => "it has another version of ferrule",
+            Stranger::Job => "it belongs to another job",
+            Stranger::Misdirected => "it wanted another rank",
+            Stranger::Proof => "it does not know the job key",
+            Stranger::Silent => "it did not introduce itself in time (FERRULE_TCP_HELLO_TIMEOUT_MS)",
+            Stranger::Left => "it left without introducing itself",
+            Stranger::Crowd => "too many connections wait to be introduced (FERRULE_TCP_HALF_OPEN_MAX)",
+        })
+    }
+}
+
+/// The dialler's first message.
+pub fn hello(id: &Identity, to: Peer, nonce: &[u8; 16]) -> [u8; HELLO_BYTES] {
+    let mut out = [0; HELLO_BYTES];
+    out[..8].copy_from_slice(&MAGIC);
+    out[8] = WIRE_VERSION;
+    out[12..16].copy_from_slice(&id.me.0.to_le_bytes());
+    out[16..20].copy_from_slice(&to.0.to_le_bytes());
+    out[20..28].copy_from_slice(&id.job_id.to_le_bytes());
+    out[28..].copy_from_slice(nonce);
+    out
+}
+
+/// The listener reads a hello; who it claims to be from.
+pub fn check_hello(id: &Identity, bytes: &[u8; HELLO_BYTES]) -> Result<Peer, Stranger> {
+    let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+    let job = u64::from(word(20)) | u64::from(word(24)) << 32;
+    let (from, to) = (word(12), word(16));
+    match () {
+        () if bytes[..8] != MAGIC => Err(Stranger::Garbage),
+        () if bytes[8] != WIRE_VERSION => Err(Stranger::Version),
+        () if job != id.job_id => Err(Stranger::Job),
+        () if to != id.me.0 => Err(Stranger::Misdirected),
+        () if from >= id.size || from == to => Err(Stranger::Garbage),
+        () => Ok(Peer(from)),
+    }
+}
+
+/// The listener's answer to a hello.
+pub fn challenge(id: &Identity, hello: &[u8; HELLO_BYTES], nonce: &[u8; 16]) -> [u8; CHALLENGE_BYTES] {
+    let mut out = [0; CHALLENGE_BYTES];
+    out[..8].copy_from_slice(&MAGIC);
+    out[8..24].copy_from_slice(nonce);
+    out[24..].copy_from_slice(&mac(id, b'l', hello, nonce));
+    out
+}
+
+/// The dialler checks the listener's answer; its own proof.
+pub fn proof(
+    id: &Identity,
+    hello: &[u8; HELLO_BYTES],
+    challenge: &[u8; CHALLENGE_BYTES],
+) -> Result<[u8; PROOF_BYTES], Stranger> {
+    let nonce = std::array::from_fn(|i| challenge[8 + i]);
+    if challenge[..8] != MAGIC {
+        return Err(Stranger::Garbage);
+    }
+    if !same(&challenge[24..], &mac(id, b'l', hello, &nonce)) {
+        return Err(Stranger::Proof);
+    }
+    Ok(mac(id, b'd', hello, &nonce))
+}
+
+/// The listener checks the dialler's proof; `nonce` is that of its challenge.
+pub fn check_proof(id: &Identity, hello: &[u8; HELLO_BYTES], nonce: &[u8; 16], proof: &[u8; PROOF_BYTES]) -> bool {
+    same(proof, &mac(id, b'd', hello, nonce))
+}
+
+fn mac(id: &Identity, role: u8, hello: &[u8; HELLO_BYTES], nonce: &[u8; 16]) -> [u8; 16] {
+    let mut text = [0; 2 + HELLO_BYTES + 16];
+    text[0] = role;
+    text[2..2 + HELLO_BYTES].copy_from_slice(hello);
+    text[2 + HELLO_BYTES..].copy_from_slice(nonce);
+    let mut out = [0; 16];
+    for half in 0..2u8 {
+        text[1] = half;
+        out[usize::from(half) * 8..][..8].copy_from_slice(&siphash(id.key, &text).to_le_bytes());
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(me: u32) -> Identity {
+        Identity { me: Peer(me), size: 4, job_id: 77, key: [9; 16] }
+    }
+
+    #[test]
+    fn only_members_of_the_job_agree() {
+        let (dialler, listener) = (id(1), id(2));
+        let h = hello(&dialler, Peer(2), &[1; 16]);
+        assert_eq!(check_hello(&listener, &h), Ok(Peer(1)));
+        let c = challenge(&listener, &h, &[2; 16]);
+        let p = proof(&dialler, &h, &c).unwrap();
+        assert!(check_proof(&listener, &h, &[2; 16], &p));
+        assert!(!check_proof(&listener, &h, &[3; 16], &p), "a replayed proof");
+        let spy = Identity { key: [8; 16], ..id(1) };
+        assert_eq!(proof(&spy, &h, &c), Err(Stranger::Proof));
+        assert!(!check_proof(&spy, &h, &[2; 16], &p));
+        assert_eq!(
+            proof(&dialler, &hello(&dialler, Peer(2), &[5; 16]), &c),
+            Err(Stranger::Proof),
+            "a replayed challenge"
+        );
+    }
+
+    #[test]
+    fn strangers_are_told_apart() {
+        let good = hello(&id(1), Peer(2), &[1; 16]);
+        let with = |at: usize, value: u8| {
+            let mut bytes = good;
+            bytes[at] = value;
+            check_hello(&id(2), &bytes)
+        };
+        assert_eq!(with(0, 0), Err(Stranger::Garbage));
+        assert_eq!(with(8, 99), Err(Stranger::Version));
+        assert_eq!(with(12, 9), Err(Stranger::Garbage));
+        assert_eq!(with(12, 2), Err(Stranger::Garbage));
+        assert_eq!(with(16, 3), Err(Stranger::Misdirected));
+        assert_eq!(with(20, 0), Err(Stranger::Job));
+    }
+}

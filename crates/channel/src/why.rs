@@ -1,0 +1,47 @@
+//! Which channel a pair of ranks uses, and why none of the others: what `ferrule why` prints.
+
+use base::Peer;
+
+/// One pair, seen from this process.
+#[derive(Clone, Debug, Default)]
+pub struct Why {
+    /// The channel for messages that travel in packets; empty while none is known.
+    pub channel: &'static str,
+    /// The way in which large messages are read from the sender's memory, if there is one.
+    pub single_copy: Option<&'static str>,
+    /// What was tried or ruled out, with the reason.
+    pub rejected: Vec<(&'static str, String)>,
+}
+
+impl Why {
+    /// Notes that `channel` is not used.
+    pub fn reject(&mut self, channel: &'static str, why: impl Into<String>) {
+        self.rejected.push((channel, why.into()));
+    }
+}
+
+/// Lines of a table: this rank's pairs.
+pub fn table<'a>(me: Peer, pairs: impl Iterator<Item = (Peer, &'a str, Why)>) -> Vec<String> {
+    pairs
+        .map(|(peer, host, why)| {
+            let channel = if why.channel.is_empty() { "unused" } else { why.channel };
+            let with = why.single_copy.map_or(String::new(), |s| format!("+{s}"));
+            let not: Vec<String> = why.rejected.iter().map(|(name, reason)| format!("{name}: {reason}")).collect();
+            let not = if not.is_empty() { String::new() } else { format!("  not {}", not.join("; ")) };
+            format!("{:>5} → {:<5} {host:<16} {:<10}{not}", me.0, peer.0, format!("{channel}{with}"))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_names_channel_and_reasons() {
+        let mut why = Why { channel: "shm", single_copy: Some("mem"), ..Why::default() };
+        why.reject("cma", "Operation not permitted");
+        let lines = table(Peer(0), [(Peer(3), "n1", why)].into_iter());
+        assert!(lines[0].contains("shm+mem") && lines[0].contains("not cma: Operation not permitted"), "{}", lines[0]);
+    }
+}
