@@ -181,7 +181,7 @@ impl ChannelFabric {
     /// Sleeps until something may have come, or for the time that the settings allow. Only between `arm` and `disarm`.
     pub fn sleep(&mut self) {
         match &self.epoll {
-            Some(set) => self.waiter.sleep(set.fd(), None),
+            Some(set) => wait::sleep(set.fd(), None),
             None => std::thread::sleep(std::time::Duration::from_millis(wait::SLEEP_MS.value())),
         }
         // Whatever woke us is looked at by the next polls.
