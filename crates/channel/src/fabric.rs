@@ -5,7 +5,7 @@
 //! ```
 //! The lane to a peer only decides how this process sends; packets are taken from every channel, whatever lane the peer chose.
 //! Polling order: shared memory at every call, then the own queue, then sockets as often as they have had traffic, then
-//! now and then the node agent. Nothing here blocks but [`ChannelFabric::close`] and [`ChannelFabric::sleep`].
+//! now and then the node agent. Nothing here blocks but [`ChannelFabric::close`].
 //!
 //! Invariant: a peer is reported `Lost` once, after everything that it had sent before has been polled.
 
@@ -21,6 +21,7 @@ use protocol::fabric::{Delivery, Event, Fabric, Limits, Outcome, Packet};
 use protocol::wire::Header;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use sys::epoll::{Epoll, Interest};
 
 base::config! {
@@ -99,7 +100,7 @@ pub struct ChannelFabric {
     gone: VecDeque<Peer>,
     events: VecDeque<Peer>,
     waiter: Waiter,
-    epoll: Option<Epoll>,
+    epoll: Option<Rc<Epoll>>,
     reasons: HashMap<Peer, Why>,
     dump_requested: bool,
     control_lost: bool,
@@ -135,7 +136,7 @@ impl ChannelFabric {
                 }
             }
             bootstrap.register(&locality::own_card(rank_id, Vec::new()), fds)?;
-            epoll = Some(set);
+            epoll = Some(Rc::new(set));
         }
         Ok(ChannelFabric {
             me: job.rank,
@@ -171,21 +172,17 @@ impl ChannelFabric {
         &mut self.waiter
     }
 
-    /// Prepares to sleep: from now on peers ring. Poll until nothing comes, then [`ChannelFabric::sleep`].
+    /// Prepares to sleep: from now on peers ring. Poll until nothing comes, then sleep on [`ChannelFabric::sleep_set`].
     pub fn arm(&mut self) {
         if let Some(hub) = &mut self.hub {
             hub.arm();
         }
     }
 
-    /// Sleeps until something may have come, or for the time that the settings allow. Only between `arm` and `disarm`.
-    pub fn sleep(&mut self) {
-        match &self.epoll {
-            Some(set) => wait::sleep(set.fd(), None),
-            None => std::thread::sleep(std::time::Duration::from_millis(wait::SLEEP_MS.value())),
-        }
-        // Whatever woke us is looked at by the next polls.
-        self.tick = 0;
+    /// What becomes readable when a sleeping process has to look; none for a process without peers. Shared, because a
+    /// thread that sleeps leaves the fabric to others. Only between `arm` and `disarm`.
+    pub fn sleep_set(&self) -> Option<Rc<Epoll>> {
+        self.epoll.clone()
     }
 
     /// Active again.
@@ -193,6 +190,8 @@ impl ChannelFabric {
         if let Some(hub) = &mut self.hub {
             hub.disarm();
         }
+        // Whatever woke us is looked at by the next polls.
+        self.tick = 0;
     }
 
     /// Whether somebody has asked to see the pending operations since the last call.

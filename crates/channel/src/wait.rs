@@ -115,10 +115,14 @@ impl Waiter {
 }
 
 /// Sleeps until `set` (an epoll set of everything that can wake us) is readable, at most [`SLEEP_MS`] and `limit`.
-pub fn sleep(set: BorrowedFd<'_>, limit: Option<Duration>) {
+pub fn sleep(set: Option<BorrowedFd<'_>>, limit: Option<Duration>) {
     base::counters::SLEEPS.add(1);
     let backstop = Duration::from_millis(SLEEP_MS.value());
-    sys::wake::sleep_until_readable(set, limit.map_or(backstop, |l| l.min(backstop)));
+    let longest = limit.map_or(backstop, |l| l.min(backstop));
+    match set {
+        Some(set) => drop(sys::wake::sleep_until_readable(set, longest)),
+        None => std::thread::sleep(longest),
+    }
 }
 
 #[cfg(test)]

@@ -90,7 +90,7 @@ fn sleep() {
     });
     if let Some(set) = set {
         let limit = cs::is_locking().then_some(SHARED_SLEEP);
-        cs::released(|| wait::sleep(set.fd(), limit));
+        cs::released(|| wait::sleep(set.as_ref().map(|set| set.fd()), limit));
     }
     rt().engine.with(|engine| engine.fabric().disarm());
     if rt().has_active() {
