@@ -70,9 +70,9 @@ pub enum Family {
 /// Everything fixed about a predefined type.
 #[derive(Debug)]
 pub struct Info {
-    /// ABI handle value; 0 for an unnamed value-index pair.
+    /// ABI handle value.
     pub handle: usize,
-    /// Name of the constant; empty for an unnamed pair.
+    /// Name of the constant.
     pub name: &'static str,
     /// Group for reductions.
     pub family: Family,
@@ -134,7 +134,7 @@ impl Info {
     }
 }
 
-/// A predefined type, or an unnamed pair: compares by identity.
+/// A predefined type: compares by identity.
 #[derive(Clone, Copy)]
 pub struct Builtin(pub(super) &'static Info);
 

@@ -180,7 +180,7 @@ impl Datatype {
         self.committed.set(true);
     }
 
-    /// Whether the user may not free it: named types, parametrised Fortran types, unnamed pairs.
+    /// Whether the user may not free it: named types and parametrised Fortran types.
     #[inline]
     pub fn is_predefined(&self) -> bool {
         self.predefined

@@ -1,11 +1,11 @@
-//! The objects of the predefined types, by ABI handle value; parametrised and unnamed ones are cached for the process.
+//! The objects of the predefined types, by ABI handle value; the parametrised ones of Fortran are cached.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::Datatype;
-use super::builtin::{Builtin, Family, INFOS, Info, Repr};
+use super::builtin::{Builtin, INFOS};
 use super::contents::{Form, Recipe, combiner};
 
 /// `MPI_DATATYPE_NULL`; the named types follow it.
@@ -13,12 +13,12 @@ pub const DATATYPE_NULL: usize = 0x200;
 
 const HANDLES: usize = 0xec;
 
-/// Predefined types that have no handle value of their own, by combiner and two parameters.
-type Unnamed = BTreeMap<(i32, usize, usize), Rc<Datatype>>;
+/// Parametrised types by combiner and arguments.
+type Parametrised = BTreeMap<(i32, Vec<i32>), Rc<Datatype>>;
 
 struct Table {
     named: [Option<Rc<Datatype>>; HANDLES],
-    unnamed: RefCell<Unnamed>,
+    parametrised: RefCell<Parametrised>,
 }
 
 impl Table {
@@ -29,7 +29,7 @@ impl Table {
             dt.set_name(info.name);
             named[info.handle - DATATYPE_NULL] = Some(Rc::new(dt));
         }
-        Table { named, unnamed: RefCell::default() }
+        Table { named, parametrised: RefCell::default() }
     }
 }
 
@@ -62,28 +62,7 @@ pub fn predefined(handle_value: usize) -> Option<&'static Rc<Datatype>> {
 
 /// The one object for a parametrised Fortran type, made at its first use.
 pub(super) fn parametrised(base: Builtin, recipe: Recipe) -> Rc<Datatype> {
-    let parameter = |at: usize| recipe.contents.integers.get(at).copied().unwrap_or(0) as usize;
-    let key = (recipe.combiner, parameter(0), parameter(1));
-    let mut unnamed = table().unnamed.borrow_mut();
-    unnamed.entry(key).or_insert_with(|| Rc::new(Datatype::fixed(base, 0, recipe))).clone()
-}
-
-/// The one object for a pair without a name, made at its first use.
-pub(super) fn pair(value: &Rc<Datatype>, index: &Rc<Datatype>, value_of: Builtin, index_of: Builtin) -> Rc<Datatype> {
-    let recipe = Recipe::new(combiner::VALUE_INDEX, Form::Int).types([value, index]);
-    let key = (recipe.combiner, Rc::as_ptr(value) as usize, Rc::as_ptr(index) as usize);
-    let make = || {
-        // One per pair of predefined types, so the leak is bounded.
-        let info: &'static Info = Box::leak(Box::new(Info {
-            handle: 0,
-            name: "",
-            family: Family::Pair,
-            repr: value_of.repr,
-            index: Some::<Repr>(index_of.repr),
-            external: value_of.external,
-            external_index: index_of.external,
-        }));
-        Rc::new(Datatype::fixed(Builtin(info), 0, recipe))
-    };
-    table().unnamed.borrow_mut().entry(key).or_insert_with(make).clone()
+    let key = (recipe.combiner, recipe.contents.integers.clone());
+    let mut types = table().parametrised.borrow_mut();
+    types.entry(key).or_insert_with(|| Rc::new(Datatype::fixed(base, 0, recipe))).clone()
 }

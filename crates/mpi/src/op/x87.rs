@@ -6,7 +6,7 @@ use super::scalar::{Arithmetic, Ordered};
 
 /// A `long double`. The last 6 bytes are padding.
 #[derive(Clone, Copy, PartialEq, Debug)]
-#[repr(C)]
+#[repr(C, align(16))]
 pub(super) struct X87(pub [u8; 16]);
 
 /// `self op other` by one x87 instruction, with the precision that the control word has (extended, on Linux).

@@ -12,7 +12,7 @@ mod structure;
 mod vector;
 
 pub use array::subarray;
-pub use darray::{DarrayArgs, darray};
+pub use darray::{DISTRIBUTE_BLOCK, DISTRIBUTE_CYCLIC, DISTRIBUTE_DFLT_DARG, DISTRIBUTE_NONE, DarrayArgs, darray};
 pub use fortran::{create_f90_complex, create_f90_integer, create_f90_real, match_size};
 pub use indexed::{hindexed, hindexed_block, indexed, indexed_block};
 pub use pair::value_index;

@@ -1,0 +1,140 @@
+//! Single facts: predefined types, markers, padding, overflow, parametrised types, external32.
+
+use super::*;
+use base::Class;
+
+fn named(handle: usize) -> &'static Rc<Datatype> {
+    predefined(handle).unwrap()
+}
+
+#[test]
+fn predefined_types_have_the_sizes_of_the_platform() {
+    for (handle, size, extent, external) in [
+        (0x20a, 8, 8, 4),    // MPI_LONG
+        (0x23c, 4, 4, 2),    // MPI_WCHAR
+        (0x220, 16, 16, 16), // MPI_LONG_DOUBLE
+        (0x224, 32, 32, 32), // MPI_C_LONG_DOUBLE_COMPLEX
+        (0x228, 8, 8, 8),    // MPI_FLOAT_INT
+        (0x229, 12, 16, 12), // MPI_DOUBLE_INT
+        (0x22a, 12, 16, 8),  // MPI_LONG_INT
+        (0x22c, 6, 8, 6),    // MPI_SHORT_INT
+        (0x22d, 20, 32, 20), // MPI_LONG_DOUBLE_INT
+        (0x2d3, 4, 4, 4),    // MPI_COMPLEX4
+    ] {
+        let dt = named(handle);
+        assert_eq!(
+            (dt.size(), dt.extent(), pack_external_size(dt, 1)),
+            (size, extent, Some(external)),
+            "{}",
+            dt.name()
+        );
+        assert!(dt.is_committed() && dt.is_predefined());
+        assert_eq!(dt.named_handle(), Some(handle));
+        assert_eq!(dt.envelope().combiner, combiner::NAMED);
+    }
+    for handle in [0, 0x200, 0x204, 0x2ec, 0x1000, usize::MAX] {
+        assert!(predefined(handle).is_none());
+    }
+    assert_eq!((0..4096).filter_map(predefined).count(), builtin::INFOS.len());
+}
+
+#[test]
+fn markers_win_also_when_nested() {
+    let marked = resized(Form::Int, -4, 16, named(0x209)).unwrap();
+    let dt = structure(Form::Int, &[1, 1], &[0, 8], &[named(0x214).clone(), marked.clone()]).unwrap();
+    assert_eq!((dt.lb(), dt.ub(), dt.true_lb(), dt.true_extent()), (4, 20, 0, 12));
+    let dt = contiguous(Form::Int, 3, &marked).unwrap();
+    assert_eq!((dt.lb(), dt.extent(), dt.true_extent()), (-4, 48, 36));
+    let dt = contiguous(Form::Int, 0, &marked).unwrap();
+    assert_eq!((dt.lb(), dt.extent(), dt.size()), (0, 0, 0));
+}
+
+#[test]
+fn structures_are_padded() {
+    let dt = structure(Form::Int, &[1, 1], &[0, 8], &[named(0x214).clone(), named(0x209).clone()]).unwrap();
+    assert_eq!((dt.size(), dt.extent(), dt.true_extent()), (12, 16, 12));
+    let dt = structure(Form::Int, &[1, 1], &[3, 20], &[named(0x214).clone(), named(0x243).clone()]).unwrap();
+    assert_eq!((dt.lb(), dt.extent()), (3, 24));
+    let dt = structure(Form::Int, &[1, 0], &[0, 100], &[named(0x209).clone(), named(0x214).clone()]).unwrap();
+    assert_eq!((dt.size(), dt.extent()), (4, 4));
+}
+
+#[test]
+fn overflow_and_negative_counts_are_errors() {
+    let class = |result: base::Result<Rc<Datatype>>| result.err().map(|error| error.class);
+    let int = named(0x209);
+    assert_eq!(class(contiguous(Form::Int, -1, int)), Some(Class::ERR_COUNT));
+    assert_eq!(class(vector(Form::Int, 1, -1, 0, int)), Some(Class::ERR_COUNT));
+    assert_eq!(class(contiguous(Form::Count, i64::MAX, int)), Some(Class::ERR_ARG));
+    assert_eq!(class(hvector(Form::Count, 3, 1, i64::MAX, int)), Some(Class::ERR_ARG));
+    assert_eq!(class(vector(Form::Count, 2, 1, i64::MAX, int)), Some(Class::ERR_ARG));
+    assert_eq!(class(hindexed(Form::Count, &[1, 1], &[i64::MAX, i64::MIN], int)), Some(Class::ERR_ARG));
+    assert_eq!(class(hindexed(Form::Count, &[0, 1], &[i64::MAX, 0], int)), None);
+    assert_eq!(class(resized(Form::Count, i64::MAX, 1, int)), Some(Class::ERR_ARG));
+    let big = contiguous(Form::Count, 1 << 60, int).unwrap();
+    assert_eq!(big.size(), 1 << 62);
+    assert_eq!(class(contiguous(Form::Count, 2, &big)), Some(Class::ERR_ARG));
+}
+
+#[test]
+fn absolute_addresses_need_no_base() {
+    let values = [1u32, 2, 3];
+    let at = |i: usize| (&raw const values[i]) as i64;
+    let dt = hindexed(Form::Int, &[1, 1], &[at(2), at(0)], named(0x209)).unwrap();
+    let mut out = [0u32; 2];
+    // SAFETY: the displacements are the addresses of the values.
+    unsafe { pack(&dt, std::ptr::null(), 1, 0, out.as_mut_ptr().cast(), 8) };
+    assert_eq!(out, [3, 1]);
+}
+
+#[test]
+fn parametrised_types_are_unique() {
+    let real = create_f90_real(15, 300).unwrap();
+    assert!(Rc::ptr_eq(&real, &create_f90_real(15, 300).unwrap()));
+    assert_eq!((real.size(), real.envelope().combiner), (8, combiner::F90_REAL));
+    assert_eq!(real.contents().integers, [15, 300]);
+    assert!(real.is_predefined() && real.is_committed() && real.named_handle().is_none());
+    assert_eq!(create_f90_real(6, 37).unwrap().size(), 4);
+    assert_eq!(create_f90_complex(33, -32766).unwrap().size(), 32);
+    assert_eq!(create_f90_integer(9).unwrap().size(), 4);
+    assert_eq!(create_f90_integer(38).unwrap().size(), 16);
+    assert!(create_f90_real(-32766, -32766).is_err() && create_f90_real(40, 1).is_err());
+    assert!(create_f90_integer(39).is_err() && create_f90_integer(-1).is_err());
+}
+
+#[test]
+fn sizes_and_pairs_find_named_types() {
+    assert_eq!(match_size(192, 8).unwrap().name(), "MPI_INTEGER8");
+    assert_eq!(match_size(194, 32).unwrap().name(), "MPI_COMPLEX32");
+    assert!(match_size(193, 3).is_err() && match_size(1, 4).is_err());
+    assert_eq!(value_index(named(0x214), named(0x209)).unwrap().name(), "MPI_DOUBLE_INT");
+    assert!(value_index(named(0x214), named(0x20a)).is_none());
+}
+
+#[test]
+fn external32_carries_a_structure() {
+    let types = [named(0x229).clone(), named(0x208).clone(), named(0x216).clone(), named(0x20e).clone()];
+    let dt = structure(Form::Int, &[1, 3, 1, 2], &[0, 16, 24, 40], &types).unwrap();
+    let items = 200;
+    let mut source = vec![0u8; dt.extent() as usize * items];
+    let stride = dt.extent() as usize;
+    for (i, item) in source.chunks_exact_mut(stride).enumerate() {
+        item[..8].copy_from_slice(&(i as f64).to_ne_bytes());
+        item[8..12].copy_from_slice(&(-(i as i32)).to_ne_bytes());
+        item[16..22].copy_from_slice(&[1, 2, 3, 4, 5, i as u8]);
+        item[24..40].copy_from_slice(&[7; 16]);
+        item[40..48].copy_from_slice(&(i as u64).to_ne_bytes());
+        item[48..56].copy_from_slice(&u64::from(u32::MAX).to_ne_bytes());
+    }
+    let size = pack_external_size(&dt, items).unwrap();
+    assert_eq!(size, items * (8 + 4 + 6 + 16 + 8));
+    let (mut wire, mut back) = (vec![0u8; size], vec![0u8; source.len()]);
+    // SAFETY: buffers of the computed sizes.
+    unsafe {
+        assert_eq!(pack_external(&dt, source.as_ptr(), items, wire.as_mut_ptr(), size), Ok(size));
+        assert_eq!(unpack_external(&dt, back.as_mut_ptr(), items, wire.as_ptr(), size), Ok(size));
+    }
+    assert_eq!(wire[42..50], 1f64.to_be_bytes());
+    assert_eq!(wire[50..54], (-1i32).to_be_bytes());
+    assert_eq!(back, source);
+}
