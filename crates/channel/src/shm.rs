@@ -101,7 +101,7 @@ impl ShmHub {
         let slot = peers.iter().position(|p| *p == me);
         let slot =
             slot.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "this rank is not on its own node"))?;
-        let word = ProbeWord::new()?;
+        let word = ProbeWord::random();
         if SINGLE_COPY_ALLOW.value() {
             sys::cma::allow_readers();
         }

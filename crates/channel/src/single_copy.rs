@@ -28,8 +28,10 @@ pub struct ProbeWord(Box<AtomicU64>);
 
 impl ProbeWord {
     /// A word with a random value.
-    pub fn new() -> io::Result<ProbeWord> {
-        Ok(ProbeWord(Box::new(AtomicU64::new(u64::from_le_bytes(sys::mem::random()?)))))
+    pub fn random() -> ProbeWord {
+        let mut bytes = [0; 8];
+        sys::process::random(&mut bytes);
+        ProbeWord(Box::new(AtomicU64::new(u64::from_le_bytes(bytes))))
     }
 
     /// Where it lies, in this process.
@@ -228,7 +230,7 @@ mod tests {
 
     #[test]
     fn another_value_means_no() {
-        let word = ProbeWord::new().unwrap();
+        let word = ProbeWord::random();
         let single = SingleCopy::probe_with(Peer(1), own(&word, word.value() ^ 1), "auto");
         assert_eq!(single.name(), None);
         assert_eq!(single.rejected().len(), 2);
@@ -236,7 +238,7 @@ mod tests {
 
     #[test]
     fn memory_descriptor_pulls_and_demotes() {
-        let word = ProbeWord::new().unwrap();
+        let word = ProbeWord::random();
         let mut single = SingleCopy::probe_with(Peer(1), own(&word, word.value()), "mem");
         assert_eq!(single.name(), Some("mem"));
         let from: Vec<u8> = (0..300_000u32).map(|i| i as u8).collect();
@@ -252,7 +254,7 @@ mod tests {
 
     #[test]
     fn setting_off_is_a_reason() {
-        let word = ProbeWord::new().unwrap();
+        let word = ProbeWord::random();
         let single = SingleCopy::probe_with(Peer(1), own(&word, word.value()), "off");
         assert_eq!(single.name(), None);
         assert!(single.rejected().iter().all(|(_, why)| why.contains("off")));

@@ -88,15 +88,21 @@ pub struct Slot {
 }
 
 impl<W: Words> Producer<W> {
-    /// The producer of a ring of `lines` lines (a power of two, at least 16) that nobody has used yet.
+    /// The producer of a ring of `lines` lines (a power of two, at least 4) that nobody has used yet.
     pub fn new(words: W, lines: usize) -> Producer<W> {
-        assert!(lines.is_power_of_two() && lines >= 16);
+        assert!(lines.is_power_of_two() && lines >= 4);
         Producer { words, lines, position: lines as u64, limit: 2 * lines as u64 }
     }
 
     /// The words that it was made with.
     pub fn words(&self) -> &W {
         &self.words
+    }
+
+    /// As if so much had already been sent that the next position is `position`, a multiple of the ring's lines.
+    #[doc(hidden)]
+    pub fn skip_to(&mut self, position: u64) {
+        (self.position, self.limit) = (position, position + self.lines as u64);
     }
 
     /// Room for a record of `len` bytes, `None` if there is none now. At most [`payload_max`] bytes.
@@ -171,15 +177,21 @@ pub struct Arrived {
 }
 
 impl<W: Words> Consumer<W> {
-    /// The consumer of a ring of `lines` lines (a power of two, at least 16) that nobody has used yet.
+    /// The consumer of a ring of `lines` lines (a power of two, at least 4) that nobody has used yet.
     pub fn new(words: W, lines: usize) -> Consumer<W> {
-        assert!(lines.is_power_of_two() && lines >= 16);
+        assert!(lines.is_power_of_two() && lines >= 4);
         Consumer { words, lines, position: lines as u64, published: lines as u64 }
     }
 
     /// The words that it was made with.
     pub fn words(&self) -> &W {
         &self.words
+    }
+
+    /// As if so much had already been received that the next position is `position`, a multiple of the ring's lines.
+    #[doc(hidden)]
+    pub fn skip_to(&mut self, position: u64) {
+        (self.position, self.published) = (position, position);
     }
 
     /// The oldest record that has not been released. The same one until [`Consumer::release`].

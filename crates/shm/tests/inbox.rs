@@ -1,0 +1,171 @@
+//! Inboxes: connecting, fairness, and peers that write nonsense.
+
+use shm::inbox::{Identity, Inbox, Outbox, Polled, Record};
+use std::os::fd::AsFd;
+use sys::mem::Mapping;
+
+const ME: Identity = Identity { nonce: 0x1234_5678_9abc_def0_1122_3344_5566_7788, probe_address: 1, probe_value: 2 };
+
+fn send(outbox: &mut Outbox, value: u64, payload: &[u8]) -> bool {
+    let Ok(Some(room)) = outbox.reserve(payload.len()) else { return false };
+    // SAFETY: as many bytes were reserved.
+    unsafe { std::ptr::copy_nonoverlapping(payload.as_ptr(), room.payload, payload.len()) };
+    let _ = outbox.publish(room, &[value, 0, 0]);
+    true
+}
+
+fn take(inbox: &mut Inbox) -> Option<(usize, u64, Vec<u8>)> {
+    let Some(Polled::Record(record)) = inbox.poll() else { return None };
+    let out = (record.sender, record.header[0], bytes_of(&record));
+    inbox.release(&record);
+    Some(out)
+}
+
+fn bytes_of(record: &Record) -> Vec<u8> {
+    let mut bytes = vec![0; record.len];
+    // SAFETY: the payload is `len` bytes until the release.
+    unsafe { std::ptr::copy_nonoverlapping(record.payload, bytes.as_mut_ptr(), record.len) };
+    bytes
+}
+
+#[test]
+fn records_of_every_size_arrive_in_order() {
+    let mut inbox = Inbox::create(3, 4096, &ME).unwrap();
+    let mut outbox = Outbox::open(inbox.fd(), 2, ME.nonce).unwrap();
+    assert_eq!(outbox.identity(), ME);
+    let payload: Vec<u8> = (0..outbox.payload_max()).map(|i| (i * 7) as u8).collect();
+    for len in (0..=payload.len()).chain((0..200).rev()) {
+        assert!(send(&mut outbox, len as u64, &payload[..len]));
+        assert_eq!(take(&mut inbox), Some((2, len as u64, payload[..len].to_vec())));
+    }
+    assert!(take(&mut inbox).is_none());
+}
+
+#[test]
+fn a_full_ring_refuses_until_it_is_read() {
+    let mut inbox = Inbox::create(1, 4096, &ME).unwrap();
+    let mut outbox = Outbox::open(inbox.fd(), 0, ME.nonce).unwrap();
+    let sent = (0..1000).take_while(|i| send(&mut outbox, *i, b"x")).count();
+    assert_eq!(sent, 64);
+    let taken = std::iter::from_fn(|| take(&mut inbox)).count();
+    assert_eq!(taken, 64);
+    assert!(send(&mut outbox, 1, b"y"));
+}
+
+#[test]
+fn nobody_starves() {
+    let mut inbox = Inbox::create(100, 4096, &ME).unwrap();
+    let mut boxes: Vec<Outbox> = (0..100).map(|s| Outbox::open(inbox.fd(), s, ME.nonce).unwrap()).collect();
+    let mut seen = [0; 100];
+    for i in 0..20_000 {
+        // Sender 0 always has something; the others once.
+        send(&mut boxes[0], i, b"busy");
+        if i == 100 {
+            boxes.iter_mut().for_each(|b| assert!(send(b, i, b"once")));
+        }
+        if let Some((sender, ..)) = take(&mut inbox) {
+            seen[sender] += 1;
+        }
+    }
+    assert!(seen.iter().all(|n| *n >= 1), "{seen:?}");
+}
+
+#[test]
+fn an_armed_inbox_looks_everywhere_and_asks_for_the_bell() {
+    let mut inbox = Inbox::create(200, 4096, &ME).unwrap();
+    let mut boxes: Vec<Outbox> = (0..200).map(|s| Outbox::open(inbox.fd(), s, ME.nonce).unwrap()).collect();
+    assert!(take(&mut inbox).is_none());
+    assert!(send(&mut boxes[150], 1, b""));
+    inbox.arm();
+    assert_eq!(take(&mut inbox).unwrap().0, 150);
+    let mut ring = |s: usize| {
+        let room = boxes[s].reserve(0).unwrap().unwrap();
+        boxes[s].publish(room, &[0; 3])
+    };
+    assert!(ring(3), "the owner sleeps");
+    assert!(!ring(4), "somebody has rung already");
+    inbox.disarm();
+    inbox.arm();
+    inbox.disarm();
+    assert!(!ring(3), "the owner is awake");
+}
+
+#[test]
+fn foreign_memory_is_refused() {
+    let inbox = Inbox::create(4, 4096, &ME).unwrap();
+    assert!(Outbox::open(inbox.fd(), 0, ME.nonce ^ 1).is_err(), "another process");
+    assert!(Outbox::open(inbox.fd(), 4, ME.nonce).is_err(), "no such ring");
+    let empty = sys::mem::sealed_memfd(c"ferrule-test", 65536).unwrap();
+    assert!(Outbox::open(empty.as_fd(), 0, ME.nonce).is_err(), "no inbox");
+    let small = sys::mem::sealed_memfd(c"ferrule-test", 100).unwrap();
+    assert!(Outbox::open(small.as_fd(), 0, ME.nonce).is_err(), "smaller than a page");
+    for (at, value) in [(0, 7u64), (8, 2), (16, 5), (16, u64::MAX), (24, 8192), (24, 4097), (24, 0)] {
+        let inbox = Inbox::create(4, 4096, &ME).unwrap();
+        let raw = Mapping::shared(inbox.fd(), 4096).unwrap();
+        // SAFETY: a page is mapped.
+        unsafe { raw.as_ptr().add(at).cast::<u64>().write_volatile(value) };
+        assert!(Outbox::open(inbox.fd(), 0, ME.nonce).is_err(), "{at} {value}");
+    }
+}
+
+/// A small generator, so that a failure can be repeated from its seed.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+}
+
+/// A word that is more likely to do harm than a random one.
+fn evil(random: &mut Random, words: &[u64]) -> u64 {
+    match random.below(6) {
+        0 => random.next(),
+        1 => u64::MAX,
+        2 => words[random.below(words.len())],
+        3 => words[random.below(words.len())] ^ 1 << random.below(64),
+        4 => words[random.below(words.len())] | 0xffff_ffff,
+        _ => words[random.below(words.len())].wrapping_add(1 << (32 + random.below(8))),
+    }
+}
+
+#[test]
+fn random_writes_lose_lanes_but_never_memory() {
+    for seed in 1..=300 {
+        let mut random = Random(0x9e37_79b9_7f4a_7c15u64.wrapping_mul(seed));
+        let mut inbox = Inbox::create(3, 4096, &ME).unwrap();
+        let size = sys::mem::fixed_size(inbox.fd()).unwrap();
+        let raw = Mapping::shared(inbox.fd(), size).unwrap();
+        let mut boxes: Vec<Outbox> = (0..3).map(|s| Outbox::open(inbox.fd(), s, ME.nonce).unwrap()).collect();
+        for _ in 0..400 {
+            match random.below(8) {
+                0 => {
+                    // SAFETY: the word is inside the mapping.
+                    let words = unsafe { std::slice::from_raw_parts(raw.as_ptr().cast::<u64>(), size / 8).to_vec() };
+                    let (at, value) = (random.below(words.len()), evil(&mut random, &words));
+                    // First words of lines matter most.
+                    let at = if random.below(2) == 0 { at & !7 } else { at };
+                    // SAFETY: as above.
+                    unsafe { raw.as_ptr().cast::<u64>().add(at).write_volatile(value) };
+                }
+                1..4 => {
+                    let (s, len) = (random.below(3), random.below(900));
+                    send(&mut boxes[s], seed, &vec![len as u8; len]);
+                }
+                4 => {
+                    inbox.arm();
+                    inbox.disarm();
+                }
+                _ => {
+                    take(&mut inbox);
+                }
+            }
+        }
+    }
+}

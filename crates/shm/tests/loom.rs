@@ -1,0 +1,167 @@
+//! The order of memory accesses, explored by loom: every interleaving and every value that a load may return (with a bound on
+//! preemptions). The payload is loom's `UnsafeCell`, so that a missing acquire or release is a reported race.
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use loom::thread;
+use shm::ring::{Consumer, Producer, Words};
+use shm::sleep::{self, Asleep};
+
+const LINES: usize = 8;
+
+/// A ring in loom's memory.
+#[derive(Clone)]
+struct Model(Arc<Memory>);
+
+struct Memory {
+    words: Vec<AtomicU64>,
+    payload: Vec<UnsafeCell<u64>>,
+    consumed: AtomicU64,
+}
+
+impl Model {
+    fn new() -> Model {
+        Model(Arc::new(Memory {
+            words: (0..LINES).map(|_| AtomicU64::new(0)).collect(),
+            payload: (0..LINES).map(|_| UnsafeCell::new(0)).collect(),
+            consumed: AtomicU64::new(LINES as u64),
+        }))
+    }
+
+    fn fill(&self, line: usize, lines: usize, value: u64) {
+        for cell in &self.0.payload[line..line + lines] {
+            // SAFETY: loom reports it if anybody else has access now.
+            cell.with_mut(|p| unsafe { *p = value });
+        }
+    }
+
+    fn check(&self, line: usize, lines: usize, value: u64) {
+        for cell in &self.0.payload[line..line + lines] {
+            // SAFETY: as above.
+            assert_eq!(cell.with(|p| unsafe { *p }), value);
+        }
+    }
+}
+
+impl Words for Model {
+    fn load(&self, line: usize, order: Ordering) -> u64 {
+        self.0.words[line].load(order)
+    }
+    fn store(&self, line: usize, value: u64, order: Ordering) {
+        self.0.words[line].store(value, order);
+    }
+    fn load_consumed(&self, order: Ordering) -> u64 {
+        self.0.consumed.load(order)
+    }
+    fn store_consumed(&self, value: u64, order: Ordering) {
+        self.0.consumed.store(value, order);
+    }
+}
+
+/// Sends records of these payload sizes through the ring, from one thread to another.
+fn transfer(sizes: &'static [usize], preemptions: usize) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(move || {
+        let model = Model::new();
+        let sender = model.clone();
+        let producer = thread::spawn(move || {
+            let mut producer = Producer::new(sender.clone(), LINES);
+            for (i, &len) in sizes.iter().enumerate() {
+                let slot = loop {
+                    match producer.reserve(len).unwrap() {
+                        Some(slot) => break slot,
+                        None => thread::yield_now(),
+                    }
+                };
+                sender.fill(slot.line, (len + 32).div_ceil(64), i as u64 + 1);
+                producer.publish(slot);
+            }
+        });
+        let mut consumer = Consumer::new(model.clone(), LINES);
+        for (i, &len) in sizes.iter().enumerate() {
+            let record = loop {
+                match consumer.peek().unwrap() {
+                    Some(record) => break record,
+                    None => thread::yield_now(),
+                }
+            };
+            assert_eq!(record.len, len);
+            model.check(record.line, (len + 32).div_ceil(64), i as u64 + 1);
+            consumer.release(record);
+        }
+        producer.join().unwrap();
+    });
+}
+
+#[test]
+fn payload_is_visible_with_its_word() {
+    transfer(&[8, 40], 4);
+}
+
+#[test]
+fn room_is_reused_only_after_it_was_read() {
+    transfer(&[96, 96, 96, 96, 96, 96], 2);
+}
+
+#[test]
+fn pads_at_the_end_of_the_ring() {
+    transfer(&[8, 96, 96, 96, 8, 96], 2);
+}
+
+/// The asleep word in loom's memory.
+#[derive(Clone)]
+struct Word(Arc<AtomicBool>);
+
+impl Asleep for Word {
+    fn load(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+    fn store(&self, asleep: bool) {
+        self.0.store(asleep, Ordering::Relaxed);
+    }
+    fn take(&self) -> bool {
+        self.0.swap(false, Ordering::AcqRel)
+    }
+    fn own_barrier(&self) {
+        loom::sync::atomic::fence(Ordering::SeqCst);
+    }
+    fn sleeper_barrier(&self) {
+        loom::sync::atomic::fence(Ordering::SeqCst);
+    }
+}
+
+/// Whoever sleeps without having seen a message is woken by the one who sent it.
+fn nobody_oversleeps(senders: usize) {
+    loom::model(move || {
+        let word = Word(Arc::new(AtomicBool::new(false)));
+        let bell = Arc::new(AtomicBool::new(false));
+        let messages: Arc<Vec<AtomicU64>> = Arc::new((0..senders).map(|_| AtomicU64::new(0)).collect());
+        let threads: Vec<_> = (0..senders)
+            .map(|i| {
+                let (word, bell, messages) = (word.clone(), bell.clone(), messages.clone());
+                thread::spawn(move || {
+                    messages[i].store(1, Ordering::Release);
+                    if sleep::must_ring(&word, false) {
+                        bell.store(true, Ordering::Release);
+                    }
+                })
+            })
+            .collect();
+        sleep::fall_asleep(&word);
+        let seen = messages.iter().all(|m| m.load(Ordering::Acquire) == 1);
+        threads.into_iter().for_each(|t| t.join().unwrap());
+        assert!(seen || bell.load(Ordering::Acquire), "asleep, a message is there, and nobody rang");
+    });
+}
+
+#[test]
+fn one_sender_wakes_the_sleeper() {
+    nobody_oversleeps(1);
+}
+
+#[test]
+fn two_senders_wake_the_sleeper() {
+    nobody_oversleeps(2);
+}
