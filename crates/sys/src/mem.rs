@@ -107,6 +107,22 @@ impl Drop for Mapping {
     }
 }
 
+/// Random bytes from the kernel.
+pub fn random<const N: usize>() -> io::Result<[u8; N]> {
+    let mut out = [0u8; N];
+    let mut at = 0;
+    while at < N {
+        // SAFETY: the range `at..N` of `out` is writable.
+        let n = unsafe { libc::getrandom(out[at..].as_mut_ptr().cast(), N - at, 0) };
+        match usize::try_from(n) {
+            Ok(n) => at += n,
+            Err(_) if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return Err(io::Error::last_os_error()),
+        }
+    }
+    Ok(out)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,5 +148,10 @@ mod tests {
     fn unsealed_files_are_refused() {
         let file = std::fs::File::open("/proc/self/exe").unwrap();
         assert!(Mapping::shared(file.as_fd(), 4096).is_err());
+    }
+
+    #[test]
+    fn random_differs() {
+        assert_ne!(random::<16>().unwrap(), random::<16>().unwrap());
     }
 }
