@@ -29,7 +29,7 @@ pub use builtin::{Builtin, Family, Info, Repr};
 pub use contents::{Contents, Envelope, Form, combiner};
 pub use external32::{pack_external, pack_external_size, unpack_external};
 pub use pack::{copy, pack, run_count, runs, runs_in, unpack};
-pub use predefined::{DATATYPE_NULL, predefined};
+pub use predefined::{DATATYPE_NULL, byte, predefined};
 
 use contents::Recipe;
 use layout::Layout;

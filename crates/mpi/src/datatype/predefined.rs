@@ -54,6 +54,12 @@ fn table() -> &'static Table {
     TABLE.with(|table| *table)
 }
 
+/// `MPI_BYTE`.
+pub fn byte() -> &'static Rc<Datatype> {
+    const MPI_BYTE: usize = 0x247;
+    predefined(MPI_BYTE).expect("MPI_BYTE is predefined")
+}
+
 /// The named predefined type with this ABI handle value; none for `MPI_DATATYPE_NULL` and any other number.
 #[inline]
 pub fn predefined(handle_value: usize) -> Option<&'static Rc<Datatype>> {

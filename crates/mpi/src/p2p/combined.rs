@@ -77,7 +77,7 @@ pub unsafe fn sendrecv_replace(m: &Replace<'_>, status: &mut Status) -> Result {
     // SAFETY: by the caller; `bytes` outlives the call.
     unsafe {
         let bytes = packed(m);
-        sendrecv(&outgoing(m, &bytes, &datatype::byte()), &incoming(m), status)
+        sendrecv(&outgoing(m, &bytes, datatype::byte()), &incoming(m), status)
     }
 }
 
@@ -151,8 +151,7 @@ pub unsafe fn isendrecv_replace(m: &Replace<'_>) -> Result<Handle> {
     // SAFETY: by the caller; `bytes` moves into the request, its heap block stays where it is.
     unsafe {
         let bytes = packed(m);
-        let byte = datatype::byte();
-        let out = outgoing(m, &bytes, &byte);
+        let out = outgoing(m, &bytes, datatype::byte());
         start_pair(&out, &incoming(m), Some(bytes))
     }
 }
