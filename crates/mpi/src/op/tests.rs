@@ -1,1 +1,230 @@
+//! Operations against element-by-element definitions, on unaligned buffers of several lengths.
 
+use proptest::prelude::*;
+
+use super::x87::X87;
+use super::*;
+use crate::datatype::{self, Builtin, Form, Repr};
+
+const INTEGER_OPS: [Predefined; 10] =
+    [P::Sum, P::Prod, P::Max, P::Min, P::Band, P::Bor, P::Bxor, P::Land, P::Lor, P::Lxor];
+
+fn op(which: Predefined) -> &'static Rc<Op> {
+    predefined(which as usize).unwrap()
+}
+
+fn dt(handle: usize) -> &'static Rc<Datatype> {
+    datatype::predefined(handle).unwrap()
+}
+
+fn builtins() -> impl Iterator<Item = Builtin> {
+    (0x200..0x2ec).filter_map(Builtin::from_handle)
+}
+
+/// Applies `which` to copies of the operands that lie at odd addresses.
+fn apply(which: Predefined, handle: usize, input: &[u8], inout: &[u8]) -> Vec<u8> {
+    let dt = dt(handle);
+    let count = input.len() / dt.extent() as usize;
+    let (mut a, mut b) = (vec![0u8], vec![0u8]);
+    a.extend(input);
+    b.extend(inout);
+    op(which).check(dt).unwrap();
+    // SAFETY: both buffers hold `count` elements from byte 1 on.
+    unsafe { op(which).apply(a[1..].as_ptr(), b[1..].as_mut_ptr(), count, dt, handle) };
+    b.split_off(1)
+}
+
+/// The value of an integer, extended by its sign.
+fn integer(repr: Repr, bytes: &[u8]) -> i128 {
+    let mut wide = [if repr.is_signed() && bytes[bytes.len() - 1] >= 0x80 { 0xff } else { 0 }; 16];
+    wide[..bytes.len()].copy_from_slice(bytes);
+    i128::from_ne_bytes(wide)
+}
+
+fn naive_integer(which: Predefined, a: i128, b: i128) -> i128 {
+    match which {
+        P::Sum => a.wrapping_add(b),
+        P::Prod => a.wrapping_mul(b),
+        P::Max => a.max(b),
+        P::Min => a.min(b),
+        P::Band => a & b,
+        P::Bor => a | b,
+        P::Bxor => a ^ b,
+        P::Land => i128::from(a != 0 && b != 0),
+        P::Lor => i128::from(a != 0 || b != 0),
+        P::Lxor => i128::from((a != 0) != (b != 0)),
+        _ => unreachable!(),
+    }
+}
+
+/// Value and index of two pairs.
+type Operands = (i32, i32, i32, i32);
+
+/// Few different bytes, so that zeros and equal values occur.
+fn operands() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
+    let byte = prop_oneof![Just(0u8), Just(1), Just(0xff), any::<u8>()];
+    (0..2000usize)
+        .prop_flat_map(move |len| (prop::collection::vec(byte.clone(), len), prop::collection::vec(byte.clone(), len)))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn integers((a, b) in operands()) {
+        for builtin in builtins().filter(|builtin| matches!(
+            builtin.family, Family::CInteger | Family::FortranInteger | Family::MultiLanguage | Family::Logical | Family::Byte
+        )) {
+            let size = builtin.size();
+            let whole = a.len() / size * size;
+            for which in INTEGER_OPS.into_iter().filter(|which| defined(*which, builtin.family)) {
+                let result = apply(which, builtin.handle, &a[..whole], &b[..whole]);
+                for i in (0..whole).step_by(size) {
+                    let (x, y) = (integer(builtin.repr, &a[i..i + size]), integer(builtin.repr, &b[i..i + size]));
+                    let expected = naive_integer(which, x, y).to_ne_bytes();
+                    prop_assert_eq!(&result[i..i + size], &expected[..size], "{:?} {:?}", which, builtin);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn floats(values in prop::collection::vec((any::<f64>(), any::<f64>()), 0..300)) {
+        let bytes = |f: &dyn Fn(&(f64, f64)) -> f64| values.iter().flat_map(|v| f(v).to_ne_bytes()).collect::<Vec<u8>>();
+        let bytes32 = |f: &dyn Fn(f32, f32) -> f32| {
+            values.iter().flat_map(|v| f(v.0 as f32, v.1 as f32).to_ne_bytes()).collect::<Vec<u8>>()
+        };
+        let (a, b) = (bytes(&|v| v.0), bytes(&|v| v.1));
+        prop_assert_eq!(apply(P::Sum, 0x214, &a, &b), bytes(&|v| v.0 + v.1));
+        prop_assert_eq!(apply(P::Prod, 0x21c, &a, &b), bytes(&|v| v.0 * v.1));
+        prop_assert_eq!(apply(P::Max, 0x2da, &a, &b), bytes(&|v| if v.0 > v.1 { v.0 } else { v.1 }));
+        prop_assert_eq!(apply(P::Min, 0x214, &a, &b), bytes(&|v| if v.0 < v.1 { v.0 } else { v.1 }));
+        let (a, b) = (bytes32(&|a, _| a), bytes32(&|_, b| b));
+        prop_assert_eq!(apply(P::Sum, 0x210, &a, &b), bytes32(&|a, b| a + b));
+        prop_assert_eq!(apply(P::Prod, 0x21a, &a, &b), bytes32(&|a, b| a * b));
+        prop_assert_eq!(apply(P::Max, 0x2d2, &a, &b), bytes32(&|a, b| if a > b { a } else { b }));
+    }
+
+    #[test]
+    fn pairs(values in prop::collection::vec((-3..3i32, -3..3i32, -3..3i32, -3..3i32), 0..100)) {
+        for handle in [0x228, 0x229, 0x22a, 0x22b, 0x22c, 0x22d, 0x230, 0x231, 0x232] {
+            let builtin = Builtin::from_handle(handle).unwrap();
+            let lay = |pick: &dyn Fn(&Operands) -> (i32, i32)| {
+                values.iter().flat_map(|v| pair_bytes(builtin, pick(v))).collect::<Vec<u8>>()
+            };
+            let (a, b) = (lay(&|v| (v.0, v.1)), lay(&|v| (v.2, v.3)));
+            // Larger (or smaller) value first, then the smaller index.
+            prop_assert_eq!(apply(P::Maxloc, handle, &a, &b), lay(&|v| {
+                let (value, index) = (v.0, -v.1).max((v.2, -v.3));
+                (value, -index)
+            }));
+            prop_assert_eq!(apply(P::Minloc, handle, &a, &b), lay(&|v| (v.0, v.1).min((v.2, v.3))));
+        }
+    }
+}
+
+fn scalar_bytes(repr: Repr, value: i32) -> Vec<u8> {
+    match repr {
+        Repr::F32 => (value as f32).to_ne_bytes().to_vec(),
+        Repr::F64 => f64::from(value).to_ne_bytes().to_vec(),
+        Repr::F80 => super::x87::tests::from_f64(value.into()).0.to_vec(),
+        _ => i128::from(value).to_ne_bytes()[..repr.size()].to_vec(),
+    }
+}
+
+fn pair_bytes(builtin: Builtin, (value, index): (i32, i32)) -> Vec<u8> {
+    let mut bytes = scalar_bytes(builtin.repr, value);
+    bytes.resize(builtin.index_offset(), 0);
+    bytes.extend(scalar_bytes(builtin.index.unwrap(), index));
+    bytes.resize(builtin.extent(), 0);
+    bytes
+}
+
+#[test]
+fn complex_numbers_multiply() {
+    let bytes = |values: [f64; 4]| values.iter().flat_map(|v| v.to_ne_bytes()).collect::<Vec<u8>>();
+    let (a, b) = (bytes([1.0, 2.0, 0.5, -1.0]), bytes([3.0, -4.0, 2.0, 2.0]));
+    assert_eq!(apply(P::Prod, 0x216, &a, &b), bytes([11.0, 2.0, 3.0, -1.0]));
+    assert_eq!(apply(P::Sum, 0x2e3, &a, &b), bytes([4.0, -2.0, 2.5, 1.0]));
+    let long = |re: f64, im: f64| {
+        let parts = [re, im].map(super::x87::tests::from_f64);
+        parts.iter().flat_map(|X87(bytes)| *bytes).collect::<Vec<u8>>()
+    };
+    assert_eq!(apply(P::Prod, 0x224, &long(1.0, 2.0), &long(3.0, -4.0)), long(11.0, 2.0));
+    // Halves: 1 + 2i, 3 - 4i, 11 + 2i.
+    let half = |re: u16, im: u16| [re.to_ne_bytes(), im.to_ne_bytes()].concat();
+    assert_eq!(apply(P::Prod, 0x2d3, &half(0x3c00, 0x4000), &half(0x4200, 0xc400)), half(0x4980, 0x4000));
+    let quad = |re: u128, im: u128| [(re << 112).to_ne_bytes(), (im << 112).to_ne_bytes()].concat();
+    assert_eq!(apply(P::Sum, 0x2eb, &quad(0x3fff, 0x4000), &quad(0x3fff, 0xc000)), quad(0x4000, 0));
+}
+
+#[test]
+fn operations_are_defined_as_in_the_standard() {
+    let defined_on = |which: Predefined| -> Vec<&str> {
+        builtins().filter(|b| op(which).check(dt(b.handle)).is_ok()).map(|b| b.name).collect()
+    };
+    for name in ["MPI_INT", "MPI_AINT", "MPI_REAL16", "MPI_LONG_DOUBLE", "MPI_INTEGER2"] {
+        assert!(defined_on(P::Max).contains(&name));
+    }
+    for name in ["MPI_C_COMPLEX", "MPI_CHAR", "MPI_BYTE", "MPI_C_BOOL", "MPI_2INT", "MPI_PACKED", "MPI_WCHAR"] {
+        assert!(!defined_on(P::Max).contains(&name));
+    }
+    assert!(defined_on(P::Sum).contains(&"MPI_COMPLEX32") && !defined_on(P::Sum).contains(&"MPI_LOGICAL"));
+    assert!(defined_on(P::Band).contains(&"MPI_BYTE") && !defined_on(P::Band).contains(&"MPI_FLOAT"));
+    assert!(defined_on(P::Land).contains(&"MPI_LOGICAL2") && !defined_on(P::Land).contains(&"MPI_INTEGER"));
+    assert_eq!(defined_on(P::Minloc).len(), 9);
+    let derived = datatype::contiguous(Form::Int, 1, dt(0x209)).unwrap();
+    assert!(op(P::Sum).check(&derived).is_err());
+    assert!(op(P::Sum).check(&datatype::create_f90_real(6, 30).unwrap()).is_ok());
+    assert!(predefined(OP_NULL).is_none() && predefined(0x25).is_none() && predefined(0x40).is_none());
+    assert!(!op(P::Replace).is_commutative() && op(P::Sum).is_commutative());
+}
+
+#[test]
+fn replace_and_no_op() {
+    assert_eq!(apply(P::Replace, 0x209, &[1; 8], &[2; 8]), [1; 8]);
+    assert_eq!(apply(P::NoOp, 0x209, &[1; 8], &[2; 8]), [2; 8]);
+}
+
+#[test]
+fn user_functions_see_count_and_handle() {
+    unsafe extern "C" fn subtract(input: *mut c_void, inout: *mut c_void, len: *mut c_int, handle: *mut usize) {
+        // SAFETY: the test passes buffers of `len` ints.
+        unsafe {
+            assert_eq!(*handle, 0x1234);
+            for i in 0..*len as usize {
+                let (a, b) = (input.cast::<i32>().add(i), inout.cast::<i32>().add(i));
+                *b = *a - *b;
+            }
+        }
+    }
+    unsafe extern "C" fn first(_: *mut c_void, inout: *mut c_void, len: *mut i64, _: *mut usize) {
+        // SAFETY: the test passes buffers of ints.
+        unsafe { *inout.cast::<i32>() = *len as i32 };
+    }
+    let (a, mut b) = ([5, 6, 7], [1, 2, 3]);
+    let user = Op::user(subtract, false);
+    assert!(!user.is_commutative() && !user.is_predefined() && user.which().is_none());
+    // SAFETY: arrays of three ints.
+    unsafe { user.apply(a.as_ptr().cast(), b.as_mut_ptr().cast(), 3, dt(0x209), 0x1234) };
+    assert_eq!(b, [4, 4, 4]);
+    // SAFETY: as above.
+    unsafe { Op::user_c(first, true).apply(a.as_ptr().cast(), b.as_mut_ptr().cast(), 3, dt(0x209), 1) };
+    assert_eq!(b, [3, 4, 4]);
+}
+
+#[test]
+fn long_counts_reach_int_functions_in_chunks() {
+    thread_local! {
+        static CALLS: std::cell::RefCell<Vec<(usize, c_int)>> = const { std::cell::RefCell::new(Vec::new()) };
+    }
+    unsafe extern "C" fn record(input: *mut c_void, _: *mut c_void, len: *mut c_int, _: *mut usize) {
+        // SAFETY: `len` points to the count of this call; the buffers are never touched.
+        CALLS.with_borrow_mut(|calls| calls.push((input as usize, unsafe { *len })));
+    }
+    let empty = datatype::resized(Form::Int, 0, 2, &datatype::contiguous(Form::Int, 0, dt(0x209)).unwrap()).unwrap();
+    let count = c_int::MAX as usize + 5;
+    // SAFETY: the function only records its arguments.
+    unsafe { Op::user(record, true).apply(std::ptr::without_provenance(16), std::ptr::null_mut(), count, &empty, 1) };
+    CALLS.with_borrow(|calls| assert_eq!(*calls, [(16, c_int::MAX), (16 + 2 * c_int::MAX as usize, 5)]));
+}
