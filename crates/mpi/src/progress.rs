@@ -72,6 +72,9 @@ pub fn wait_until(mut done: impl FnMut() -> bool) {
 
 /// Nothing happened in the last `idle_polls` polls.
 fn idle(idle_polls: u64) {
+    if rt().engine.with(|engine| engine.fabric().take_dump_request()) {
+        dump();
+    }
     match rt().engine.with(|engine| engine.fabric().waiter().idle(idle_polls)) {
         Idle::Spin if !cs::is_locking() => std::hint::spin_loop(),
         Idle::Spin | Idle::Yield => cs::released(sys::wake::yield_cpu),
@@ -95,5 +98,15 @@ fn sleep() {
     rt().engine.with(|engine| engine.fabric().disarm());
     if rt().has_active() {
         advance_active();
+    }
+}
+
+/// Somebody asks what this rank waits for (`mpiexec --timeout`, SIGUSR1).
+#[cold]
+fn dump() {
+    let lines = rt().engine.with(|engine| engine.describe_pending());
+    base::log!(Warn, "{} operations pending, {} schedules active", lines.len(), rt().active.borrow().len());
+    for line in lines {
+        base::log!(Warn, "{line}");
     }
 }
