@@ -1,5 +1,28 @@
 //! Collectives (MPI-5.0, chapter 6) and neighbourhood collectives (8.6, 8.7).
 
+pub mod allgather;
+pub mod allreduce;
+pub mod alltoall;
 pub mod arena;
+pub mod args;
+pub mod barrier;
+pub mod bcast;
+pub mod blocks;
+pub mod execute;
+pub mod fold;
+pub mod gather;
+pub mod halving;
+pub mod hierarchical;
 pub mod ints;
+pub mod layout;
+pub mod neighbor;
+pub mod program;
+pub mod reduce;
+pub mod reduce_scatter;
+pub mod scan;
+pub mod scatter;
+pub mod select;
+pub mod site;
+pub mod span;
 pub mod team;
+pub mod throttle;

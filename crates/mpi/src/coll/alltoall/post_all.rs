@@ -1,0 +1,38 @@
+//! Post all: every receive and every send is started, a bounded number at a time; each process begins with its successor, so
+//! that no destination is hit by everyone at once.
+//!
+//! Cost: α + (n - 1) mβ. One wait while all fit into the window. Also for blocks of different sizes and types.
+
+use crate::coll::blocks::Blocks;
+use crate::coll::program::Program;
+use crate::coll::select::Needs;
+use crate::coll::team::Team;
+use crate::coll::throttle::Throttle;
+
+/// Not in place.
+pub const NEEDS: Needs = Needs { not_in_place: true, ..Needs::ANY };
+
+/// Adds the steps of this process.
+pub fn build(p: &mut Program, team: &Team<'_>, from: Blocks<'_>, into: Blocks<'_>, window: usize) {
+    let (mut receives, mut sends) = (Throttle::new(window), Throttle::new(window));
+    let ahead = window.min(team.size - 1);
+    let receive = |p: &mut Program, distance: usize| {
+        let source = team.before(distance);
+        p.recv(team, source, into.get(source))
+    };
+    for distance in 1..=ahead {
+        let ticket = receive(p, distance);
+        receives.started(p, ticket);
+    }
+    for distance in 1..team.size {
+        let to = team.after(distance);
+        let ticket = p.send(team, to, from.get(to));
+        if distance + ahead < team.size {
+            sends.started(p, ticket);
+            let ticket = receive(p, distance + ahead);
+            receives.started(p, ticket);
+        }
+    }
+    p.copy(from.get(team.rank), into.get(team.rank));
+    p.fence();
+}

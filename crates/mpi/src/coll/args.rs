@@ -1,0 +1,160 @@
+//! Arguments of collectives as the C functions have them, and their checks.
+
+use super::blocks::Blocks;
+use super::ints::Ints;
+use super::program::Program;
+use super::span::Span;
+use crate::datatype::Datatype;
+use crate::op::Op;
+use base::{Result, ensure};
+use std::rc::Rc;
+
+/// `MPI_IN_PLACE`.
+pub const IN_PLACE: *mut u8 = std::ptr::without_provenance_mut(1);
+
+/// Whether a buffer argument is `MPI_IN_PLACE`.
+#[inline]
+pub fn is_in_place(buf: *const u8) -> bool {
+    buf == IN_PLACE.cast_const()
+}
+
+/// A buffer argument: address, count, datatype.
+#[derive(Clone, Copy)]
+pub struct Buffer<'a> {
+    /// Address, perhaps `MPI_IN_PLACE`.
+    pub ptr: *mut u8,
+    /// Number of items.
+    pub count: usize,
+    /// Their type.
+    pub datatype: &'a Rc<Datatype>,
+}
+
+/// A buffer argument with one block for each process.
+#[derive(Clone, Copy)]
+pub enum BlockBuffer<'a> {
+    /// `count` items for each process, as in `MPI_Gather`.
+    Even(Buffer<'a>),
+    /// Counts and displacements, as in `MPI_Gatherv`.
+    Listed {
+        /// Address.
+        ptr: *mut u8,
+        /// Items for each process.
+        counts: Ints<'a>,
+        /// Displacement of each block in extents.
+        displs: Ints<'a>,
+        /// Type of all items.
+        datatype: &'a Rc<Datatype>,
+    },
+    /// Counts, displacements and types, as in `MPI_Alltoallw`.
+    Typed {
+        /// Address.
+        ptr: *mut u8,
+        /// Items for each process.
+        counts: Ints<'a>,
+        /// Displacement of each block in bytes.
+        displs: Ints<'a>,
+        /// Type of each block.
+        datatypes: &'a [Rc<Datatype>],
+    },
+}
+
+/// The arguments of a reduction.
+#[derive(Clone, Copy)]
+pub struct ReduceArgs<'a> {
+    /// This process's operand, or `MPI_IN_PLACE`.
+    pub send: *const u8,
+    /// Where the result goes, if this process gets one.
+    pub recv: *mut u8,
+    /// Number of items.
+    pub count: usize,
+    /// Their type.
+    pub datatype: &'a Rc<Datatype>,
+    /// The type's handle, which a user-defined operation is told.
+    pub handle: usize,
+    /// The operation.
+    pub op: &'a Rc<Op>,
+}
+
+impl<'a> Buffer<'a> {
+    /// An argument that may be `MPI_IN_PLACE`, in which case there is no buffer.
+    #[inline]
+    pub fn or_in_place(ptr: *const u8, count: usize, datatype: &'a Rc<Datatype>) -> Option<Buffer<'a>> {
+        (!is_in_place(ptr)).then_some(Buffer { ptr: ptr.cast_mut(), count, datatype })
+    }
+
+    /// Enters the buffer in a program; `ERR_BUFFER` for `MPI_IN_PLACE`.
+    #[inline]
+    pub fn span(&self, p: &mut Program) -> Result<Span> {
+        ensure!(!is_in_place(self.ptr), ERR_BUFFER, "MPI_IN_PLACE is not allowed for this buffer");
+        Ok(Span { ptr: self.ptr, count: self.count, shape: p.shape(self.datatype) })
+    }
+}
+
+impl<'a> BlockBuffer<'a> {
+    /// Enters the buffer in a program, for `n` processes. `spans` keeps what a list of types becomes.
+    #[inline]
+    pub fn blocks<'b>(&self, p: &mut Program, n: usize, spans: &'b mut Vec<Span>) -> Result<Blocks<'b>>
+    where
+        'a: 'b,
+    {
+        match *self {
+            BlockBuffer::Even(buffer) => Ok(Blocks::Even { base: buffer.span(p)?, count: buffer.count }),
+            BlockBuffer::Listed { ptr, counts, displs, datatype } => {
+                check_counts(counts, n)?;
+                ensure!(displs.len() >= n, ERR_ARG, "fewer displacements than processes");
+                let base = Buffer { ptr, count: 0, datatype }.span(p)?;
+                Ok(Blocks::Listed { base, counts, displs })
+            }
+            BlockBuffer::Typed { ptr, counts, displs, datatypes } => {
+                check_counts(counts, n)?;
+                ensure!(!is_in_place(ptr), ERR_BUFFER, "MPI_IN_PLACE is not allowed for this buffer");
+                ensure!(displs.len() >= n && datatypes.len() >= n, ERR_ARG, "fewer types than processes");
+                spans.extend((0..n).map(|i| {
+                    let ptr = ptr.wrapping_offset(displs.get(i));
+                    Span { ptr, count: counts.count(i), shape: p.shape(&datatypes[i]) }
+                }));
+                Ok(Blocks::Spans(spans))
+            }
+        }
+    }
+
+    /// Bytes of a block if all are equal.
+    pub fn block_bytes(&self) -> Option<usize> {
+        match self {
+            BlockBuffer::Even(b) => Some(b.count * b.datatype.size()),
+            _ => None,
+        }
+    }
+}
+
+/// There are `n` counts and none is negative.
+pub fn check_counts(counts: Ints<'_>, n: usize) -> Result {
+    ensure!(counts.len() >= n, ERR_ARG, "fewer counts than processes");
+    ensure!((0..n).all(|i| counts.get(i) >= 0), ERR_COUNT, "a count is negative");
+    Ok(())
+}
+
+impl ReduceArgs<'_> {
+    /// Checks operation and type and makes them the program's.
+    #[inline]
+    pub fn set_up(&self, p: &mut Program) -> Result {
+        ensure!(!self.op.is_one_sided_only(), ERR_OP, "the operation is for one-sided communication only");
+        self.op.check(self.datatype)?;
+        p.set_reduction(self.op, self.datatype, self.handle);
+        Ok(())
+    }
+
+    /// The operand where `MPI_IN_PLACE` isn't allowed.
+    #[inline]
+    pub fn operand(&self, p: &mut Program) -> Result<Span> {
+        Buffer { ptr: self.send.cast_mut(), count: self.count, datatype: self.datatype }.span(p)
+    }
+
+    /// Operand and result, which are the same memory for `MPI_IN_PLACE`.
+    #[inline]
+    pub fn both(&self, p: &mut Program) -> Result<(Span, Span)> {
+        let result = Buffer { ptr: self.recv, count: self.count, datatype: self.datatype }.span(p)?;
+        let own = if is_in_place(self.send) { result } else { Span { ptr: self.send.cast_mut(), ..result } };
+        Ok((own, result))
+    }
+}

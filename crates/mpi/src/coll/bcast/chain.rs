@@ -1,0 +1,55 @@
+//! Pipelined chain: the message goes from process to process in segments.
+//!
+//! Source: Pjesivac-Grbovic and others, "Performance analysis of MPI collective operations", 2007. Cost: (n - 2 + m/s)(α + sβ) for segments of s bytes: the
+//! bandwidth of one link for long messages.
+
+use crate::coll::program::{Program, Ticket};
+use crate::coll::select::Needs;
+use crate::coll::span::Span;
+use crate::coll::team::Team;
+
+/// Runs everywhere.
+pub const NEEDS: Needs = Needs::ANY;
+
+/// Segments that are received ahead.
+const WINDOW: usize = 4;
+
+/// Adds the steps of this process. Items that aren't contiguous are packed first.
+pub fn build(p: &mut Program, team: &Team<'_>, root: usize, data: Span, segment_bytes: usize) {
+    let bytes = p.packed(data);
+    let me = team.relative(root);
+    let last = me + 1 == team.size;
+    let next = team.absolute(me + 1, root);
+    if me == 0 {
+        p.copy(data, bytes);
+    }
+    let segments = bytes.count.div_ceil(segment_bytes);
+    let segment = |i: usize| {
+        let from = i * segment_bytes;
+        bytes.slice(from, segment_bytes.min(bytes.count - from))
+    };
+    let mut posted = [Ticket::NONE; WINDOW];
+    if me > 0 {
+        let previous = team.absolute(me - 1, root);
+        for i in 0..segments.min(WINDOW) {
+            posted[i] = p.recv(team, previous, segment(i));
+        }
+        for i in 0..segments {
+            p.wait_for(posted[i % WINDOW]);
+            if i + WINDOW < segments {
+                posted[i % WINDOW] = p.recv(team, previous, segment(i + WINDOW));
+            }
+            if !last {
+                p.send(team, next, segment(i));
+            }
+        }
+    } else if !last {
+        for i in 0..segments {
+            p.send(team, next, segment(i));
+        }
+    }
+    p.fence();
+    if me > 0 {
+        p.copy(bytes, data);
+    }
+}

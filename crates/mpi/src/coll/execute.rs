@@ -1,0 +1,223 @@
+//! Runs a [`Program`]: the only interpreter of steps, for blocking, non-blocking and persistent collectives and for the
+//! tests' simulator.
+//!
+//! An error doesn't stop a program: other processes wait for our messages. The first error is remembered, nothing is
+//! reduced any more, and it is the outcome at the end.
+
+use super::program::{Program, Step, Ticket};
+use super::team::Via;
+use crate::datatype::{self, Datatype};
+use base::{Error, Result};
+use std::rc::Rc;
+
+/// Starts and finishes the transfers of a program.
+pub trait Wire {
+    /// A started transfer.
+    type Transfer: Copy;
+
+    /// A transfer that needs no waiting.
+    const DONE: Self::Transfer;
+
+    /// Starts sending bytes.
+    ///
+    /// # Safety
+    /// The memory must be readable until the transfer is complete; likewise for the other methods.
+    unsafe fn send(&mut self, via: Via, peer: u32, from: *const u8, len: usize) -> Result<Self::Transfer>;
+
+    /// Starts receiving bytes.
+    ///
+    /// # Safety
+    /// See [`Wire::send`].
+    unsafe fn recv(&mut self, via: Via, peer: u32, into: *mut u8, len: usize) -> Result<Self::Transfer>;
+
+    /// Starts sending items.
+    ///
+    /// # Safety
+    /// See [`Wire::send`].
+    unsafe fn send_items(
+        &mut self,
+        via: Via,
+        peer: u32,
+        from: *const u8,
+        count: usize,
+        datatype: &Rc<Datatype>,
+    ) -> Result<Self::Transfer>;
+
+    /// Starts receiving items.
+    ///
+    /// # Safety
+    /// See [`Wire::send`].
+    unsafe fn recv_items(
+        &mut self,
+        via: Via,
+        peer: u32,
+        into: *mut u8,
+        count: usize,
+        datatype: &Rc<Datatype>,
+    ) -> Result<Self::Transfer>;
+
+    /// Whether the transfer needs no more waiting.
+    fn is_done(transfer: Self::Transfer) -> bool;
+
+    /// The outcome of a transfer; `None` while it is under way.
+    fn test(&mut self, transfer: Self::Transfer) -> Option<Result>;
+
+    /// Waits for a transfer.
+    fn wait(&mut self, transfer: Self::Transfer) -> Result;
+}
+
+/// How far a run of a program has come.
+pub struct Cursor<T> {
+    next_step: usize,
+    transfers: Vec<T>,
+    /// All transfers before this one are complete.
+    open: usize,
+    error: Option<Error>,
+}
+
+impl<T> Default for Cursor<T> {
+    fn default() -> Cursor<T> {
+        Cursor { next_step: 0, transfers: Vec::new(), open: 0, error: None }
+    }
+}
+
+impl<T: Copy> Cursor<T> {
+    /// Back to the start of `program`.
+    #[inline]
+    pub fn rewind(&mut self, program: &Program) {
+        self.next_step = 0;
+        self.transfers.clear();
+        self.open = 0;
+        self.error = program.defect();
+    }
+
+    /// The outcome of a run that has ended.
+    #[inline]
+    pub fn outcome(&self) -> Result {
+        self.error.map_or(Ok(()), Err)
+    }
+
+    /// Goes on until the end or, unless `BLOCK`, until something must be waited for. True at the end.
+    ///
+    /// # Safety
+    /// The memory that the program names is valid until the run has ended.
+    #[inline]
+    pub unsafe fn advance<const BLOCK: bool, W: Wire<Transfer = T>>(
+        &mut self,
+        program: &Program,
+        wire: &mut W,
+    ) -> bool {
+        let steps = program.steps();
+        while let Some(step) = steps.get(self.next_step) {
+            match *step {
+                Step::Await(ticket) => {
+                    if !self.settle::<BLOCK, W>(ticket, wire) {
+                        return false;
+                    }
+                }
+                Step::Fence => {
+                    if !self.settle_all::<BLOCK, W>(wire) {
+                        return false;
+                    }
+                }
+                // SAFETY: by the contract of this function.
+                _ => unsafe { self.execute(*step, program, wire) },
+            }
+            self.next_step += 1;
+        }
+        self.settle_all::<BLOCK, W>(wire)
+    }
+
+    #[inline]
+    fn settle_all<const BLOCK: bool, W: Wire<Transfer = T>>(&mut self, wire: &mut W) -> bool {
+        while self.open < self.transfers.len() {
+            if !self.settle::<BLOCK, W>(Ticket(self.open as u32), wire) {
+                return false;
+            }
+            self.open += 1;
+        }
+        true
+    }
+
+    #[inline]
+    fn settle<const BLOCK: bool, W: Wire<Transfer = T>>(&mut self, ticket: Ticket, wire: &mut W) -> bool {
+        let slot = &mut self.transfers[ticket.0 as usize];
+        if W::is_done(*slot) {
+            return true;
+        }
+        let result = if BLOCK {
+            wire.wait(*slot)
+        } else {
+            match wire.test(*slot) {
+                Some(result) => result,
+                None => return false,
+            }
+        };
+        *slot = W::DONE;
+        self.note(result);
+        true
+    }
+
+    #[inline]
+    fn note(&mut self, result: Result) {
+        if let Err(error) = result {
+            self.error.get_or_insert(error);
+        }
+    }
+
+    #[inline]
+    fn started<W: Wire<Transfer = T>>(&mut self, transfer: Result<T>) {
+        match transfer {
+            Ok(transfer) => self.transfers.push(transfer),
+            Err(error) => {
+                self.transfers.push(W::DONE);
+                self.note(Err(error));
+            }
+        }
+    }
+
+    /// # Safety
+    /// The memory that the step names is valid until the run has ended.
+    #[inline]
+    unsafe fn execute<W: Wire<Transfer = T>>(&mut self, step: Step, program: &Program, wire: &mut W) {
+        // SAFETY: by the contract of this function, for every arm.
+        unsafe {
+            match step {
+                Step::Send { from, len, peer, via } => self.started::<W>(wire.send(via, peer, from, len)),
+                Step::Recv { into, len, peer, via } => self.started::<W>(wire.recv(via, peer, into, len)),
+                Step::SendItems { from, count, datatype, peer, via } => {
+                    self.started::<W>(wire.send_items(via, peer, from, count, program.datatype(datatype)));
+                }
+                Step::RecvItems { into, count, datatype, peer, via } => {
+                    self.started::<W>(wire.recv_items(via, peer, into, count, program.datatype(datatype)));
+                }
+                Step::Move { from, into, len } => std::ptr::copy(from, into, len),
+                Step::Convert { from, from_count, from_type, into, into_count, into_type } => {
+                    let (from_type, into_type) = (program.datatype(from_type), program.datatype(into_type));
+                    datatype::copy(from, from_count, from_type, into, into_count, into_type);
+                }
+                Step::Pack { from, count, datatype, into } => {
+                    let datatype = program.datatype(datatype);
+                    datatype::pack(datatype, from, count, 0, into, count * datatype.size());
+                }
+                Step::Unpack { from, into, count, datatype } => {
+                    let datatype = program.datatype(datatype);
+                    datatype::unpack(datatype, into, count, 0, from, count * datatype.size());
+                }
+                Step::Reduce { input, inout, count } => self.reduce(program, input, inout, count),
+                Step::Await(_) | Step::Fence => {}
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Cursor::execute`].
+    #[inline]
+    unsafe fn reduce(&mut self, program: &Program, input: *const u8, inout: *mut u8, count: usize) {
+        let Some(reduction) = program.reduction() else { return };
+        if self.error.is_none() {
+            // SAFETY: by the contract of this function.
+            unsafe { reduction.op.apply(input, inout, count, &reduction.datatype, reduction.handle) };
+        }
+    }
+}

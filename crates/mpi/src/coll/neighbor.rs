@@ -1,0 +1,78 @@
+//! Neighbourhood collectives (MPI-5.0, 8.6): an exchange with the neighbours of the process topology.
+//!
+//! Everything is posted at once. Between two processes messages keep the order of the neighbour lists; in a Cartesian
+//! topology a block sent in the negative direction arrives as the one from the positive direction, which matters
+//! where both neighbours are the same process (periodic dimensions of size 1 or 2).
+
+use super::args::{BlockBuffer, Buffer};
+use super::blocks::Blocks;
+use super::program::Program;
+use super::site::Site;
+use super::span::Span;
+use crate::status::PROC_NULL;
+use base::Result;
+
+/// The neighbours of a process; `PROC_NULL` where a grid ends.
+#[derive(Clone, Copy)]
+pub struct Neighbors<'a> {
+    /// Who sends to this process.
+    pub sources: &'a [i32],
+    /// To whom it sends.
+    pub destinations: &'a [i32],
+    /// Whether neighbours come in pairs of opposite directions (a Cartesian topology).
+    pub cartesian: bool,
+}
+
+enum From<'a> {
+    Same(Span),
+    Each(Blocks<'a>),
+}
+
+/// Adds the steps of `MPI_Neighbor_allgather(v)`.
+pub fn allgather(
+    p: &mut Program,
+    site: &Site<'_>,
+    neighbors: Neighbors<'_>,
+    send: Buffer<'_>,
+    recv: BlockBuffer<'_>,
+) -> Result {
+    let mut spans = Vec::new();
+    let own = send.span(p)?;
+    let into = recv.blocks(p, neighbors.sources.len(), &mut spans)?;
+    exchange(p, site, neighbors, From::Same(own), into);
+    Ok(())
+}
+
+/// Adds the steps of `MPI_Neighbor_alltoall(v,w)`.
+pub fn alltoall(
+    p: &mut Program,
+    site: &Site<'_>,
+    neighbors: Neighbors<'_>,
+    send: BlockBuffer<'_>,
+    recv: BlockBuffer<'_>,
+) -> Result {
+    let (mut from_spans, mut into_spans) = (Vec::new(), Vec::new());
+    let from = send.blocks(p, neighbors.destinations.len(), &mut from_spans)?;
+    let into = recv.blocks(p, neighbors.sources.len(), &mut into_spans)?;
+    exchange(p, site, neighbors, From::Each(from), into);
+    Ok(())
+}
+
+fn exchange(p: &mut Program, site: &Site<'_>, neighbors: Neighbors<'_>, from: From<'_>, into: Blocks<'_>) {
+    let team = site.team();
+    let sources = neighbors.sources;
+    for i in 0..sources.len() {
+        let slot = if neighbors.cartesian { i ^ 1 } else { i };
+        if sources[slot] != PROC_NULL {
+            p.recv(&team, sources[slot] as usize, into.get(slot));
+        }
+    }
+    for (i, &to) in neighbors.destinations.iter().enumerate().filter(|&(_, &to)| to != PROC_NULL) {
+        let span = match &from {
+            From::Same(span) => *span,
+            From::Each(blocks) => blocks.get(i),
+        };
+        p.send(&team, to as usize, span);
+    }
+    p.fence();
+}

@@ -1,0 +1,22 @@
+//! Flat: the root receives every operand and combines them in rank order.
+//!
+//! Cost: (n - 1)(α + mβ + mγ) at the root, one message at the others. Memory at the root: n - 2 operands.
+
+use crate::coll::fold::Fold;
+use crate::coll::program::Program;
+use crate::coll::select::Needs;
+use crate::coll::span::Span;
+use crate::coll::team::Team;
+
+/// Keeps the order of operands.
+pub const NEEDS: Needs = Needs::ANY;
+
+/// Adds the steps of this process. `result` only matters at the root, where `own` may be the same.
+pub fn build(p: &mut Program, team: &Team<'_>, root: usize, own: Span, result: Span) {
+    if team.rank == root {
+        Fold::post(p, team, own, result, false).finish(p);
+    } else {
+        p.send(team, root, own);
+    }
+    p.fence();
+}

@@ -1,0 +1,27 @@
+//! Direct: each process receives its block from everybody and combines the operands in rank order.
+//!
+//! Cost: α + (n-1)/n mβ + (n-1)/n mγ with n - 1 messages of each process. One wait. Memory: n - 2 blocks.
+
+use crate::coll::blocks::Blocks;
+use crate::coll::fold::Fold;
+use crate::coll::program::Program;
+use crate::coll::select::Needs;
+use crate::coll::span::Span;
+use crate::coll::team::Team;
+
+/// Keeps the order of operands.
+pub const NEEDS: Needs = Needs::ANY;
+
+/// Adds the steps of this process. `own` are the blocks of the operand; `result` may be where they begin.
+pub fn build(p: &mut Program, team: &Team<'_>, own: Blocks<'_>, result: Span, in_place: bool) {
+    let mine = own.get(team.rank);
+    let acc = if in_place { mine } else { result };
+    let fold = Fold::post(p, team, mine, acc, false);
+    for distance in 1..team.size {
+        let to = team.after(distance);
+        p.send(team, to, own.get(to));
+    }
+    fold.finish(p);
+    p.fence();
+    p.copy(acc, result);
+}

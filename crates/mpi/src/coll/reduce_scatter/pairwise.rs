@@ -1,0 +1,29 @@
+//! Pairwise: in step k each process sends its operand of the block of the process k places ahead, and combines the one that it receives.
+//!
+//! Source: Thakur, Rabenseifner, Gropp, 2005. Cost: (n - 1)(α + m/n (β + γ)). Memory: one block.
+
+use crate::coll::blocks::Blocks;
+use crate::coll::program::Program;
+use crate::coll::select::Needs;
+use crate::coll::span::Span;
+use crate::coll::team::Team;
+
+/// Exchanges operands.
+pub const NEEDS: Needs = Needs { commutative: true, ..Needs::ANY };
+
+/// Adds the steps of this process. `own` are the blocks of the operand; `result` may be where they begin.
+pub fn build(p: &mut Program, team: &Team<'_>, own: Blocks<'_>, result: Span, in_place: bool) {
+    let mine = own.get(team.rank);
+    let acc = if in_place { mine } else { result };
+    let temp = p.temp_like(mine);
+    for distance in 1..team.size {
+        let to = team.after(distance);
+        let straight = distance == 1 && !in_place;
+        let into = if straight { acc } else { temp };
+        p.recv(team, team.before(distance), into);
+        p.send(team, to, own.get(to));
+        p.fence();
+        p.reduce(if straight { mine } else { temp }, acc);
+    }
+    p.copy(acc, result);
+}

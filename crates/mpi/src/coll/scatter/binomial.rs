@@ -1,0 +1,58 @@
+//! Binomial tree: blocks are handed down as bytes in the order of distance from the root.
+//!
+//! Source: Thakur, Rabenseifner, Gropp, 2005. Cost: ⌈log2 n⌉ α + (n-1) mβ.
+
+use crate::coll::blocks::Blocks;
+use crate::coll::program::Program;
+use crate::coll::select::Needs;
+use crate::coll::span::Span;
+use crate::coll::team::Team;
+
+/// Blocks of one size.
+pub const NEEDS: Needs = Needs { even: true, ..Needs::ANY };
+
+/// Adds the steps of this process. `block_bytes` is the same everywhere; for the rest see [`linear`](super::linear).
+pub fn build(
+    p: &mut Program,
+    team: &Team<'_>,
+    root: usize,
+    blocks: Option<Blocks<'_>>,
+    own: Option<Span>,
+    block_bytes: usize,
+) {
+    let me = team.relative(root);
+    let mut mask = 1;
+    while mask < team.size && me & mask == 0 {
+        mask *= 2;
+    }
+    let held = mask.min(team.size - me);
+    let parent = team.absolute(me - if me == 0 { 0 } else { mask }, root);
+    if me != 0 && held == 1 {
+        p.recv(team, parent, own.unwrap_or(Span::EMPTY));
+        p.fence();
+        return;
+    }
+    let bytes = p.temp_bytes(held * block_bytes);
+    if me != 0 {
+        p.recv(team, parent, bytes);
+        p.fence();
+    } else if let Some(blocks) = blocks {
+        let behind = team.size - root;
+        p.copy(blocks.range(root + 1, team.size), bytes.slice(block_bytes, (behind - 1) * block_bytes));
+        p.copy(blocks.range(0, root), bytes.slice(behind * block_bytes, root * block_bytes));
+    }
+    while mask > 1 {
+        mask /= 2;
+        if me + mask < team.size {
+            let width = mask.min(team.size - me - mask);
+            p.send(team, team.absolute(me + mask, root), bytes.slice(mask * block_bytes, width * block_bytes));
+        }
+    }
+    if let Some(own) = own {
+        match blocks {
+            Some(blocks) if me == 0 => p.copy(blocks.get(root), own),
+            _ => p.copy(bytes.slice(0, block_bytes), own),
+        }
+    }
+    p.fence();
+}
