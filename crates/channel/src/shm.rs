@@ -57,18 +57,18 @@ impl ShmPacket {
     /// First byte of the payload, in memory that the sender can still change. Valid until the packet is released.
     #[inline]
     pub fn payload(&self) -> *const u8 {
-        self.record.payload
+        self.record.payload()
     }
 
     /// Bytes of the payload.
     #[inline]
     pub fn len(&self) -> usize {
-        self.record.len
+        self.record.len()
     }
 
     /// Whether there is no payload.
     pub fn is_empty(&self) -> bool {
-        self.record.len == 0
+        self.record.is_empty()
     }
 }
 
@@ -130,9 +130,10 @@ impl ShmHub {
             Polled::Record(record) => record,
             Polled::Corrupt(sender) => return Some(self.reject(sender)),
         };
-        match (header_of(&record), self.peers.get(record.sender)) {
+        let sender = self.inbox.sender(&record);
+        match (header_of(&record), self.peers.get(sender)) {
             (Some(header), Some(peer)) => Some(ShmEvent::Packet(ShmPacket { peer: *peer, header, record })),
-            _ => Some(self.reject(record.sender)),
+            _ => Some(self.reject(sender)),
         }
     }
 
@@ -157,26 +158,29 @@ impl ShmHub {
         self.inbox.arm();
     }
 
-    /// Active again; silences the bell.
+    /// This thread is active again. The last one of those that slept silences the bell: it woke them all.
     pub fn disarm(&mut self) {
-        self.inbox.disarm();
-        self.bell.silence();
+        if self.inbox.disarm() {
+            self.bell.silence();
+        }
     }
 }
 
 #[inline]
 fn header_of(record: &Record) -> Option<Header> {
+    let [a, b, c] = record.header().map(u64::to_le_bytes);
     let mut bytes = [0; HEADER_BYTES];
-    for (out, word) in bytes.chunks_exact_mut(8).zip(record.header) {
-        out.copy_from_slice(&word.to_le_bytes());
-    }
+    bytes[..8].copy_from_slice(&a);
+    bytes[8..16].copy_from_slice(&b);
+    bytes[16..].copy_from_slice(&c);
     Header::decode(&bytes)
 }
 
 #[inline]
 fn words_of(header: &Header) -> [u64; HEADER_WORDS] {
     let bytes = header.encode();
-    std::array::from_fn(|w| u64::from_le_bytes(std::array::from_fn(|i| bytes[8 * w + i])))
+    let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+    [word(0), word(8), word(16)]
 }
 
 /// The sending side to one peer, and single copy from it.

@@ -177,8 +177,8 @@ pub struct Inbox {
     streak: u32,
     /// Where the next round over the other rings begins.
     next: usize,
-    /// About to sleep: every poll looks at everything.
-    armed: bool,
+    /// Threads that sleep or are about to: while there are any, every poll looks at everything.
+    armed: u32,
     mapping: Mapping,
     fd: OwnedFd,
 }
@@ -192,19 +192,41 @@ struct Ring {
     consumer: Consumer<MappedWords>,
 }
 
-/// A record that has arrived: header copied out, payload still in the ring.
-#[derive(Debug)]
+/// A record that has arrived; it stays in the ring until [`Inbox::release`].
+#[derive(Clone, Copy, Debug)]
 pub struct Record {
-    /// Which sender.
-    pub sender: usize,
-    /// The packet header.
-    pub header: [u64; HEADER_WORDS],
-    /// The payload; the sender may still write there.
-    pub payload: *const u8,
+    /// Its first word in the ring; the payload is at [`PREFIX`].
+    start: *const u8,
+    len: u32,
+    /// Index of the ring.
+    ring: u32,
+}
+
+impl Record {
+    /// A copy of the packet header, to be taken once: the sender may still write there.
+    #[inline]
+    pub fn header(&self) -> [u64; HEADER_WORDS] {
+        // SAFETY: the ring checked that the record lies inside; both sides access headers as atomic words.
+        let word = |i: usize| unsafe { &*self.start.add(8 + 8 * i).cast::<AtomicU64>() }.load(Relaxed);
+        [word(0), word(1), word(2)]
+    }
+
+    /// First byte of the payload; the sender may still write there. Valid until the release.
+    #[inline]
+    pub fn payload(&self) -> *const u8 {
+        self.start.wrapping_add(PREFIX)
+    }
+
     /// Bytes of the payload.
-    pub len: usize,
-    ring: usize,
-    at: Arrived,
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether there is no payload.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
 }
 
 /// What a poll finds.
@@ -240,7 +262,7 @@ impl Inbox {
             unsafe { word(mapping.as_ptr(), at) }.store(value, SeqCst);
         }
         let known = vec![0; senders.div_ceil(64)];
-        Ok(Inbox { rings: Vec::new(), known, geometry, hot: 0, streak: 0, next: 0, armed: false, mapping, fd })
+        Ok(Inbox { rings: Vec::new(), known, geometry, hot: 0, streak: 0, next: 0, armed: 0, mapping, fd })
     }
 
     /// The descriptor that peers get.
@@ -271,7 +293,7 @@ impl Inbox {
         self.streak = 0;
         self.notice_senders();
         let rings = self.rings.len();
-        let glances = if self.armed { rings } else { rings.min(GLANCES) };
+        let glances = if self.armed > 0 { rings } else { rings.min(GLANCES) };
         for _ in 0..glances {
             self.next = if self.next + 1 >= rings { 0 } else { self.next + 1 };
             if let Some(found) = self.look(self.next) {
@@ -332,38 +354,38 @@ impl Inbox {
     /// Gives a record's room back.
     #[inline]
     pub fn release(&mut self, record: &Record) {
-        if let Some(ring) = self.rings.get_mut(record.ring) {
-            ring.consumer.release(record.at);
+        if let Some(ring) = self.rings.get_mut(record.ring as usize) {
+            ring.consumer.release(record.len);
         }
     }
 
-    /// Announces that the owner is about to sleep. Poll once more afterwards, then sleep or [`Inbox::disarm`].
+    /// Who sent this record.
+    #[inline]
+    pub fn sender(&self, record: &Record) -> usize {
+        self.rings[record.ring as usize].sender
+    }
+
+    /// Announces that a thread of the owner is about to sleep. Poll once more afterwards, then sleep or [`Inbox::disarm`].
     pub fn arm(&mut self) {
-        self.armed = true;
+        self.armed += 1;
         // SAFETY: page 0 of our mapping.
         sleep::fall_asleep(unsafe { asleep(self.mapping.as_ptr()) });
     }
 
-    /// Announces that the owner is active.
-    pub fn disarm(&mut self) {
-        if self.armed {
-            self.armed = false;
+    /// Announces that this thread is active. True if no other thread sleeps; else their bell must go on ringing if it does.
+    pub fn disarm(&mut self) -> bool {
+        self.armed = self.armed.saturating_sub(1);
+        if self.armed == 0 {
             // SAFETY: as above.
             sleep::awake(unsafe { asleep(self.mapping.as_ptr()) });
         }
+        self.armed == 0
     }
 }
 
-/// Copies the header of the record at `at` out of the ring.
 #[inline]
 fn record(ring: &Ring, index: usize, at: Arrived) -> Record {
-    let start = ring.consumer.words().at(at.line);
-    // SAFETY: the ring checked that the record lies inside; words of headers are read atomically because the sender may
-    // go on writing.
-    let header = std::array::from_fn(|i| unsafe { &*start.add(8 + 8 * i).cast::<AtomicU64>() }.load(Relaxed));
-    // SAFETY: as above.
-    let payload = unsafe { start.add(PREFIX) };
-    Record { sender: ring.sender, header, payload, len: at.len, ring: index, at }
+    Record { start: ring.consumer.words().at(at.line), len: at.len, ring: index as u32 }
 }
 
 /// The sender's side of somebody's inbox.

@@ -173,7 +173,7 @@ pub struct Arrived {
     /// First line of the record; its payload starts [`PREFIX`] bytes on.
     pub line: usize,
     /// Bytes of payload, all inside the ring.
-    pub len: usize,
+    pub len: u32,
 }
 
 impl<W: Words> Consumer<W> {
@@ -210,7 +210,7 @@ impl<W: Words> Consumer<W> {
         if lines_of(len as usize) > self.lines - line {
             return Err(Corrupt);
         }
-        Ok(Some(Arrived { line, len: len as usize }))
+        Ok(Some(Arrived { line, len }))
     }
 
     #[cold]
@@ -224,10 +224,10 @@ impl<W: Words> Consumer<W> {
         self.peek()
     }
 
-    /// Gives the room of `record`, the last one peeked at, back to the producer.
+    /// Gives the room of the record last peeked at, whose payload had `len` bytes, back to the producer.
     #[inline]
-    pub fn release(&mut self, record: Arrived) {
-        self.advance(lines_of(record.len));
+    pub fn release(&mut self, len: u32) {
+        self.advance(lines_of(len as usize));
     }
 
     #[inline]

@@ -16,15 +16,15 @@ fn send(outbox: &mut Outbox, value: u64, payload: &[u8]) -> bool {
 
 fn take(inbox: &mut Inbox) -> Option<(usize, u64, Vec<u8>)> {
     let Some(Polled::Record(record)) = inbox.poll() else { return None };
-    let out = (record.sender, record.header[0], bytes_of(&record));
+    let out = (inbox.sender(&record), record.header()[0], bytes_of(&record));
     inbox.release(&record);
     Some(out)
 }
 
 fn bytes_of(record: &Record) -> Vec<u8> {
-    let mut bytes = vec![0; record.len];
+    let mut bytes = vec![0; record.len()];
     // SAFETY: the payload is `len` bytes until the release.
-    unsafe { std::ptr::copy_nonoverlapping(record.payload, bytes.as_mut_ptr(), record.len) };
+    unsafe { std::ptr::copy_nonoverlapping(record.payload(), bytes.as_mut_ptr(), record.len()) };
     bytes
 }
 
@@ -84,9 +84,9 @@ fn an_armed_inbox_looks_everywhere_and_asks_for_the_bell() {
     };
     assert!(ring(3), "the owner sleeps");
     assert!(!ring(4), "somebody has rung already");
-    inbox.disarm();
+    assert!(inbox.disarm());
     inbox.arm();
-    inbox.disarm();
+    assert!(inbox.disarm());
     assert!(!ring(3), "the owner is awake");
 }
 
@@ -160,7 +160,7 @@ fn random_writes_lose_lanes_but_never_memory() {
                 }
                 4 => {
                     inbox.arm();
-                    inbox.disarm();
+                    assert!(inbox.disarm());
                 }
                 _ => {
                     take(&mut inbox);

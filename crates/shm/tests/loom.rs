@@ -87,9 +87,9 @@ fn transfer(sizes: &'static [usize], preemptions: usize) {
                     None => thread::yield_now(),
                 }
             };
-            assert_eq!(record.len, len);
+            assert_eq!(record.len as usize, len);
             model.check(record.line, (len + 32).div_ceil(64), i as u64 + 1);
-            consumer.release(record);
+            consumer.release(record.len);
         }
         producer.join().unwrap();
     });
