@@ -94,7 +94,7 @@ unsafe fn scatter_n<const N: usize, P: Places>(src: *const u8, base: *mut u8, pl
     }
 }
 
-/// Copies one block; up to 32 bytes without a call, by two moves that may overlap each other.
+/// Copies one block; up to 64 bytes without a call, by two moves that may overlap each other.
 ///
 /// # Safety
 /// `src` readable and `dst` writable for `len` bytes, not overlapping.
@@ -113,7 +113,8 @@ pub(super) unsafe fn copy_block(src: *const u8, dst: *mut u8, len: usize) {
     }
     match len {
         // SAFETY: the caller vouches for `len` bytes.
-        33.. => unsafe { std::ptr::copy_nonoverlapping(src, dst, len) },
+        65.. => unsafe { std::ptr::copy_nonoverlapping(src, dst, len) },
+        33..=64 => two!(32),
         16..=32 => two!(16),
         8..=15 => two!(8),
         4..=7 => two!(4),

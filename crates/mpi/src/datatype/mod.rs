@@ -246,6 +246,18 @@ impl Datatype {
     }
 }
 
+/// Unlinks a chain of derived types one by one: recursion would overflow the stack on a very long one.
+impl Drop for Datatype {
+    fn drop(&mut self) {
+        let mut orphans = std::mem::take(&mut self.recipe.contents.datatypes);
+        while let Some(parent) = orphans.pop() {
+            if let Ok(mut parent) = Rc::try_unwrap(parent) {
+                orphans.append(&mut parent.recipe.contents.datatypes);
+            }
+        }
+    }
+}
+
 impl std::fmt::Debug for Datatype {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Datatype { size, extent, lb, .. } = self;

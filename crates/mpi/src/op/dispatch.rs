@@ -1,7 +1,7 @@
 //! From operation and type to one loop.
 
 use super::Predefined as P;
-use super::fold::fold;
+use super::fold::{fold, fold_base};
 use super::quad::Quad;
 use super::scalar::{Arithmetic, Bits, Complex, Half, Ordered};
 use super::x87::X87;
@@ -101,8 +101,10 @@ unsafe fn ordered<T: Ordered>(which: P, input: *const u8, inout: *mut u8, count:
     // SAFETY: passed on from the caller.
     unsafe {
         match which {
-            P::Max => fold(input, inout, count, T::larger),
-            _ => fold(input, inout, count, T::smaller),
+            P::Max if T::WIDE => fold(input, inout, count, T::larger),
+            P::Max => fold_base(input, inout, count, T::larger),
+            _ if T::WIDE => fold(input, inout, count, T::smaller),
+            _ => fold_base(input, inout, count, T::smaller),
         }
     }
 }

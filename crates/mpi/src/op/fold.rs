@@ -15,6 +15,16 @@ pub(super) unsafe fn fold<T: Copy>(input: *const u8, inout: *mut u8, count: usiz
         return unsafe { fold_avx2(input.cast(), inout.cast(), count, f) };
     }
     // SAFETY: passed on from the caller.
+    unsafe { fold_base(input, inout, count, f) }
+}
+
+/// [`fold`] with the instructions that every processor has.
+///
+/// # Safety
+/// As for [`fold`].
+#[inline]
+pub(super) unsafe fn fold_base<T: Copy>(input: *const u8, inout: *mut u8, count: usize, f: impl Fn(T, T) -> T) {
+    // SAFETY: passed on from the caller.
     unsafe { each(input.cast::<T>(), inout.cast::<T>(), count, f) }
 }
 

@@ -9,6 +9,9 @@ pub(super) trait Arithmetic: Copy {
 
 /// Values with an order. Of two that don't compare (a NaN), `larger` and `smaller` give `other`.
 pub(super) trait Ordered: Copy {
+    /// Whether loops gain from wider instructions.
+    const WIDE: bool = true;
+
     fn greater(self, other: Self) -> bool;
 
     #[inline(always)]
@@ -97,6 +100,9 @@ macro_rules! floats {
             }
         }
         impl Ordered for $t {
+            // With AVX, "store the larger one" becomes a masked store, which is six times slower than `maxps`.
+            const WIDE: bool = false;
+
             #[inline(always)]
             fn greater(self, other: $t) -> bool {
                 self > other

@@ -91,18 +91,25 @@ proptest! {
     #[test]
     fn floats(values in prop::collection::vec((any::<f64>(), any::<f64>()), 0..300)) {
         let bytes = |f: &dyn Fn(&(f64, f64)) -> f64| values.iter().flat_map(|v| f(v).to_ne_bytes()).collect::<Vec<u8>>();
-        let bytes32 = |f: &dyn Fn(f32, f32) -> f32| {
-            values.iter().flat_map(|v| f(v.0 as f32, v.1 as f32).to_ne_bytes()).collect::<Vec<u8>>()
-        };
         let (a, b) = (bytes(&|v| v.0), bytes(&|v| v.1));
+        // As numbers: either zero may be the larger one.
+        let numbers = |bytes: Vec<u8>| {
+            bytes.chunks_exact(8).map(|chunk| f64::from_ne_bytes(chunk.try_into().unwrap())).collect::<Vec<f64>>()
+        };
         prop_assert_eq!(apply(P::Sum, 0x214, &a, &b), bytes(&|v| v.0 + v.1));
         prop_assert_eq!(apply(P::Prod, 0x21c, &a, &b), bytes(&|v| v.0 * v.1));
-        prop_assert_eq!(apply(P::Max, 0x2da, &a, &b), bytes(&|v| if v.0 > v.1 { v.0 } else { v.1 }));
-        prop_assert_eq!(apply(P::Min, 0x214, &a, &b), bytes(&|v| if v.0 < v.1 { v.0 } else { v.1 }));
-        let (a, b) = (bytes32(&|a, _| a), bytes32(&|_, b| b));
-        prop_assert_eq!(apply(P::Sum, 0x210, &a, &b), bytes32(&|a, b| a + b));
-        prop_assert_eq!(apply(P::Prod, 0x21a, &a, &b), bytes32(&|a, b| a * b));
-        prop_assert_eq!(apply(P::Max, 0x2d2, &a, &b), bytes32(&|a, b| if a > b { a } else { b }));
+        let larger = bytes(&|v| if v.0 > v.1 { v.0 } else { v.1 });
+        prop_assert_eq!(numbers(apply(P::Max, 0x2da, &a, &b)), numbers(larger));
+        let smaller = bytes(&|v| if v.0 < v.1 { v.0 } else { v.1 });
+        prop_assert_eq!(numbers(apply(P::Min, 0x214, &a, &b)), numbers(smaller));
+    }
+
+    #[test]
+    fn single_precision(values in prop::collection::vec((any::<f32>(), any::<f32>()), 0..300)) {
+        let bytes = |f: &dyn Fn(&(f32, f32)) -> f32| values.iter().flat_map(|v| f(v).to_ne_bytes()).collect::<Vec<u8>>();
+        let (a, b) = (bytes(&|v| v.0), bytes(&|v| v.1));
+        prop_assert_eq!(apply(P::Sum, 0x210, &a, &b), bytes(&|v| v.0 + v.1));
+        prop_assert_eq!(apply(P::Prod, 0x21a, &a, &b), bytes(&|v| v.0 * v.1));
     }
 
     #[test]

@@ -138,3 +138,12 @@ fn external32_carries_a_structure() {
     assert_eq!(wire[50..54], (-1i32).to_be_bytes());
     assert_eq!(back, source);
 }
+
+#[test]
+fn a_long_chain_of_types_is_freed() {
+    let mut dt = named(0x209).clone();
+    for _ in 0..200_000 {
+        dt = dup(&dt);
+    }
+    assert_eq!(dt.size(), 4);
+}
