@@ -1,1 +1,24 @@
-//! (to be written)
+//! `mpiexec` and the node agents: starts the ranks of a job, carries their cards, input, output and signals, and leaves nothing behind.
+//!
+//! ```text
+//! mpiexec (front) ──fork──► agent of this host ──clone──► ranks        links: socketpair, TCP or the launcher's stdio
+//!        └──ssh / template──► guardian ──fork──► agent of that host ──► ranks      (and agents below it in the tree)
+//! ```
+//! Each process has one thread and one loop around poll(2). What ends a job is decided by the front alone; an agent that loses its
+//! parent ends its ranks by itself, and the process above an agent (front or guardian) ends what an agent leaves.
+#![forbid(unsafe_code)]
+
+pub mod agent;
+pub mod bind;
+pub mod children;
+pub mod cli;
+pub mod dial;
+pub mod environment;
+pub mod front;
+pub mod guardian;
+pub mod invite;
+pub mod link;
+pub mod place;
+pub mod pollset;
+pub mod reap;
+pub mod settings;

@@ -27,8 +27,6 @@ pub struct Spawn<'a> {
     pub directory: Option<&'a CStr>,
     /// Descriptors it gets: (ours, its number). Numbers must be ascending.
     pub fds: &'a [(BorrowedFd<'a>, RawFd)],
-    /// CPUs it may use, as `cpu_set_t` words; `None` to inherit.
-    pub affinity: Option<&'a [u64]>,
     /// Signal that it gets when the calling thread dies; 0 for none.
     pub death_signal: i32,
     /// Puts it into a process group of its own.
@@ -46,8 +44,6 @@ pub enum SpawnStep {
     Clone,
     /// The working directory.
     Directory,
-    /// The CPU binding.
-    Affinity,
     /// Giving it its descriptors.
     Descriptors,
     /// The program itself.
@@ -62,7 +58,6 @@ struct Prepared<'a> {
     /// (source, duplicate above every target, target).
     fds: Vec<(RawFd, RawFd, RawFd)>,
     lowest_free: RawFd,
-    affinity: Option<&'a [u64]>,
     death_signal: i32,
     own_group: bool,
     file_limit: Option<u64>,
@@ -84,7 +79,6 @@ pub fn spawn(what: &Spawn<'_>) -> Result<Pid, (SpawnStep, io::Error)> {
         directory: what.directory.map_or(std::ptr::null(), CStr::as_ptr),
         fds: what.fds.iter().map(|(fd, target)| (fd.as_raw_fd(), -1, *target)).collect(),
         lowest_free: what.fds.iter().map(|(_, target)| target + 1).max().unwrap_or(3).max(3),
-        affinity: what.affinity,
         death_signal: what.death_signal,
         own_group: what.own_group,
         file_limit: what.file_limit,
@@ -149,11 +143,6 @@ fn child_setup(p: &mut Prepared<'_>) -> SpawnStep {
                 libc::_exit(127);
             }
         }
-        if let Some(words) = p.affinity
-            && libc::sched_setaffinity(0, size_of_val(words), words.as_ptr().cast()) < 0
-        {
-            return SpawnStep::Affinity;
-        }
         // First lift every source above all targets, so that no dup2 hits a source that is still needed.
         for (source, copy, _) in &mut p.fds {
             *copy = libc::fcntl(*source, libc::F_DUPFD_CLOEXEC, p.lowest_free);
@@ -201,18 +190,38 @@ fn restore_signals(old: &libc::sigset_t) {
 
 /// Runs `body` in a forked copy of this process, which then exits with the value that it returns.
 ///
-/// Only for a process with one thread (checked): the copy may then do everything that the original may.
-pub fn fork_run(body: impl FnOnce() -> i32) -> io::Result<Pid> {
+/// Only for a process with one thread (checked): the copy may then do everything that the original may. Of the
+/// descriptors from 3 on, the copy has only `keep`; the others' owners must not be touched by `body`.
+pub fn fork_run(keep: &[BorrowedFd<'_>], body: impl FnOnce() -> i32) -> io::Result<Pid> {
     let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     if threads != 1 {
         return Err(io::Error::other("fork in a process with several threads"));
     }
+    let mut keep: Vec<u32> = keep.iter().map(|fd| fd.as_raw_fd() as u32).collect();
+    keep.sort_unstable();
     // SAFETY: the process has one thread, so the child's memory is consistent.
     let pid = check(unsafe { libc::fork() })?;
     if pid == 0 {
+        let mut first = 3;
+        for fd in keep.into_iter().chain([u32::MAX]) {
+            if fd > first {
+                close_range(first, fd.saturating_sub(1));
+            }
+            first = fd.saturating_add(1).max(3);
+        }
         exit_now(body());
     }
     Ok(pid)
+}
+
+fn close_range(first: u32, last: u32) {
+    // SAFETY: plain system call; the caller is the fresh child, which uses none of these descriptors.
+    if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } < 0 {
+        for fd in first..=last.min(65536) {
+            // SAFETY: as above.
+            unsafe { libc::close(fd as RawFd) };
+        }
+    }
 }
 
 /// Ends this process at once: no destructors, no `atexit`.
@@ -442,6 +451,23 @@ pub fn is_regular_file(fd: BorrowedFd<'_>) -> bool {
     }
 }
 
+/// Has the kernel probe a silent TCP peer, and give up after about `seconds`.
+pub fn keep_alive(socket: impl std::os::fd::AsFd, seconds: i32) -> io::Result<()> {
+    let third = (seconds / 3).max(1);
+    let options = [
+        (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, third),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, third),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3),
+    ];
+    for (level, name, value) in options {
+        let fd = socket.as_fd().as_raw_fd();
+        // SAFETY: the option value is an int that outlives the call.
+        check(unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), size_of::<i32>() as u32) })?;
+    }
+    Ok(())
+}
+
 /// Takes part in the terminal's job control: whether this process may read from terminal `fd` now. True if `fd` is no terminal.
 pub fn may_read_terminal(fd: BorrowedFd<'_>) -> bool {
     // SAFETY: plain system calls.
@@ -514,7 +540,6 @@ mod tests {
             env: &env,
             directory: Some(&directory),
             fds: &fds,
-            affinity: None,
             death_signal: 0,
             own_group: true,
             file_limit: None,
@@ -537,7 +562,6 @@ mod tests {
             env: &[],
             directory,
             fds: &[],
-            affinity: None,
             death_signal: 0,
             own_group: false,
             file_limit: None,

@@ -69,7 +69,7 @@ wire! {
         pub node: u32,
         /// Index of its program.
         pub app: u32,
-        /// CPUs to bind to are chosen by the node's agent: index among the ranks of the node.
+        /// Index among the ranks of the node.
         pub local: u32,
     }
 }
@@ -85,8 +85,8 @@ wire! {
         pub width: u32,
         /// Seconds to wait for an agent to call back.
         pub timeout_s: u32,
-        /// Nodes that are started by a plain fork of `mpiexec`.
-        pub local_nodes: Vec<u32>,
+        /// TCP ports that agents may listen on, `first-last`, or empty.
+        pub ports: String,
     }
 }
 
@@ -109,7 +109,7 @@ wire! {
         pub universe_size: u32,
         /// Launcher of the agents below.
         pub launcher: Launcher,
-        /// `--bind-to`, as [`launch` numbers it](Bind).
+        /// `--bind-to`, a [`Bind`].
         pub bind_to: u8,
         /// Order in which a node's CPUs are used, as `--map-by` says.
         pub map_by: u8,

@@ -1,0 +1,154 @@
+//! Cards on demand: who asked for which, and where the answer comes from.
+//!
+//! A card of this node is answered from the rank itself, with its descriptors; one of another node is asked for
+//! once, however many ranks wait for it, and remembered. A card belongs to one *generation* of its rank: the number of MPI
+//! programs that the asking rank has finalized before, so that a second program never gets the first one's.
+
+use super::Agent;
+use crate::link::packet;
+use base::Peer;
+use protocol::control::tree::Message;
+use protocol::control::{Card, ToRank};
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+/// A rank's program.
+type Program = (Peer, u32);
+
+/// Requests that wait and cards of other nodes.
+#[derive(Default)]
+pub struct Cards {
+    /// World ranks of this node that wait for a card.
+    waiting: HashMap<Program, Vec<u32>>,
+    /// Nodes that wait for the card of a rank of this node.
+    remote: HashMap<Program, Vec<u32>>,
+    /// Cards of other nodes.
+    known: HashMap<Program, Card>,
+}
+
+impl Cards {
+    /// Drops what is known of a rank's finished program, as far as nobody can need it any more.
+    pub fn forget(&mut self, peer: Peer) {
+        self.known.retain(|(p, _), _| *p != peer);
+    }
+}
+
+impl Agent {
+    fn local(&self, world: u32) -> Option<usize> {
+        self.ranks.iter().position(|r| r.world == world)
+    }
+
+    /// A rank of this node wants a card.
+    pub(super) fn on_request(&mut self, at: usize, peer: Peer) {
+        let (asker, generation) = (self.ranks[at].world, self.ranks[at].generation);
+        let Some(home) = self.job.as_ref().and_then(|j| j.ranks.get(peer.0 as usize)).map(|r| r.node) else { return };
+        if let Some(card) = self.cards.known.get(&(peer, generation)).cloned() {
+            self.ranks[at].send(&ToRank::Card { peer, card: Box::new(card), fd_count: 0 }, Vec::new());
+            return;
+        }
+        let waiting = self.cards.waiting.entry((peer, generation)).or_default();
+        waiting.push(asker);
+        let first = waiting.len() == 1;
+        if home == self.node {
+            self.answer(peer, generation);
+        } else if first {
+            let message = Message::Want { peer, from: self.node, generation };
+            self.send_up_or_down(home, message);
+        }
+    }
+
+    /// Another node wants the card of a rank of this node.
+    pub(super) fn on_want(&mut self, peer: Peer, from: u32, generation: u32) {
+        self.cards.remote.entry((peer, generation)).or_default().push(from);
+        self.answer(peer, generation);
+    }
+
+    /// A rank of this node has registered.
+    pub(super) fn on_card(&mut self, at: usize) {
+        let (peer, generation) = (Peer(self.ranks[at].world), self.ranks[at].generation);
+        self.answer(peer, generation);
+    }
+
+    /// Answers everybody who waits for the card of a local rank, if it is there or will never be.
+    fn answer(&mut self, peer: Peer, generation: u32) {
+        let Some(at) = self.local(peer.0) else { return };
+        let rank = &self.ranks[at];
+        if let Some(how) = rank.ended {
+            let why = self.death_words(at, how);
+            return self.answer_with(peer, generation, None, &why);
+        }
+        if rank.generation > generation {
+            let why = format!("rank {} has already called MPI_Finalize", peer.0);
+            return self.answer_with(peer, generation, None, &why);
+        }
+        if rank.generation == generation
+            && let Some((card, fds)) = rank.card.clone()
+        {
+            self.answer_with(peer, generation, Some((card, fds)), "");
+        }
+    }
+
+    fn answer_with(&mut self, peer: Peer, generation: u32, card: Option<(Card, Vec<Rc<OwnedFd>>)>, why: &str) {
+        let (fds, card) = match card {
+            Some((card, fds)) => (fds, Some(card)),
+            None => (Vec::new(), None),
+        };
+        for node in self.cards.remote.remove(&(peer, generation)).unwrap_or_default() {
+            let message = Message::Have { peer, generation, card: card.clone(), why: why.into() };
+            self.send_up_or_down(node, message);
+        }
+        self.tell_waiting(peer, generation, card, fds, why);
+    }
+
+    fn tell_waiting(&mut self, peer: Peer, generation: u32, card: Option<Card>, fds: Vec<Rc<OwnedFd>>, why: &str) {
+        let host = self.host_of(peer);
+        for world in self.cards.waiting.remove(&(peer, generation)).unwrap_or_default() {
+            let Some(at) = self.local(world) else { continue };
+            let message = match &card {
+                Some(card) => ToRank::Card { peer, card: Box::new(card.clone()), fd_count: fds.len() as u8 },
+                None => ToRank::PeerGone { peer, host: host.clone(), why: why.into() },
+            };
+            self.ranks[at].send(&message, fds.clone());
+        }
+    }
+
+    /// The answer from another node.
+    pub(super) fn on_have(&mut self, peer: Peer, generation: u32, card: Option<Card>, why: &str) {
+        if let Some(card) = &card {
+            self.cards.known.insert((peer, generation), card.clone());
+        }
+        self.tell_waiting(peer, generation, card, Vec::new(), why);
+    }
+
+    /// A rank of this node has ended: whoever waits for its card learns that.
+    pub(super) fn on_card_never(&mut self, world: u32, why: &str) {
+        let peer = Peer(world);
+        let programs = self.cards.waiting.keys().chain(self.cards.remote.keys());
+        let mut generations: Vec<u32> = programs.filter(|p| p.0 == peer).map(|p| p.1).collect();
+        generations.dedup();
+        for generation in generations {
+            self.answer_with(peer, generation, None, why);
+        }
+    }
+
+    /// A rank somewhere is dead and the job goes on.
+    pub(super) fn on_peer_gone(&mut self, peer: Peer, why: &str) {
+        let host = self.host_of(peer);
+        for rank in self.ranks.iter_mut().filter(|r| r.ended.is_none() && r.world != peer.0) {
+            let message = ToRank::PeerGone { peer, host: host.clone(), why: why.into() };
+            rank.send(&message, Vec::new());
+        }
+    }
+
+    pub(super) fn host_of(&self, peer: Peer) -> String {
+        let job = self.job.as_ref();
+        let node = job.and_then(|j| j.ranks.get(peer.0 as usize)).map_or(0, |r| r.node as usize);
+        job.and_then(|j| j.hosts.get(node)).cloned().unwrap_or_default()
+    }
+
+    fn send_up_or_down(&mut self, node: u32, message: Message) {
+        let frame = packet(node, message);
+        self.forward(node, &frame);
+    }
+}

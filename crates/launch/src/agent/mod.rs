@@ -1,0 +1,264 @@
+//! A node agent: the parent of a node's ranks and a router in the tree.
+//!
+//! Life: linked ─Start─► ranks run ─all ended─► leftovers killed, output drained ─NodeDone─► link closed by the parent ─► exit.
+//! Losing the link, or SIGTERM from the guardian, kills everything at once.
+
+pub mod barrier;
+mod cards;
+mod output;
+mod rank;
+mod route;
+mod start;
+mod stdin;
+
+use crate::children::{ChildEvent, Children};
+use crate::link::{Link, packet};
+use crate::pollset::PollSet;
+use crate::reap;
+use barrier::Barrier;
+use base::log;
+use cards::Cards;
+use protocol::control::handshake::Key;
+use protocol::control::tree::{End, JobSpec, Message, Phase, ROOT};
+use rank::Rank;
+use std::time::{Duration, Instant};
+use sys::process::{Ended, Pid, SignalFd, kill_group, signals};
+
+/// What ends a wait for leftovers that don't die, and for output that somebody outside the job holds open.
+const DRAIN_LIMIT: Duration = Duration::from_secs(2);
+
+/// An agent.
+pub struct Agent {
+    node: u32,
+    up: Link,
+    children: Children,
+    job: Option<Box<JobSpec>>,
+    ranks: Vec<Rank>,
+    cards: Cards,
+    barrier: Barrier,
+    output: output::Window,
+    stdin: stdin::Feed,
+    signals: SignalFd,
+    /// Soft limit of open files that ranks get.
+    file_limit: u64,
+    killing: Killing,
+    /// Since when no rank runs any more.
+    idle_since: Option<Instant>,
+    done: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Killing {
+    No,
+    /// SIGTERM has been sent; SIGKILL follows then.
+    Until(Instant),
+    Killed,
+}
+
+/// Runs an agent until the job is over; returns its exit code.
+pub fn run(node: u32, key: Key, up: Link) -> i32 {
+    let _ = sys::process::become_subreaper();
+    sys::process::set_name(c"ferrule-agent");
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    base::log::set_prefix(format!("agent@{}", host.trim()));
+    let handled = [signals::CHLD, signals::TERM, signals::HUP, signals::INT, signals::QUIT, signals::TSTP];
+    let signals = match SignalFd::new(&handled) {
+        Ok(signals) => signals,
+        Err(e) => {
+            log!(Error, "cannot receive signals: {e}");
+            return 1;
+        }
+    };
+    let (file_limit, _) = sys::process::raise_file_limit().unwrap_or((1024, 1024));
+    Agent {
+        node,
+        up,
+        children: Children::new(key),
+        job: None,
+        ranks: Vec::new(),
+        cards: Cards::default(),
+        barrier: Barrier::default(),
+        output: output::Window::default(),
+        stdin: stdin::Feed::default(),
+        signals,
+        file_limit,
+        killing: Killing::No,
+        idle_since: None,
+        done: false,
+    }
+    .run()
+}
+
+impl Agent {
+    fn run(mut self) -> i32 {
+        let mut set = PollSet::default();
+        loop {
+            self.register(&mut set);
+            if let Err(e) = set.wait() {
+                log!(Error, "poll: {e}");
+                self.die();
+                return 1;
+            }
+            self.take_signals();
+            self.hear_parent(&set);
+            self.hear_children(&set);
+            self.hear_ranks(&set);
+            self.pump_output(&set);
+            self.pump_stdin(&set);
+            self.escalate();
+            self.finish_if_idle();
+            if self.up.is_closed() {
+                self.die();
+                return i32::from(!self.done);
+            }
+        }
+    }
+
+    fn register(&mut self, set: &mut PollSet) {
+        set.clear();
+        set.add(&self.signals, true, false);
+        self.up.register(set);
+        self.children.register(set);
+        let output_open = self.output.is_open();
+        for rank in &self.ranks {
+            rank.register(set, output_open);
+        }
+        self.stdin.register(set);
+        if let Killing::Until(when) = self.killing {
+            set.until(when);
+        }
+        if self.idle_since.is_some() && !self.done {
+            set.until(Instant::now() + Duration::from_millis(5));
+        }
+    }
+
+    /// Ends everything below at once.
+    fn die(&mut self) {
+        self.children.close();
+        self.signal_ranks(signals::KILL);
+        reap::end_all_children(DRAIN_LIMIT);
+    }
+
+    fn send_up(&mut self, to: u32, body: Message) {
+        self.up.send(packet(to, body));
+    }
+
+    fn notice(&mut self, text: String) {
+        self.send_up(ROOT, Message::Notice { text });
+    }
+
+    fn hear_children(&mut self, set: &PollSet) {
+        for event in self.children.handle(set) {
+            match event {
+                ChildEvent::Packet(body) => self.route(&body),
+                ChildEvent::Lost { node, why } => self.send_up(ROOT, Message::NodeLost { node, why }),
+            }
+        }
+    }
+
+    fn take_signals(&mut self) {
+        while let Some(info) = self.signals.next_signal() {
+            match info.signal {
+                signals::CHLD => self.reap(),
+                // The guardian is gone or wants an end. (A terminal's Ctrl-C doesn't come here: own session.)
+                signals::TERM | signals::HUP => {
+                    self.die();
+                    sys::process::exit_now(1);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn reap(&mut self) {
+        while let Ok(Some((pid, how))) = sys::process::reap() {
+            if !self.children.on_exit(pid, how)
+                && let Some(at) = self.ranks.iter().position(|r| r.pid == pid && r.ended.is_none())
+            {
+                self.on_rank_end(at, pid, how);
+            }
+        }
+        if self.ranks.iter().all(|r| r.ended.is_some()) && self.job.is_some() && self.idle_since.is_none() {
+            self.idle_since = Some(Instant::now());
+        }
+    }
+
+    fn on_rank_end(&mut self, at: usize, pid: Pid, how: Ended) {
+        // What it said before it died counts: Finalize and Abort above all.
+        self.hear_rank(at);
+        let rank = &mut self.ranks[at];
+        rank.ended = Some(how);
+        rank.close_control();
+        let end = match how {
+            Ended::Exit(code) => End::Exit { code },
+            Ended::Signal(signal, core) => End::Signal { signal, core },
+        };
+        let killed = self.killing != Killing::No || rank.aborted;
+        let (world, phase) = (rank.world, rank.phase.clone());
+        self.stdin.rank_ended(world);
+        // Its last words first, so that the news of its death comes after them.
+        self.drain_rank(at);
+        self.send_up(ROOT, Message::Exited { rank: world, pid: pid as u32, end, phase: phase.clone(), killed });
+        let why = self.death_words(at, how);
+        self.on_card_never(world, &why);
+        self.barrier_changed();
+    }
+
+    fn death_words(&self, at: usize, how: Ended) -> String {
+        let rank = &self.ranks[at];
+        let words = crate::children::describe(how);
+        let unfinished = if rank.phase == (Phase::Initialized {}) { " without calling MPI_Finalize" } else { "" };
+        format!("rank {} (pid {}) {words}{unfinished}", rank.world, rank.pid)
+    }
+
+    fn signal_ranks(&mut self, signal: i32) {
+        for rank in self.ranks.iter().filter(|r| r.ended.is_none()) {
+            // The group reaches the children of a shell; the rank itself is not in it if it has moved away.
+            if kill_group(rank.pid, signal).is_err() {
+                let _ = sys::process::kill(rank.pid, signal);
+            }
+        }
+    }
+
+    fn kill(&mut self, now: bool) {
+        let grace_ms = self.job.as_ref().map_or(0, |job| job.grace_ms);
+        if now || grace_ms == 0 {
+            self.killing = Killing::Killed;
+            self.signal_ranks(signals::KILL);
+            return;
+        }
+        if self.killing == Killing::No {
+            self.killing = Killing::Until(Instant::now() + Duration::from_millis(u64::from(grace_ms)));
+            self.signal_ranks(signals::TERM);
+            self.signal_ranks(signals::CONT);
+        }
+    }
+
+    fn escalate(&mut self) {
+        if let Killing::Until(when) = self.killing
+            && Instant::now() >= when
+        {
+            self.kill(true);
+        }
+    }
+
+    /// When all ranks have ended: kill what they left, drain what they wrote, report.
+    fn finish_if_idle(&mut self) {
+        let Some(since) = self.idle_since.filter(|_| !self.done) else { return };
+        let late = since.elapsed() > DRAIN_LIMIT;
+        let spare = self.children.launcher_pids();
+        if reap::kill_children(&spare) && !late {
+            self.reap();
+            return;
+        }
+        let all_read = self.ranks.iter().all(Rank::output_is_at_end);
+        if !all_read && !(late && self.output.is_open()) {
+            return;
+        }
+        for at in 0..self.ranks.len() {
+            self.flush_output(at);
+        }
+        self.done = true;
+        self.send_up(ROOT, Message::NodeDone { node: self.node });
+    }
+}

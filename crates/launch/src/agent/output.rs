@@ -1,0 +1,161 @@
+//! Output of ranks: by whole lines, in order per rank, no more in flight than the front has room for.
+
+use super::Agent;
+use crate::pollset::PollSet;
+use protocol::control::tree::{Message, ROOT};
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+
+/// Bytes of a node's output that the front has not written yet, at most (one read more).
+const WINDOW: usize = 1 << 20;
+/// Bytes of a line after which it is passed on unfinished.
+const LINE_LIMIT: usize = 256 << 10;
+/// Bytes that one read takes.
+const READ_BYTES: usize = 64 << 10;
+
+/// What is in flight.
+#[derive(Default)]
+pub struct Window {
+    in_flight: usize,
+}
+
+impl Window {
+    /// Whether more may be sent.
+    pub fn is_open(&self) -> bool {
+        self.in_flight < WINDOW
+    }
+
+    /// The front has written that much.
+    pub fn acknowledged(&mut self, bytes: usize) {
+        self.in_flight = self.in_flight.saturating_sub(bytes);
+    }
+}
+
+/// One of a rank's two streams.
+pub struct Stream {
+    pipe: Option<File>,
+    /// The unfinished line.
+    line: Vec<u8>,
+}
+
+impl Stream {
+    /// Reads from `pipe`, which doesn't block.
+    pub fn new(pipe: File) -> Stream {
+        Stream { pipe: Some(pipe), line: Vec::new() }
+    }
+
+    /// Nothing more will come.
+    pub fn is_at_end(&self) -> bool {
+        self.pipe.is_none()
+    }
+
+    /// Registers with the loop.
+    pub fn register(&self, set: &mut PollSet, open: bool) {
+        if let Some(pipe) = self.pipe.as_ref().filter(|_| open) {
+            set.add(pipe, true, false);
+        }
+    }
+
+    fn is_ready(&self, set: &PollSet) -> bool {
+        self.pipe.as_ref().is_some_and(|p| set.readable(p))
+    }
+
+    /// Reads once; false if there was nothing.
+    fn read(&mut self) -> bool {
+        let Some(pipe) = &mut self.pipe else { return false };
+        let start = self.line.len();
+        self.line.resize(start + READ_BYTES, 0);
+        let result = pipe.read(&mut self.line[start..]);
+        self.line.truncate(start + *result.as_ref().unwrap_or(&0));
+        match result {
+            Ok(0) => self.pipe = None,
+            Ok(_) => return true,
+            Err(e) if e.kind() == ErrorKind::Interrupted => return true,
+            Err(e) if e.kind() == ErrorKind::WouldBlock => {}
+            Err(_) => self.pipe = None,
+        }
+        false
+    }
+
+    /// What can be passed on: whole lines, or everything if the line is too long, at its end, or wanted at once.
+    fn take(&mut self, all: bool) -> Vec<u8> {
+        if all || self.pipe.is_none() {
+            return std::mem::take(&mut self.line);
+        }
+        let end = match self.line.iter().rposition(|b| *b == b'\n') {
+            Some(at) => at + 1,
+            None if self.line.len() >= LINE_LIMIT => self.line.len(),
+            None => return Vec::new(),
+        };
+        let rest = self.line.split_off(end);
+        std::mem::replace(&mut self.line, rest)
+    }
+}
+
+impl Agent {
+    /// Reads what is there, as far as the window allows.
+    pub(super) fn pump_output(&mut self, set: &PollSet) {
+        for at in 0..self.ranks.len() {
+            for stream in 0..2 {
+                if self.output.is_open() && self.ranks[at].streams[stream].is_ready(set) {
+                    self.ranks[at].streams[stream].read();
+                    self.pass_on(at, stream, false);
+                }
+            }
+        }
+    }
+
+    /// Reads everything that an ended rank has left in its pipes, as far as the window allows.
+    pub(super) fn drain_rank(&mut self, at: usize) {
+        for stream in 0..2 {
+            while self.output.is_open() && self.ranks[at].streams[stream].read() {
+                self.pass_on(at, stream, false);
+            }
+            self.pass_on(at, stream, false);
+        }
+    }
+
+    /// Passes on even unfinished lines.
+    pub(super) fn flush_output(&mut self, at: usize) {
+        for stream in 0..2 {
+            self.pass_on(at, stream, true);
+        }
+    }
+
+    fn pass_on(&mut self, at: usize, stream: usize, all: bool) {
+        let job = self.job.as_ref();
+        let rank = &mut self.ranks[at];
+        let interactive = job.is_some_and(|j| j.interactive && j.stdin_rank == rank.world);
+        let bytes = rank.streams[stream].take(all || interactive);
+        if bytes.is_empty() {
+            return;
+        }
+        self.output.in_flight += bytes.len();
+        let last = rank.streams[stream].is_at_end();
+        let message = Message::Output { rank: rank.world, stream: stream as u8 + 1, last, bytes };
+        self.send_up(ROOT, message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::fd::{AsFd, OwnedFd};
+
+    #[test]
+    fn lines_are_passed_on_whole() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        sys::process::set_nonblocking(reader.as_fd(), true).unwrap();
+        let mut stream = Stream::new(File::from(OwnedFd::from(reader)));
+        writer.write_all(b"one\ntw").unwrap();
+        assert!(stream.read() && !stream.read());
+        assert_eq!(stream.take(false), b"one\n");
+        writer.write_all(b"o\n\0bin").unwrap();
+        stream.read();
+        assert_eq!(stream.take(false), b"two\n");
+        drop(writer);
+        assert!(!stream.read() && stream.is_at_end());
+        assert_eq!(stream.take(false), b"\0bin");
+    }
+}

@@ -1,0 +1,71 @@
+//! Packets that arrive from above or below: for this agent, or for somebody else.
+
+use super::Agent;
+use crate::link::{Frame, reframe};
+use crate::pollset::PollSet;
+use base::log;
+use protocol::control::tree::{ALL, Message, Packet, ROOT, next_hop};
+use protocol::control::{ToRank, decode};
+
+impl Agent {
+    pub(super) fn hear_parent(&mut self, set: &PollSet) {
+        self.up.handle(set);
+        loop {
+            match self.up.next_packet() {
+                Ok(Some(body)) => self.route(&body),
+                Ok(None) => return,
+                Err(e) => {
+                    log!(Error, "the parent sent a malformed message: {}", e.origin);
+                    self.die();
+                    sys::process::exit_now(1);
+                }
+            }
+        }
+    }
+
+    /// Hands on, or obeys.
+    pub(super) fn route(&mut self, body: &[u8]) {
+        let Some(to) = body.first_chunk::<4>().map(|b| u32::from_le_bytes(*b)) else { return };
+        if to != self.node && to != ALL {
+            return self.forward(to, &reframe(body));
+        }
+        match decode::<Packet>(body) {
+            Ok(packet) => self.obey(packet, body),
+            Err(e) => log!(Error, "malformed packet dropped: {}", e.origin),
+        }
+    }
+
+    /// One hop on the way to `node`.
+    pub(super) fn forward(&mut self, node: u32, frame: &Frame) {
+        let width = self.job.as_ref().map_or(1, |j| j.launcher.width);
+        match if node == ROOT { None } else { next_hop(self.node, node, width) } {
+            Some(child) => self.children.send(child, frame),
+            None => self.up.send(frame.clone()),
+        }
+    }
+
+    fn obey(&mut self, packet: Packet, body: &[u8]) {
+        let down = packet.to == ALL && !matches!(packet.body, Message::Start { .. } | Message::BarrierDone { .. });
+        if down {
+            self.children.broadcast(&reframe(body));
+        }
+        match packet.body {
+            Message::Start { job } => self.start(job, reframe(body)),
+            Message::OutputAck { bytes } => self.output.acknowledged(bytes as usize),
+            Message::Stdin { bytes } => self.feed_stdin(bytes),
+            Message::Signal { signal } => self.signal_ranks(signal),
+            Message::Kill { now } => self.kill(now),
+            Message::Want { peer, from, generation } => self.on_want(peer, from, generation),
+            Message::Have { peer, generation, card, why } => self.on_have(peer, generation, card, &why),
+            Message::PeerGone { peer, why } => self.on_peer_gone(peer, &why),
+            Message::Dump {} => {
+                for rank in &mut self.ranks {
+                    rank.send(&ToRank::Dump {}, Vec::new());
+                }
+            }
+            Message::BarrierUp { node, epoch } => self.on_barrier_up(node, epoch),
+            Message::BarrierDone { epoch } => self.on_barrier_done(epoch),
+            other => log!(Warn, "message for the front arrived at an agent: {other:?}"),
+        }
+    }
+}

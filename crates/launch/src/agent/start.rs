@@ -1,0 +1,259 @@
+//! The job arrives: agents below are launched first, then this node's ranks.
+
+use super::Agent;
+use super::output::Stream;
+use super::rank::Rank;
+use crate::bind::Topology;
+use crate::environment::{self, Pair, find_program};
+use crate::link::Frame;
+use base::Peer;
+use protocol::control::tree::{ALL, App, Bind, JobSpec, Message, ROOT, children};
+use protocol::control::{JobInfo, VERSION};
+use std::ffi::{CString, OsStr};
+use std::fs::File;
+use std::io::{Error, ErrorKind, Result};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::time::Instant;
+use sys::affinity::CpuSet;
+use sys::process::{Pid, Spawn, SpawnStep, signals};
+
+/// Descriptor number of the control socket in a rank; shells and programs use the lower ones.
+const CONTROL_FD: i32 = 30;
+
+/// What the ranks of one program on this node have in common.
+struct Program {
+    argv: Vec<CString>,
+    env: Vec<Pair>,
+    directory: CString,
+    path: Result<CString>,
+}
+
+/// Everything that starting one rank needs.
+struct Place {
+    world: u32,
+    app: u32,
+    local: u32,
+    cpus: Option<CpuSet>,
+}
+
+impl Agent {
+    pub(super) fn start(&mut self, job: Box<JobSpec>, frame: Frame) {
+        if job.version != VERSION {
+            let why = format!("the agent is of another version (protocol {VERSION} instead of {})", job.version);
+            return self.send_up(ROOT, Message::NodeLost { node: self.node, why });
+        }
+        for node in children(self.node, job.launcher.width, job.hosts.len() as u32) {
+            if let Err(why) = self.children.launch(node, &job.hosts[node as usize], &job.launcher) {
+                self.send_up(ROOT, Message::NodeLost { node, why });
+            }
+        }
+        self.children.broadcast(&frame);
+        self.start_ranks(&job);
+        let pids = self.ranks.iter().map(|r| (r.world, r.pid as u32)).collect();
+        self.job = Some(job);
+        self.send_up(ROOT, Message::Started { node: self.node, agent_pid: std::process::id(), pids });
+        if self.ranks.is_empty() {
+            self.idle_since = Some(Instant::now());
+        }
+    }
+
+    fn start_ranks(&mut self, job: &JobSpec) {
+        let topology = Topology::of_this_host();
+        let everywhere = sys::affinity::allowed().ok();
+        let local = |w: &(usize, &protocol::control::tree::Placed)| w.1.node == self.node;
+        let mine: Vec<Place> = (job.ranks.iter().enumerate().filter(local))
+            .map(|(world, placed)| Place {
+                world: world as u32,
+                app: placed.app,
+                local: placed.local,
+                cpus: topology.binding(
+                    placed.local as usize,
+                    Bind::from_number(job.bind_to),
+                    Bind::from_number(job.map_by),
+                ),
+            })
+            .collect();
+        let locals: Vec<u32> = mine.iter().map(|p| p.world).collect();
+        let mut programs: Vec<Option<Program>> = job.apps.iter().map(|_| None).collect();
+        for place in &mine {
+            let app = place.app as usize;
+            let program = programs[app].get_or_insert_with(|| prepare(&job.apps[app]));
+            if let Some(cpus) = &place.cpus {
+                let _ = sys::affinity::restrict(cpus);
+            }
+            let started = start_rank(job, place, &locals, program, self.file_limit);
+            if let (Some(_), Some(everywhere)) = (&place.cpus, &everywhere) {
+                let _ = sys::affinity::restrict(everywhere);
+            }
+            match started {
+                Ok((rank, stdin)) => {
+                    self.report_start(job, place, &rank);
+                    if let Some(stdin) = stdin {
+                        self.stdin.add(rank.world, stdin);
+                    }
+                    self.ranks.push(rank);
+                }
+                Err((text, e)) => {
+                    let errno = e.raw_os_error().unwrap_or(if e.kind() == ErrorKind::NotFound { 2 } else { 13 });
+                    return self.send_up(ROOT, Message::StartFailed { rank: place.world, errno, text });
+                }
+            }
+        }
+    }
+
+    fn report_start(&mut self, job: &JobSpec, place: &Place, rank: &Rank) {
+        let host = &job.hosts[self.node as usize];
+        let cpus = place.cpus.map_or_else(|| "not bound".to_string(), |c| format!("bound to cpus {}", c.to_list()));
+        if job.verbose {
+            let command = rank.info.command.join(" ");
+            self.notice(format!("rank {} on {host}: pid {}, {cpus}: {command}", place.world, rank.pid));
+        } else if job.report_bindings {
+            self.notice(format!("rank {} on {host} {cpus}", place.world));
+        }
+    }
+}
+
+fn prepare(app: &App) -> Program {
+    let inherited = environment::inherited();
+    let keep = |name: &Vec<u8>| app.keep.as_ref().is_none_or(|keep| keep.contains(name));
+    let mut env: Vec<Pair> = inherited.into_iter().filter(|(name, _)| keep(name)).collect();
+    for (name, value) in &app.set {
+        environment::set(&mut env, name, value);
+    }
+    let argv: Vec<CString> = app.argv.iter().filter_map(|a| CString::new(a.as_slice()).ok()).collect();
+    let mut directory = app.working_directory.clone();
+    if !app.directory_required && !std::path::Path::new(OsStr::from_bytes(&directory)).is_dir() {
+        directory = b"/".to_vec();
+    }
+    environment::set(&mut env, b"PWD", &directory);
+    let variable = env.iter().find(|(n, _)| n == b"PATH").map(|(_, v)| OsStr::from_bytes(v));
+    let name = argv.first().map_or(b"".as_slice(), |a| a.as_bytes());
+    let below = OsStr::from_bytes(&directory);
+    let path = find_program(name, variable, Some(below)).or_else(|e| {
+        // Like Hydra: a bare name may also be a file of the working directory.
+        find_program(&[b"./", name].concat(), None, Some(below))
+            .ok()
+            .filter(|p| !name.contains(&b'/') && std::path::Path::new(OsStr::from_bytes(p.as_bytes())).is_file())
+            .ok_or(e)
+    });
+    let directory = CString::new(directory).unwrap_or_default();
+    Program { argv, env, directory, path }
+}
+
+/// Starts a rank; returns it and our end of its standard input.
+fn start_rank(
+    job: &JobSpec,
+    place: &Place,
+    locals: &[u32],
+    program: &Program,
+    file_limit: u64,
+) -> std::result::Result<(Rank, Option<File>), (String, Error)> {
+    let name = program.argv.first().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    let path = match &program.path {
+        Ok(path) => path,
+        Err(e) => return Err((name, Error::from(e.kind()))),
+    };
+    let resources = |e: Error| (format!("resources for {name}"), e);
+    let (ours, theirs) = UnixStream::pair().map_err(resources)?;
+    let inode = File::from(OwnedFd::from(theirs.try_clone().map_err(resources)?)).metadata().map_err(resources)?.ino();
+    let (stdout, their_stdout) = std::io::pipe().map_err(resources)?;
+    let (stderr, their_stderr) = std::io::pipe().map_err(resources)?;
+    let (their_stdin, stdin) =
+        standard_input(job.stdin_rank == place.world || job.stdin_rank == ALL).map_err(resources)?;
+    let env = rank_environment(job, place, locals, program, inode);
+    let pid = spawn(
+        program,
+        path,
+        &env,
+        [&their_stdin, &their_stdout.into(), &their_stderr.into(), &theirs.into()],
+        file_limit,
+    )
+    .map_err(|(step, e)| match step {
+        SpawnStep::Directory => (format!("{name} in directory {}", program.directory.to_string_lossy()), e),
+        _ => (name.clone(), e),
+    })?;
+    let stream = |pipe: std::io::PipeReader| {
+        sys::process::set_nonblocking(pipe.as_fd(), true)?;
+        Ok(Stream::new(File::from(OwnedFd::from(pipe))))
+    };
+    let streams = [stream(stdout).map_err(resources)?, stream(stderr).map_err(resources)?];
+    let info = Box::new(job_info(job, place, locals, program));
+    Ok((Rank::new(info, pid, ours.into(), streams), stdin))
+}
+
+fn spawn(
+    program: &Program,
+    path: &CString,
+    env: &[CString],
+    [stdin, stdout, stderr, control]: [&OwnedFd; 4],
+    file_limit: u64,
+) -> std::result::Result<Pid, (SpawnStep, Error)> {
+    let fds = [(stdin.as_fd(), 0), (stdout.as_fd(), 1), (stderr.as_fd(), 2), (control.as_fd(), CONTROL_FD)];
+    sys::process::spawn(&Spawn {
+        path,
+        argv: &program.argv,
+        env,
+        directory: Some(&program.directory),
+        fds: &fds,
+        death_signal: signals::KILL,
+        own_group: true,
+        file_limit: Some(file_limit),
+        ignore: &[],
+    })
+}
+
+/// The rank's end, and ours if it gets input at all.
+fn standard_input(fed: bool) -> Result<(OwnedFd, Option<File>)> {
+    if !fed {
+        return Ok((File::open("/dev/null")?.into(), None));
+    }
+    let (theirs, ours) = std::io::pipe()?;
+    sys::process::set_nonblocking(ours.as_fd(), true)?;
+    Ok((theirs.into(), Some(File::from(OwnedFd::from(ours)))))
+}
+
+fn rank_environment(job: &JobSpec, place: &Place, locals: &[u32], program: &Program, inode: u64) -> Vec<CString> {
+    let mut env = program.env.clone();
+    let (rank, size) = (place.world.to_string(), job.ranks.len().to_string());
+    let (local, count) = (place.local.to_string(), locals.len().to_string());
+    let control = format!("{CONTROL_FD}:{inode}");
+    // For scripts only; the library learns everything through the socket.
+    let values = [
+        ("FERRULE_CONTROL_FD", &control),
+        ("FERRULE_RANK", &rank),
+        ("FERRULE_SIZE", &size),
+        ("FERRULE_LOCAL_RANK", &local),
+        ("FERRULE_LOCAL_SIZE", &count),
+        ("MPI_LOCALRANKID", &local),
+        ("MPI_LOCALNRANKS", &count),
+        ("OMPI_COMM_WORLD_RANK", &rank),
+        ("OMPI_COMM_WORLD_SIZE", &size),
+        ("OMPI_COMM_WORLD_LOCAL_RANK", &local),
+        ("OMPI_COMM_WORLD_LOCAL_SIZE", &count),
+    ];
+    env.extend(values.map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())));
+    env.iter().filter_map(|(name, value)| environment::join(name, value)).collect()
+}
+
+fn job_info(job: &JobSpec, place: &Place, locals: &[u32], program: &Program) -> JobInfo {
+    JobInfo {
+        version: VERSION,
+        rank: Peer(place.world),
+        size: job.ranks.len() as u32,
+        job_id: job.job_id,
+        key: job.rank_key,
+        node_of: job.ranks.iter().map(|r| r.node).collect(),
+        node_names: job.hosts.clone(),
+        local_ranks: locals.to_vec(),
+        app_num: Some(place.app),
+        universe_size: job.universe_size,
+        command: program.argv.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
+        working_directory: program.directory.to_string_lossy().into_owned(),
+        bound_cpus: place.cpus.map(|c| c.iter().map(|cpu| cpu as u32).collect()).unwrap_or_default(),
+        continue_on_failure: job.continue_on_failure,
+        launched: true,
+    }
+}

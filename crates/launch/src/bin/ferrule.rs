@@ -1,0 +1,61 @@
+//! `ferrule`: one tool for what is not `mpiexec`.
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+const HELP: &str = "\
+usage: ferrule info [--config]          version, or every setting with its value, default and range
+       ferrule why [--] MPIEXEC-ARGS    run a job and print the channel of each pair of ranks, and why not the others
+       ferrule help
+";
+
+fn main() {
+    let words: Vec<_> = std::env::args_os().skip(1).collect();
+    let code = match words.first().and_then(|w| w.to_str()) {
+        Some("info") => info(words[1..].iter().any(|w| w == "--config")),
+        Some("why") => why(&words[1..]),
+        Some("help" | "--help" | "-h") => {
+            print!("{HELP}");
+            0
+        }
+        Some("--version") => {
+            println!("ferrule {}", env!("CARGO_PKG_VERSION"));
+            0
+        }
+        _ => {
+            eprint!("{HELP}");
+            2
+        }
+    };
+    std::process::exit(code);
+}
+
+fn info(config: bool) -> i32 {
+    println!("Ferrule {}", env!("CARGO_PKG_VERSION"));
+    if !config {
+        return 0;
+    }
+    for (module, table) in launch::settings::tables() {
+        println!("\n[{module}]");
+        for meta in table {
+            let ((value, set), unit) = ((meta.current)(), meta.unit);
+            let mark = if set { " (set)" } else { "" };
+            println!("FERRULE_{} = {value} {unit}{mark}", meta.name);
+            println!("    {} Default {}, {}.", meta.doc.trim(), quoted(&(meta.default)()), (meta.range)());
+        }
+    }
+    0
+}
+
+fn quoted(text: &str) -> &str {
+    if text.is_empty() { "empty" } else { text }
+}
+
+/// Runs mpiexec, which stands beside this program, so that the library explains its channels.
+fn why(words: &[std::ffi::OsString]) -> i32 {
+    let words = if words.first().is_some_and(|w| w == "--") { &words[1..] } else { words };
+    let mpiexec = std::env::current_exe().map(|own| own.with_file_name("mpiexec")).unwrap_or_else(|_| "mpiexec".into());
+    let error = Command::new(&mpiexec).args(words).env("FERRULE_WHY", "1").exec();
+    eprintln!("ferrule: cannot run {}: {error}", mpiexec.display());
+    127
+}

@@ -1,0 +1,23 @@
+//! `mpiexec`, also installed as `mpirun`.
+
+use launch::cli::{Command, parse, table};
+
+fn main() {
+    let code = match parse(std::env::args_os().skip(1)) {
+        Ok(Command::Run(options)) => launch::front::run(*options),
+        Ok(Command::Agent) => launch::guardian::run(),
+        Ok(Command::Help) => {
+            print!("{}", table::help());
+            0
+        }
+        Ok(Command::Version) => {
+            println!("mpiexec (Ferrule) {}", env!("CARGO_PKG_VERSION"));
+            0
+        }
+        Err(why) => {
+            eprintln!("mpiexec: {why}");
+            2
+        }
+    };
+    std::process::exit(code);
+}

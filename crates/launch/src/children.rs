@@ -1,0 +1,472 @@
+//! The agents directly below this process: starts them, lets them call back, and tells when one is lost.
+//!
+//! A stranger who connects is answered with a challenge only, kept for [`STRANGER_S`] seconds at most, and dropped with one log line
+//! unless it proves the job key.
+
+use crate::environment::{find_program, shell_quote};
+use crate::invite::Invite;
+use crate::link::{Frame, Link};
+use crate::pollset::PollSet;
+use crate::{dial, settings};
+use base::log;
+use protocol::control::handshake::{self, ANSWER, Key, MAGIC};
+use protocol::control::tree::Launcher;
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+use sys::process::{Ended, Pid, Spawn, signals};
+
+/// Seconds that a stranger has for its proof.
+const STRANGER_S: u64 = 10;
+/// Strangers at a time; one more pushes out the oldest.
+const STRANGERS_MAX: usize = 64;
+/// How long the end of a local agent's process may lag behind the end of its connection.
+const REAP_LAG: Duration = Duration::from_millis(300);
+
+/// What happened below.
+pub enum ChildEvent {
+    /// A packet, still encoded.
+    Packet(Vec<u8>),
+    /// An agent is gone, or could not be started.
+    Lost {
+        /// Which.
+        node: u32,
+        /// Why, in words.
+        why: String,
+    },
+}
+
+struct Child {
+    node: u32,
+    host: String,
+    link: Option<Link>,
+    /// Frames for an agent that has not called yet.
+    queue: Vec<Frame>,
+    /// The forked agent, or the process that launches it.
+    pid: Pid,
+    local: bool,
+    ended: Option<Ended>,
+    closed_at: Option<Instant>,
+    call_by: Option<Instant>,
+    lost: bool,
+    nonce: [u8; 16],
+    stdin: Option<File>,
+    stdout: Option<File>,
+    /// What the launcher has printed and may be the beginning of an answer.
+    text: Vec<u8>,
+}
+
+struct Stranger {
+    stream: TcpStream,
+    nonce: [u8; 16],
+    answer: Vec<u8>,
+    since: Instant,
+}
+
+/// All agents directly below.
+pub struct Children {
+    key: Key,
+    listener: Option<TcpListener>,
+    strangers: Vec<Stranger>,
+    list: Vec<Child>,
+}
+
+impl Children {
+    /// None yet.
+    pub fn new(key: Key) -> Children {
+        Children { key, listener: None, strangers: Vec::new(), list: Vec::new() }
+    }
+
+    fn add(&mut self, node: u32, host: &str, pid: Pid) -> &mut Child {
+        self.list.push(Child {
+            node,
+            host: host.into(),
+            link: None,
+            queue: Vec::new(),
+            pid,
+            local: false,
+            ended: None,
+            closed_at: None,
+            call_by: None,
+            lost: false,
+            nonce: [0; 16],
+            stdin: None,
+            stdout: None,
+            text: Vec::new(),
+        });
+        self.list.last_mut().expect("just added")
+    }
+
+    /// An agent that has been forked and holds the other end of `socket`.
+    pub fn add_local(&mut self, node: u32, host: &str, pid: Pid, socket: OwnedFd) -> std::io::Result<()> {
+        let link = Link::over_socket(socket)?;
+        let child = self.add(node, host, pid);
+        child.local = true;
+        child.link = Some(link);
+        Ok(())
+    }
+
+    /// Starts the launcher of an agent on another host.
+    pub fn launch(&mut self, node: u32, host: &str, launcher: &Launcher) -> Result<(), String> {
+        if self.listener.is_none() {
+            let listener = dial::listen(settings::parse_ports(&launcher.ports)?)
+                .map_err(|e| format!("cannot listen for node agents: {e}"))?;
+            self.listener = Some(listener);
+        }
+        let port = self.listener.as_ref().and_then(|l| l.local_addr().ok()).map_or(0, |a| a.port());
+        let mut nonce = [0; 16];
+        sys::process::random(&mut nonce);
+        let timeout_s = launcher.timeout_s;
+        let invite = Invite { node, parents: dial::own_addresses(port), key: self.key, nonce, timeout_s };
+        let words = expand(launcher, host);
+        let (pid, mut stdin, stdout) = start_launcher(&words).map_err(|e| format!("cannot run {}: {e}", words[0]))?;
+        let _ = stdin.write_all(invite.to_line().as_bytes());
+        let child = self.add(node, host, pid);
+        child.nonce = nonce;
+        child.call_by = Some(Instant::now() + Duration::from_secs(u64::from(timeout_s) + 2));
+        child.stdin = Some(stdin);
+        child.stdout = Some(stdout);
+        Ok(())
+    }
+
+    /// Sends a frame to the agent `node`, now or when it calls.
+    pub fn send(&mut self, node: u32, frame: &Frame) {
+        if let Some(child) = self.list.iter_mut().find(|c| c.node == node) {
+            child.send(frame);
+        }
+    }
+
+    /// Sends a frame to every agent below.
+    pub fn broadcast(&mut self, frame: &Frame) {
+        self.list.iter_mut().for_each(|c| c.send(frame));
+    }
+
+    /// Host names of agents that have not called yet.
+    pub fn missing(&self) -> Vec<&str> {
+        self.list.iter().filter(|c| c.link.is_none() && !c.lost).map(|c| c.host.as_str()).collect()
+    }
+
+    /// Processes that launchers run in; they are not leftovers of the job.
+    pub fn launcher_pids(&self) -> Vec<Pid> {
+        self.list.iter().filter(|c| c.ended.is_none()).map(|c| c.pid).collect()
+    }
+
+    /// Ends every conversation, which ends the agents.
+    pub fn close(&mut self) {
+        for child in &mut self.list {
+            child.link = None;
+            child.stdin = None;
+            child.stdout = None;
+            child.lost = true;
+        }
+        self.listener = None;
+        self.strangers.clear();
+    }
+
+    /// Notes the end of a process; true if it was one of ours.
+    pub fn on_exit(&mut self, pid: Pid, how: Ended) -> bool {
+        match self.list.iter_mut().find(|c| c.pid == pid && c.ended.is_none()) {
+            Some(child) => {
+                child.ended = Some(how);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Registers with the loop.
+    pub fn register(&self, set: &mut PollSet) {
+        if let Some(listener) = &self.listener {
+            set.add(listener, true, false);
+        }
+        for stranger in &self.strangers {
+            set.add(&stranger.stream, true, false);
+            set.until(stranger.since + Duration::from_secs(STRANGER_S));
+        }
+        for child in &self.list {
+            if let Some(link) = &child.link {
+                link.register(set);
+            }
+            if let Some(stdout) = &child.stdout {
+                set.add(stdout, true, false);
+            }
+            if let Some(at) = child.closed_at.filter(|_| !child.lost) {
+                set.until(at + REAP_LAG);
+            }
+            if let Some(by) = child.call_by.filter(|_| child.link.is_none() && !child.lost) {
+                set.until(by);
+            }
+        }
+    }
+
+    /// Does what the loop found possible; returns what happened.
+    pub fn handle(&mut self, set: &PollSet) -> Vec<ChildEvent> {
+        self.accept(set);
+        self.hear_strangers(set);
+        let mut events = Vec::new();
+        for child in &mut self.list {
+            child.hear_launcher(set, self.key);
+            child.hear_link(set, &mut events);
+            if let Some(why) = child.check_lost() {
+                child.lost = true;
+                child.link = None;
+                events.push(ChildEvent::Lost { node: child.node, why });
+            }
+        }
+        events
+    }
+
+    fn accept(&mut self, set: &PollSet) {
+        let Some(listener) = &self.listener else { return };
+        if !set.readable(listener) {
+            return;
+        }
+        while let Ok((mut stream, _)) = listener.accept() {
+            let mut nonce = [0; 16];
+            sys::process::random(&mut nonce);
+            if stream.set_nonblocking(true).is_err() || stream.write_all(&handshake::challenge(nonce)).is_err() {
+                continue;
+            }
+            if self.strangers.len() == STRANGERS_MAX {
+                self.strangers.remove(0);
+                log!(Warn, "too many connections without a proof of the job key: dropped the oldest");
+            }
+            self.strangers.push(Stranger { stream, nonce, answer: Vec::new(), since: Instant::now() });
+        }
+    }
+
+    fn hear_strangers(&mut self, set: &PollSet) {
+        for stranger in std::mem::take(&mut self.strangers) {
+            let mut stranger = stranger;
+            match stranger.hear(set, self.key) {
+                Ok(None) if stranger.since.elapsed() < Duration::from_secs(STRANGER_S) => self.strangers.push(stranger),
+                Ok(None) => stranger.dropped("no proof of the job key in time"),
+                Ok(Some((node, proof))) => self.welcome(stranger, node, &proof),
+                Err(why) => stranger.dropped(&why),
+            }
+        }
+    }
+
+    fn welcome(&mut self, mut stranger: Stranger, node: u32, proof: &[u8]) {
+        let Some(child) = self.list.iter_mut().find(|c| c.node == node && c.link.is_none() && !c.lost) else {
+            return stranger.dropped("it is not an agent that is waited for");
+        };
+        let link = stranger.stream.write_all(proof).and_then(|()| dial::prepare(&stranger.stream));
+        match link.and_then(|()| Link::over_socket(stranger.stream.into())) {
+            Ok(link) => child.connected(link),
+            Err(e) => log!(Warn, "connection to the node agent on {} broke at once: {e}", child.host),
+        }
+    }
+}
+
+impl Stranger {
+    /// The node index and the proof to send, once the answer is here and right.
+    fn hear(&mut self, set: &PollSet, key: Key) -> Result<Option<(u32, [u8; handshake::PROOF])>, String> {
+        if !set.readable(&self.stream) {
+            return Ok(None);
+        }
+        let mut bytes = [0; ANSWER];
+        match self.stream.read(&mut bytes[..ANSWER - self.answer.len()]) {
+            Ok(0) => return Err("it hung up".into()),
+            Ok(n) => self.answer.extend_from_slice(&bytes[..n]),
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(e) => return Err(e.to_string()),
+        }
+        let opening = self.answer.len().min(MAGIC.len());
+        if self.answer[..opening] != MAGIC[..opening] {
+            return Err("it does not speak our protocol".into());
+        }
+        match self.answer.first_chunk::<ANSWER>() {
+            None => Ok(None),
+            Some(answer) => handshake::check_answer(key, self.nonce, answer).map(Some).map_err(|e| e.origin.into()),
+        }
+    }
+
+    fn dropped(&self, why: &str) {
+        let who = self.stream.peer_addr().map_or_else(|_| "a stranger".into(), |a| a.to_string());
+        log!(Warn, "dropped a connection from {who}: {why}");
+    }
+}
+
+impl Child {
+    fn send(&mut self, frame: &Frame) {
+        match &mut self.link {
+            Some(link) => link.send(frame.clone()),
+            None if self.lost => {}
+            None => self.queue.push(frame.clone()),
+        }
+    }
+
+    fn connected(&mut self, mut link: Link) {
+        self.queue.drain(..).for_each(|frame| link.send(frame));
+        self.link = Some(link);
+    }
+
+    /// Reads what the launcher prints: text for the user, or the agent's answer if stdio is its way to us.
+    fn hear_launcher(&mut self, set: &PollSet, key: Key) {
+        let Some(stdout) = self.stdout.as_mut().filter(|s| set.readable(&**s)) else { return };
+        let mut bytes = [0; 4096];
+        match stdout.read(&mut bytes) {
+            Ok(0) => self.stdout = None,
+            Ok(n) => self.text.extend_from_slice(&bytes[..n]),
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return,
+            Err(_) => self.stdout = None,
+        }
+        let start = if self.link.is_some() { None } else { self.text.windows(MAGIC.len()).position(|w| w == MAGIC) };
+        let (show, keep) = match start {
+            Some(at) => (at, true),
+            // Keep an unfinished line: it may be the beginning of the answer.
+            None => (self.text.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1), self.stdout.is_some()),
+        };
+        let show = if keep { show } else { self.text.len() };
+        let _ = std::io::stderr().write_all(&self.text[..show]);
+        self.text.drain(..show);
+        if start.is_some() && self.text.len() >= ANSWER {
+            self.adopt_stdio(key);
+        }
+        if self.text.len() > 1 << 16 {
+            self.text.clear();
+        }
+    }
+
+    fn adopt_stdio(&mut self, key: Key) {
+        let Some(answer) = self.text.first_chunk::<ANSWER>() else { return };
+        let checked = handshake::check_answer(key, self.nonce, answer);
+        let (Ok((_, proof)), Some(mut input), Some(output)) = (checked, self.stdin.take(), self.stdout.take()) else {
+            log!(Warn, "the agent on {} sent a wrong proof of the job key", self.host);
+            return;
+        };
+        let linked = input.write_all(&proof).and_then(|()| Link::over(output.into(), input.into()));
+        if let Ok(mut link) = linked {
+            link.feed(&self.text[ANSWER..]);
+            self.text.clear();
+            self.connected(link);
+        }
+    }
+
+    fn hear_link(&mut self, set: &PollSet, events: &mut Vec<ChildEvent>) {
+        let Some(link) = &mut self.link else { return };
+        link.handle(set);
+        loop {
+            match link.next_packet() {
+                Ok(Some(body)) => events.push(ChildEvent::Packet(body)),
+                Ok(None) => break,
+                Err(e) => {
+                    log!(Error, "the node agent on {} sent a malformed message: {}", self.host, e.origin);
+                    self.link = None;
+                    self.closed_at = Some(Instant::now() - REAP_LAG);
+                    return;
+                }
+            }
+        }
+        if link.is_closed() && self.closed_at.is_none() {
+            self.closed_at = Some(Instant::now());
+        }
+    }
+
+    /// Why the agent must be given up, if so.
+    fn check_lost(&self) -> Option<String> {
+        if self.lost {
+            return None;
+        }
+        let host = &self.host;
+        if let Some(at) = self.closed_at {
+            return match self.ended {
+                Some(how) if self.local => {
+                    Some(format!("the node agent on {host} (pid {}) {}", self.pid, describe(how)))
+                }
+                _ if self.local && at.elapsed() < REAP_LAG => None,
+                _ => Some(format!("the connection to the node agent on {host} broke: the agent or its host is gone")),
+            };
+        }
+        if self.link.is_some() {
+            return None;
+        }
+        match self.ended {
+            Some(Ended::Exit(0)) | None => {}
+            Some(how) => {
+                return Some(format!(
+                    "the launcher of the node agent on {host} {} before the agent called",
+                    describe(how)
+                ));
+            }
+        }
+        let late = self.call_by.is_some_and(|by| Instant::now() >= by);
+        late.then(|| format!("the node agent on {host} did not call back in time (FERRULE_CONNECT_TIMEOUT)"))
+    }
+}
+
+/// `exited with code 1`, `was killed by SIGKILL`.
+pub fn describe(how: Ended) -> String {
+    match how {
+        Ended::Exit(code) => format!("exited with code {code}"),
+        Ended::Signal(signal, core) => {
+            let dumped = if core { " (core dumped)" } else { "" };
+            format!("was killed by {}{dumped}", sys::process::signal_name(signal))
+        }
+    }
+}
+
+/// The launcher's words for `host`.
+fn expand(launcher: &Launcher, host: &str) -> Vec<String> {
+    let command = [launcher.agent_path.as_str(), "--agent"];
+    let joined = command.map(shell_quote).join(" ");
+    let mut words = Vec::new();
+    for word in &launcher.template {
+        if word == "{command}" {
+            words.extend(command.map(String::from));
+        } else {
+            words.push(word.replace("{host}", host).replace("{command}", &joined));
+        }
+    }
+    words
+}
+
+fn start_launcher(words: &[String]) -> std::io::Result<(Pid, File, File)> {
+    let argv: Vec<CString> = words.iter().map(|w| CString::new(w.as_str())).collect::<Result<_, _>>()?;
+    let path = find_program(argv[0].as_bytes(), std::env::var_os("PATH").as_deref(), None)?;
+    let env: Vec<CString> =
+        crate::environment::inherited().into_iter().filter_map(|(n, v)| crate::environment::join(&n, &v)).collect();
+    let (their_stdin, stdin) = std::io::pipe()?;
+    let (stdout, their_stdout) = std::io::pipe()?;
+    let stderr = std::io::stderr();
+    let fds = [(their_stdin.as_fd(), 0), (their_stdout.as_fd(), 1), (stderr.as_fd(), 2)];
+    let spec = Spawn {
+        path: &path,
+        argv: &argv,
+        env: &env,
+        directory: None,
+        fds: &fds,
+        death_signal: 0,
+        own_group: false,
+        file_limit: None,
+        ignore: &[signals::INT, signals::TSTP],
+    };
+    let pid = sys::process::spawn(&spec).map_err(|(_, e)| e)?;
+    sys::process::set_nonblocking(stdout.as_fd(), true)?;
+    Ok((pid, File::from(OwnedFd::from(stdin)), File::from(OwnedFd::from(stdout))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_expand_to_words_or_to_quoted_text() {
+        let launcher = |template: &str| Launcher {
+            template: template.split(' ').map(String::from).collect(),
+            agent_path: "/a b/mpiexec".into(),
+            width: 2,
+            timeout_s: 1,
+            ports: String::new(),
+        };
+        assert_eq!(
+            expand(&launcher("ip netns exec {host} {command}"), "h1"),
+            ["ip", "netns", "exec", "h1", "/a b/mpiexec", "--agent"]
+        );
+        assert_eq!(expand(&launcher("sh -c exec:{command}"), "h1")[2], "exec:'/a b/mpiexec' --agent");
+    }
+}

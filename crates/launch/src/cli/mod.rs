@@ -1,0 +1,138 @@
+//! The command line of mpiexec.
+
+pub mod hostfile;
+mod parse;
+pub mod table;
+
+pub use hostfile::Host;
+pub(crate) use parse::words_of;
+pub use parse::{bind_to, parse, seconds};
+use protocol::control::tree::Bind;
+
+/// What the user wants.
+#[derive(Debug)]
+pub enum Command {
+    /// A job.
+    Run(Box<Options>),
+    /// The text of `--help`.
+    Help,
+    /// The version.
+    Version,
+    /// Be a node agent: started by a launcher, not by a user.
+    Agent,
+}
+
+/// Which of its inherited variables a program gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// All.
+    All,
+    /// Those.
+    Only(Vec<String>),
+}
+
+/// One program.
+#[derive(Clone, Debug, Default)]
+pub struct AppOptions {
+    /// Program and arguments.
+    pub argv: Vec<std::ffi::OsString>,
+    /// Number of ranks, if given.
+    pub count: Option<u32>,
+    /// Hosts of its own.
+    pub hosts: Option<Vec<Host>>,
+    /// Working directory, if given.
+    pub directory: Option<std::ffi::OsString>,
+    /// Variables; without a value for one that is to be taken from mpiexec's environment.
+    pub set: Vec<(String, Option<std::ffi::OsString>)>,
+    /// What it inherits, if said for this program.
+    pub keep: Option<Keep>,
+}
+
+/// Who gets standard input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StdinTo {
+    /// One rank.
+    Rank(u32),
+    /// All.
+    All,
+    /// None.
+    None,
+}
+
+/// How ranks go to hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapBy {
+    /// Fill a host's slots, then the next; CPUs of a node in turn from the objects of that kind.
+    Slot(Bind),
+    /// One rank per host in turn.
+    Node,
+}
+
+/// The whole command line.
+#[derive(Debug)]
+pub struct Options {
+    /// Programs.
+    pub apps: Vec<AppOptions>,
+    /// Hosts of the job.
+    pub hosts: Option<Vec<Host>>,
+    /// Ranks per host.
+    pub per_node: Option<u32>,
+    /// Variables of all programs.
+    pub set: Vec<(String, Option<std::ffi::OsString>)>,
+    /// What all programs inherit.
+    pub keep: Keep,
+    /// Prefix output with the rank.
+    pub tag: bool,
+    /// Binding.
+    pub bind_to: Option<Bind>,
+    /// Mapping.
+    pub map_by: MapBy,
+    /// Show bindings.
+    pub report_bindings: bool,
+    /// Seconds that the job may take.
+    pub timeout_s: Option<f64>,
+    /// Show what is done.
+    pub verbose: bool,
+    /// `ssh`, `fork` or a command template.
+    pub launcher: Option<String>,
+    /// Width of the tree.
+    pub tree_width: Option<u32>,
+    /// Path of mpiexec elsewhere.
+    pub agent_path: Option<String>,
+    /// Who gets standard input.
+    pub stdin: StdinTo,
+    /// Survivors go on.
+    pub continue_on_failure: bool,
+    /// Files for standard output and standard error.
+    pub file_patterns: [Option<String>; 2],
+    /// `MPI_UNIVERSE_SIZE`.
+    pub universe_size: Option<u32>,
+    /// What the user should know; shown once.
+    pub warnings: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            apps: Vec::new(),
+            hosts: None,
+            per_node: None,
+            set: Vec::new(),
+            keep: Keep::All,
+            tag: false,
+            bind_to: None,
+            map_by: MapBy::Slot(Bind::None),
+            report_bindings: false,
+            timeout_s: None,
+            verbose: false,
+            launcher: None,
+            tree_width: None,
+            agent_path: None,
+            stdin: StdinTo::Rank(0),
+            continue_on_failure: false,
+            file_patterns: [None, None],
+            universe_size: None,
+            warnings: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! Reads the command line, word by word.
+
+use super::hostfile;
+use super::table::{self, Kind, Spelling};
+use super::{AppOptions, Command, Keep, MapBy, Options, StdinTo};
+use protocol::control::tree::Bind;
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// Most ranks of a job.
+const RANKS_MAX: u32 = 1 << 20;
+
+/// Reads the words after the program's name; an error is a sentence for the user.
+pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Command, String> {
+    let mut parser =
+        Parser { words: words.collect(), options: Options::default(), app: AppOptions::default(), files: 0 };
+    while let Some(word) = parser.words.pop_front() {
+        match parser.one(word)? {
+            Some(command) => return Ok(command),
+            None => continue,
+        }
+    }
+    parser.end_app()?;
+    if parser.options.apps.is_empty() {
+        return Err("no program given; see mpiexec --help".into());
+    }
+    Ok(Command::Run(Box::new(parser.options)))
+}
+
+struct Parser {
+    words: VecDeque<OsString>,
+    options: Options,
+    app: AppOptions,
+    /// Configuration files read.
+    files: u32,
+}
+
+impl Parser {
+    fn one(&mut self, word: OsString) -> Result<Option<Command>, String> {
+        let Some(name) = word.to_str().and_then(|w| w.strip_prefix('-')).filter(|n| !n.is_empty()) else {
+            self.program(word)?;
+            return Ok(None);
+        };
+        let name = name.strip_prefix('-').unwrap_or(name);
+        if name.is_empty() {
+            // `--` ends the options.
+            let program = self.words.pop_front().ok_or("no program after --")?;
+            self.program(program)?;
+            return Ok(None);
+        }
+        let (name, value) = match name.split_once('=') {
+            Some((name, value)) => (name.to_string(), Some(OsString::from(value))),
+            None => (name.to_string(), None),
+        };
+        let Some(spelling) = table::find(&name) else {
+            let hint = table::nearest(&name).map(|n| format!("; did you mean {}?", dashed(n))).unwrap_or_default();
+            return Err(format!("unknown option {}{hint}", word.to_string_lossy()));
+        };
+        let values = self.values(&name, spelling, value)?;
+        self.apply(&name, spelling.kind, values)
+    }
+
+    fn values(&mut self, name: &str, spelling: &Spelling, value: Option<OsString>) -> Result<Vec<OsString>, String> {
+        let mut values: Vec<OsString> = Vec::new();
+        if let Some(value) = value {
+            if spelling.words != 1 {
+                return Err(format!("option {} takes {} values, not one after '='", dashed(name), spelling.words));
+            }
+            values.push(value);
+        }
+        while values.len() < spelling.words {
+            values.push(self.words.pop_front().ok_or_else(|| format!("option {} needs a value", dashed(name)))?);
+        }
+        Ok(values)
+    }
+
+    /// A program and its arguments up to ':' or the end.
+    fn program(&mut self, word: OsString) -> Result<(), String> {
+        if word != ":" {
+            self.app.argv.push(word);
+            while let Some(word) = self.words.pop_front().filter(|w| w != ":") {
+                self.app.argv.push(word);
+            }
+        } else if self.app.argv.is_empty() {
+            return Err("no program before ':'".into());
+        }
+        self.end_app()
+    }
+
+    fn end_app(&mut self) -> Result<(), String> {
+        let app = std::mem::take(&mut self.app);
+        if !app.argv.is_empty() {
+            self.options.apps.push(app);
+        } else if app.count.is_some() || app.hosts.is_some() || app.directory.is_some() {
+            return Err("options without a program at the end; see mpiexec --help".into());
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, name: &str, kind: Kind, mut values: Vec<OsString>) -> Result<Option<Command>, String> {
+        let shown = dashed(name);
+        let last = values.pop();
+        let os = last.clone().unwrap_or_default();
+        let text = os.to_string_lossy().into_owned();
+        let options = &mut self.options;
+        match kind {
+            Kind::Help => return Ok(Some(Command::Help)),
+            Kind::Version => return Ok(Some(Command::Version)),
+            Kind::Agent => return Ok(Some(Command::Agent)),
+            Kind::Count => self.app.count = Some(number(&shown, &text, RANKS_MAX)?),
+            Kind::PerNode => options.per_node = Some(number(&shown, &text, RANKS_MAX)?),
+            Kind::AppHosts => self.app.hosts = Some(hostfile::parse_list(&text).map_err(|e| format!("{shown}: {e}"))?),
+            Kind::Hosts => options.hosts = Some(hostfile::parse_list(&text).map_err(|e| format!("{shown}: {e}"))?),
+            Kind::HostFile => options.hosts = Some(read_hosts(&os)?),
+            Kind::WorkingDirectory => self.app.directory = Some(os),
+            Kind::Export => self.app.set.push(export(&shown, &os)?),
+            Kind::Set => self.app.set.push((values.remove(0).to_string_lossy().into_owned(), Some(os))),
+            Kind::GlobalSet => options.set.push((values.remove(0).to_string_lossy().into_owned(), Some(os))),
+            Kind::EnvList => self.app.keep = Some(Keep::Only(split(&text))),
+            Kind::EnvAll => self.app.keep = Some(Keep::All),
+            Kind::EnvNone => self.app.keep = Some(Keep::Only(Vec::new())),
+            Kind::GlobalEnvList => options.keep = Keep::Only(split(&text)),
+            Kind::GlobalEnvAll => options.keep = Keep::All,
+            Kind::GlobalEnvNone => options.keep = Keep::Only(Vec::new()),
+            Kind::Setting => options.set.push(setting(&text, &mut options.warnings)?),
+            Kind::ConfigFile => self.config_file(&os)?,
+            _ => self.apply_global(&shown, kind, &text)?,
+        }
+        Ok(None)
+    }
+
+    fn apply_global(&mut self, shown: &str, kind: Kind, text: &str) -> Result<(), String> {
+        let options = &mut self.options;
+        match kind {
+            Kind::Tag => options.tag = true,
+            Kind::BindTo => options.bind_to = Some(bind_to(text)?),
+            Kind::MapBy => map_by(text, options)?,
+            Kind::ReportBindings => options.report_bindings = true,
+            Kind::Timeout => options.timeout_s = Some(seconds(text).map_err(|e| format!("{shown}: {e}"))?),
+            Kind::Verbose => options.verbose = true,
+            Kind::Launcher | Kind::LauncherExec => options.launcher = Some(text.into()),
+            Kind::TreeWidth => options.tree_width = Some(number(shown, text, 1024)?),
+            Kind::AgentPath => options.agent_path = Some(text.into()),
+            Kind::Stdin => options.stdin = stdin_to(text)?,
+            Kind::ContinueOnFailure => options.continue_on_failure = true,
+            Kind::OutFile => options.file_patterns[0] = Some(text.into()),
+            Kind::ErrFile => options.file_patterns[1] = Some(text.into()),
+            Kind::UniverseSize => options.universe_size = Some(number(shown, text, u32::MAX)?),
+            Kind::Output => {
+                options.tag |= text.split(',').any(|w| matches!(w, "tag" | "rank"));
+                if !text.split(',').all(|w| matches!(w, "tag" | "rank")) {
+                    options.warnings.push(format!("{shown} {text} is ignored but for 'tag'"));
+                }
+            }
+            Kind::Ignored => options.warnings.push(format!("option {shown} is ignored")),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Puts the words of a file, whose lines are programs, in front of what is left.
+    fn config_file(&mut self, path: &OsString) -> Result<(), String> {
+        self.files += 1;
+        if self.files > 16 {
+            return Err("configuration files include each other".into());
+        }
+        let read = std::fs::read(path).map_err(|e| format!("cannot read {}: {e}", path.to_string_lossy()))?;
+        let mut words: Vec<OsString> = Vec::new();
+        for line in read.split(|b| *b == b'\n') {
+            let mut line = words_of(line).map_err(|e| format!("{}: {e}", path.to_string_lossy()))?;
+            if !line.is_empty() {
+                if !words.is_empty() {
+                    words.push(":".into());
+                }
+                words.append(&mut line);
+            }
+        }
+        for word in words.into_iter().rev() {
+            self.words.push_front(word);
+        }
+        Ok(())
+    }
+}
+
+fn dashed(name: &str) -> String {
+    format!("{}{name}", if name.len() < 4 { "-" } else { "--" })
+}
+
+/// Splits a line at blanks; quotes and backslashes as in a shell, `#` begins a comment.
+pub(crate) fn words_of(line: &[u8]) -> Result<Vec<OsString>, String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<Vec<u8>>, None);
+    let mut bytes = line.iter().copied();
+    while let Some(byte) = bytes.next() {
+        match (quote, byte) {
+            (Some(q), b) if b == q => quote = None,
+            (None, b'\'' | b'"') => {
+                quote = Some(byte);
+                word.get_or_insert_default();
+            }
+            (None | Some(b'"'), b'\\') => word.get_or_insert_default().extend(bytes.next()),
+            (None, b' ' | b'\t' | b'\r') => words.extend(word.take().map(OsString::from_vec)),
+            (None, b'#') if word.is_none() => break,
+            _ => word.get_or_insert_default().push(byte),
+        }
+    }
+    words.extend(word.map(OsString::from_vec));
+    if quote.is_some() { Err("a quote is not closed".into()) } else { Ok(words) }
+}
+
+fn number(shown: &str, text: &str, max: u32) -> Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(n) if n >= 1 && n <= max => Ok(n),
+        _ => Err(format!("option {shown} needs a number from 1 to {max}, not '{text}'")),
+    }
+}
+
+/// A positive number of seconds.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(s) if s > 0.0 && s < 1e9 => Ok(s),
+        _ => Err(format!("'{text}' is not a number of seconds")),
+    }
+}
+
+fn split(text: &str) -> Vec<String> {
+    text.split(',').map(str::trim).filter(|t| !t.is_empty()).map(String::from).collect()
+}
+
+fn read_hosts(path: &OsString) -> Result<Vec<hostfile::Host>, String> {
+    let shown = path.to_string_lossy();
+    let text = std::fs::read_to_string(path).map_err(|e| format!("cannot read host file {shown}: {e}"))?;
+    hostfile::parse_file(&text).map_err(|e| format!("host file {shown}: {e}"))
+}
+
+/// `VAR` or `VAR=value`.
+fn export(shown: &str, text: &OsString) -> Result<(String, Option<OsString>), String> {
+    let bytes = text.as_bytes();
+    let at = bytes.iter().position(|b| *b == b'=');
+    let name = String::from_utf8_lossy(&bytes[..at.unwrap_or(bytes.len())]).into_owned();
+    if name.is_empty() {
+        return Err(format!("option {shown} needs VAR or VAR=VALUE"));
+    }
+    Ok((name, at.map(|at| OsString::from_vec(bytes[at + 1..].to_vec()))))
+}
+
+/// `NAME=VALUE`, with or without `FERRULE_`.
+fn setting(text: &str, warnings: &mut Vec<String>) -> Result<(String, Option<OsString>), String> {
+    let (name, value) = text.split_once('=').ok_or_else(|| format!("--set needs NAME=VALUE, not '{text}'"))?;
+    let name = name.trim().to_ascii_uppercase();
+    let name = name.strip_prefix("FERRULE_").unwrap_or(&name);
+    warnings.extend(crate::settings::check_name(name));
+    Ok((format!("FERRULE_{name}"), Some(value.into())))
+}
+
+/// Reads the argument of `--bind-to`, also with Open MPI's qualifiers.
+pub fn bind_to(text: &str) -> Result<Bind, String> {
+    match text.split(':').next().unwrap_or("") {
+        "none" | "board" | "machine" => Ok(Bind::None),
+        "hwthread" | "thread" | "pu" => Ok(Bind::HwThread),
+        "core" | "l1cache" | "l2cache" => Ok(Bind::Core),
+        "numa" | "l3cache" | "user" => Ok(Bind::Numa),
+        "socket" | "package" => Ok(Bind::Socket),
+        _ => Err(format!("--bind-to knows none, hwthread, core, numa and socket, not '{text}'")),
+    }
+}
+
+fn map_by(text: &str, options: &mut Options) -> Result<(), String> {
+    let mut parts = text.split(':');
+    match parts.next().unwrap_or("") {
+        "slot" | "" => options.map_by = MapBy::Slot(Bind::None),
+        "node" => options.map_by = MapBy::Node,
+        "hwthread" => options.map_by = MapBy::Slot(Bind::HwThread),
+        "core" => options.map_by = MapBy::Slot(Bind::Core),
+        "numa" | "l3cache" => options.map_by = MapBy::Slot(Bind::Numa),
+        "socket" | "package" => options.map_by = MapBy::Slot(Bind::Socket),
+        "ppr" => {
+            options.per_node = Some(number("--map-by ppr:", parts.next().unwrap_or(""), RANKS_MAX)?);
+            match parts.next() {
+                Some("node") | None => {}
+                Some(other) => return Err(format!("--map-by ppr:N:{other} is not supported, only ppr:N:node")),
+            }
+        }
+        _ => {
+            return Err(format!(
+                "--map-by knows slot, node, core, hwthread, numa, socket and ppr:N:node, not '{text}'"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn stdin_to(text: &str) -> Result<StdinTo, String> {
+    match text {
+        "all" => Ok(StdinTo::All),
+        "none" => Ok(StdinTo::None),
+        _ => text.parse().map(StdinTo::Rank).map_err(|_| format!("--stdin knows all, none and a rank, not '{text}'")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(line: &str) -> Result<Box<Options>, String> {
+        match parse(line.split_whitespace().map(OsString::from))? {
+            Command::Run(options) => Ok(options),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn options_of_both_traditions_are_read() {
+        let o = run("-np 4 -ppn 2 --hosts=a,b -genv A 1 -x B=2 -l ./a.out -n 9 : -n 2 -wdir /tmp -env C 3 b.out :")
+            .unwrap();
+        assert_eq!((o.apps.len(), o.per_node, o.tag), (2, Some(2), true));
+        assert_eq!((o.apps[0].count, o.apps[0].argv.len()), (Some(4), 3));
+        assert_eq!(o.apps[0].set, [("B".into(), Some("2".into()))]);
+        assert_eq!(o.apps[1].directory, Some("/tmp".into()));
+        assert_eq!(o.set, [("A".into(), Some("1".into()))]);
+        let o = run(
+            "--mca btl tcp,self --oversubscribe --allow-run-as-root --map-by ppr:3:node -N 2 --bind-to core:x hostname",
+        )
+        .unwrap();
+        assert_eq!(o.warnings.len(), 1);
+        assert_eq!((o.per_node, o.bind_to), (Some(2), Some(Bind::Core)));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        assert!(run("-n 0 x").unwrap_err().contains("-n needs a number"));
+        assert!(run("-hostfil f x").unwrap_err().contains("did you mean --hostfile?"));
+        assert!(run("-n").unwrap_err().contains("needs a value"));
+        assert!(run("").unwrap_err().contains("no program"));
+        assert!(run("-n 2").unwrap_err().contains("without a program"));
+        assert!(run("--set FERRULE_X x").unwrap_err().contains("NAME=VALUE"));
+        assert!(run(": x").unwrap_err().contains("before ':'"));
+    }
+
+    #[test]
+    fn lines_of_a_file_are_split_as_by_a_shell() {
+        let words = words_of(br#"-n 2 'a b' "c\"d" e\ f '' # rest"#).unwrap();
+        assert_eq!(words, ["-n", "2", "a b", "c\"d", "e f", ""]);
+        assert!(words_of(b"'a").is_err());
+    }
+}

@@ -1,0 +1,222 @@
+//! The options of mpiexec: ours, Hydra's and Open MPI's, as one table.
+//!
+//! One dash or two make no difference, and `--option=value` is `--option value`. Options that mean nothing here are known all the
+//! same, so that the right number of words is skipped; each gets one line of warning.
+
+/// What an option does; [`TABLE`] says it in words.
+#[allow(missing_docs)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Count,
+    PerNode,
+    AppHosts,
+    Hosts,
+    HostFile,
+    WorkingDirectory,
+    Export,
+    Set,
+    GlobalSet,
+    EnvList,
+    EnvAll,
+    EnvNone,
+    GlobalEnvList,
+    GlobalEnvAll,
+    GlobalEnvNone,
+    Tag,
+    BindTo,
+    MapBy,
+    ReportBindings,
+    Timeout,
+    Verbose,
+    Launcher,
+    LauncherExec,
+    TreeWidth,
+    Stdin,
+    Setting,
+    ContinueOnFailure,
+    ConfigFile,
+    OutFile,
+    ErrFile,
+    Output,
+    AgentPath,
+    UniverseSize,
+    Help,
+    Version,
+    Agent,
+    /// Accepted and needless: it is how things are anyway.
+    Needless,
+    /// Accepted and ignored, with a warning.
+    Ignored,
+}
+
+/// One option.
+pub struct Spelling {
+    /// Without dashes; the first is shown in the help.
+    pub names: &'static [&'static str],
+    /// Words that follow.
+    pub words: usize,
+    /// Effect.
+    pub kind: Kind,
+    /// Names of the words and one line for the help; empty for what is only there for compatibility.
+    pub help: &'static str,
+}
+
+const fn option(names: &'static [&'static str], words: usize, kind: Kind, help: &'static str) -> Spelling {
+    Spelling { names, words, kind, help }
+}
+
+/// All options.
+pub const TABLE: &[Spelling] = &[
+    option(&["n", "np", "c", "num-procs"], 1, Kind::Count, "N\tnumber of ranks of this program"),
+    option(&["ppn", "N", "npernode", "perhost", "ranks-per-node", "grr"], 1, Kind::PerNode, "N\tranks on each host"),
+    option(&["host", "H"], 1, Kind::AppHosts, "A[:S],B\thosts of this program, with S slots"),
+    option(&["hosts"], 1, Kind::Hosts, "A[:S],B\thosts of the job"),
+    option(
+        &["hostfile", "f", "machinefile", "machine", "default-hostfile"],
+        1,
+        Kind::HostFile,
+        "FILE\thosts of the job, a line each: host, host:4 or host slots=4 max_slots=8",
+    ),
+    option(&["wdir", "wd"], 1, Kind::WorkingDirectory, "DIR\tworking directory of this program"),
+    option(&["x"], 1, Kind::Export, "VAR[=VALUE]\tvariable of this program"),
+    option(&["env"], 2, Kind::Set, "VAR VALUE\tvariable of this program"),
+    option(&["genv"], 2, Kind::GlobalSet, "VAR VALUE\tvariable of all programs"),
+    option(&["envlist"], 1, Kind::EnvList, "A,B\tpass only these variables to this program"),
+    option(&["envall"], 0, Kind::EnvAll, "\tpass all variables to this program (default)"),
+    option(&["envnone"], 0, Kind::EnvNone, "\tpass no variables to this program"),
+    option(&["genvlist"], 1, Kind::GlobalEnvList, "A,B\tpass only these variables"),
+    option(&["genvall"], 0, Kind::GlobalEnvAll, "\tpass all variables (default)"),
+    option(&["genvnone"], 0, Kind::GlobalEnvNone, "\tpass no variables"),
+    option(&["l", "prepend-rank", "tag-output"], 0, Kind::Tag, "\tbegin each line of output with [rank]"),
+    option(&["bind-to"], 1, Kind::BindTo, "WHAT\tnone (default), hwthread, core, numa or socket"),
+    option(&["map-by"], 1, Kind::MapBy, "HOW\tslot (default), node, core, numa, socket, hwthread or ppr:N:node"),
+    option(&["report-bindings"], 0, Kind::ReportBindings, "\tshow the cpus of each rank"),
+    option(&["timeout"], 1, Kind::Timeout, "S\tshow pending operations and end the job after S seconds; exit code 124"),
+    option(&["v", "verbose"], 0, Kind::Verbose, "\tshow what is started where"),
+    option(&["launcher", "bootstrap"], 1, Kind::Launcher, "HOW\tssh (default), fork (every host is this one) or exec"),
+    option(
+        &["launcher-exec", "bootstrap-exec"],
+        1,
+        Kind::LauncherExec,
+        "'CMD'\tstart node agents by this command with {host} and {command} in it",
+    ),
+    option(&["tree-width"], 1, Kind::TreeWidth, "K\tagents that one agent starts (default 16)"),
+    option(&["agent-path"], 1, Kind::AgentPath, "PATH\tmpiexec on the other hosts"),
+    option(&["stdin", "s"], 1, Kind::Stdin, "all|none|N\twho reads standard input (default rank 0)"),
+    option(&["set"], 1, Kind::Setting, "NAME=VALUE\tsetting FERRULE_NAME, see ferrule info --config"),
+    option(
+        &["continue-on-failure", "disable-auto-cleanup", "enable-recovery"],
+        0,
+        Kind::ContinueOnFailure,
+        "\tsurvivors go on when a rank dies",
+    ),
+    option(&["configfile", "app"], 1, Kind::ConfigFile, "FILE\tread programs from a file, a line each"),
+    option(&["outfile-pattern"], 1, Kind::OutFile, "PATTERN\tfiles for standard output; %r rank, %h host"),
+    option(&["errfile-pattern"], 1, Kind::ErrFile, "PATTERN\tfiles for standard error"),
+    option(&["usize"], 1, Kind::UniverseSize, "N\tvalue of MPI_UNIVERSE_SIZE"),
+    option(&["help", "h"], 0, Kind::Help, "\tthis text"),
+    option(&["version", "V", "info"], 0, Kind::Version, "\tversion"),
+    option(&["output"], 1, Kind::Output, ""),
+    option(&["agent"], 0, Kind::Agent, ""),
+    option(&["oversubscribe", "allow-run-as-root", "map-by-oversubscribe", "nolocal-ok"], 0, Kind::Needless, ""),
+    option(&["mca", "gmca", "prtemca", "pmixmca", "omca", "tune-param"], 2, Kind::Ignored, ""),
+    option(&["am", "tune"], 1, Kind::Ignored, ""),
+    option(
+        &[
+            "iface",
+            "rmk",
+            "demux",
+            "localhost",
+            "prefix",
+            "rank-by",
+            "topolib",
+            "order-nodes",
+            "display",
+            "runtime-options",
+            "pset",
+            "personality",
+            "dvm",
+            "hosts-order",
+            "output-filename",
+            "pmi-port-range",
+            "gpus-per-proc",
+            "ranks-per-proc",
+            "membind",
+            "cpu-set",
+            "cpu-list",
+            "rankfile",
+            "rf",
+            "max-restarts",
+            "path",
+            "preload-files",
+            "report-uri",
+        ],
+        1,
+        Kind::Ignored,
+        "",
+    ),
+    option(
+        &[
+            "q",
+            "quiet",
+            "nooversubscribe",
+            "use-hwthread-cpus",
+            "print-all-exitcodes",
+            "display-map",
+            "display-allocation",
+            "timestamp-output",
+            "merge-stderr-to-stdout",
+            "disable-hostname-propagation",
+            "skip-launch-node",
+            "pmi-port",
+            "bynode",
+            "byslot",
+            "bycore",
+            "nolocal",
+            "novm",
+            "do-not-launch",
+            "get-stack-traces",
+            "forward-signals",
+            "preload-binary",
+            "enable-x",
+            "disable-x",
+            "singleton",
+            "debug",
+            "tv",
+            "overload-allowed",
+        ],
+        0,
+        Kind::Ignored,
+        "",
+    ),
+];
+
+/// The option of that name.
+pub fn find(name: &str) -> Option<&'static Spelling> {
+    TABLE.iter().find(|s| s.names.contains(&name))
+}
+
+/// The known name nearest to `name`.
+pub fn nearest(name: &str) -> Option<&'static str> {
+    base::config::nearest(name, TABLE.iter().filter(|s| s.kind != Kind::Agent).flat_map(|s| s.names.iter().copied()))
+}
+
+/// The text of `--help`.
+pub fn help() -> String {
+    let mut out = String::from(
+        "usage: mpiexec [options] program [arguments] [: [options] program [arguments]]...\n\n\
+         Starts an MPI job. Options may be written with one dash or two.\n\n",
+    );
+    for spelling in TABLE.iter().filter(|s| !s.help.is_empty()) {
+        let (words, text) = spelling.help.split_once('\t').unwrap_or(("", spelling.help));
+        let names: Vec<String> =
+            spelling.names.iter().map(|n| format!("{}{n}", if n.len() < 3 { "-" } else { "--" })).collect();
+        let head = format!("  {} {words}", names.join(", "));
+        out.push_str(&format!("{head}\n      {text}\n"));
+    }
+    out.push_str(
+        "\nThe exit code is that of the first rank that fails (128 + number for a signal), the code given to MPI_Abort, 124 after\n\
+         --timeout, 126 or 127 if a program can't be run or found, 2 for a wrong command line, 1 if an agent is lost.\n",
+    );
+    out
+}

@@ -1,0 +1,160 @@
+//! What a rank finds in its environment, and where programs are found.
+
+use std::ffi::{CString, OsStr};
+use std::io::{Error, ErrorKind, Result};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::PermissionsExt;
+
+/// A variable.
+pub type Pair = (Vec<u8>, Vec<u8>);
+
+/// Variables of this or another launcher's job, which must not leak into a new one.
+const STALE: &[&str] = &[
+    "FERRULE_CONTROL_FD",
+    "FERRULE_RANK",
+    "FERRULE_SIZE",
+    "FERRULE_LOCAL_RANK",
+    "FERRULE_LOCAL_SIZE",
+    "MPI_LOCALRANKID",
+    "MPI_LOCALNRANKS",
+    "PMI_RANK",
+    "PMI_SIZE",
+    "PMI_FD",
+    "PMI_PORT",
+    "PMI_ID",
+    "PMIX_RANK",
+    "PMIX_NAMESPACE",
+    "PMIX_SERVER_URI2",
+    "PMIX_SERVER_URI21",
+    "PMIX_SERVER_URI3",
+    "PMIX_SERVER_URI4",
+    "PMIX_SERVER_URI41",
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "OMPI_COMM_WORLD_NODE_RANK",
+    "HYDI_CONTROL_FD",
+];
+
+/// Variables that say something about one host or login, which are not sent to others.
+const HOST_SPECIFIC: &[&str] = &[
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "HOSTNAME",
+    "HOST",
+    "PWD",
+    "OLDPWD",
+    "TMPDIR",
+    "TMP",
+    "TEMP",
+    "DISPLAY",
+    "TERM_PROGRAM",
+    "SHLVL",
+    "_",
+    "MAIL",
+    "XAUTHORITY",
+    "WINDOWID",
+    "STY",
+    "TMUX",
+    "TMUX_PANE",
+];
+const HOST_SPECIFIC_PREFIXES: &[&str] = &["SSH_", "XDG_", "DBUS_", "GPG_", "GNOME_", "KDE_", "VSCODE_", "LC__"];
+
+/// This process's environment without what belongs to another job.
+pub fn inherited() -> Vec<Pair> {
+    let all = std::env::vars_os().map(|(n, v)| (n.into_vec(), v.into_vec()));
+    all.filter(|(name, _)| !STALE.iter().any(|s| s.as_bytes() == name)).collect()
+}
+
+/// Whether a variable is worth sending to another host.
+pub fn travels(name: &[u8]) -> bool {
+    !HOST_SPECIFIC.iter().any(|s| s.as_bytes() == name)
+        && !HOST_SPECIFIC_PREFIXES.iter().any(|p| name.starts_with(p.as_bytes()))
+        && !STALE.iter().any(|s| s.as_bytes() == name)
+}
+
+/// `NAME=value` for exec; `None` if it has a zero byte or no name.
+pub fn join(name: &[u8], value: &[u8]) -> Option<CString> {
+    if name.is_empty() || name.contains(&b'=') {
+        return None;
+    }
+    CString::new([name, b"=", value].concat()).ok()
+}
+
+/// Sets `name` in `env`, replacing an older value.
+pub fn set(env: &mut Vec<Pair>, name: &[u8], value: &[u8]) {
+    match env.iter_mut().find(|(n, _)| n == name) {
+        Some(pair) => pair.1 = value.to_vec(),
+        None => env.push((name.to_vec(), value.to_vec())),
+    }
+}
+
+/// The file that `name` means: itself if it has a slash, else the first executable of that name in `path`. Relative results
+/// are below `directory`.
+pub fn find_program(name: &[u8], path: Option<&OsStr>, directory: Option<&OsStr>) -> Result<CString> {
+    let below = |file: std::path::PathBuf| match directory {
+        Some(directory) => std::path::Path::new(directory).join(file),
+        None => file,
+    };
+    let name_os = OsStr::from_bytes(name);
+    let to_c = |file: std::path::PathBuf| CString::new(file.into_os_string().into_vec()).map_err(Error::from);
+    if name.is_empty() {
+        return Err(ErrorKind::NotFound.into());
+    }
+    if name.contains(&b'/') {
+        return to_c(below(name_os.into()));
+    }
+    let default = OsStr::new("/usr/local/bin:/usr/bin:/bin");
+    let mut found = None;
+    for folder in std::env::split_paths(path.unwrap_or(default)) {
+        let file = below(folder.join(name_os));
+        if let Ok(meta) = std::fs::metadata(&file)
+            && meta.is_file()
+        {
+            if meta.permissions().mode() & 0o111 != 0 {
+                return to_c(file);
+            }
+            found = Some(ErrorKind::PermissionDenied);
+        }
+    }
+    Err(found.unwrap_or(ErrorKind::NotFound).into())
+}
+
+/// `word` so that a shell reads it as one word.
+pub fn shell_quote(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.into();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_as_a_shell_would() {
+        let path = OsStr::new("/nonexistent:/bin:/usr/bin");
+        assert!(find_program(b"sh", Some(path), None).unwrap().to_bytes().ends_with(b"/sh"));
+        assert_eq!(find_program(b"./x", Some(path), Some(OsStr::new("/d"))).unwrap().to_bytes(), b"/d/./x");
+        assert_eq!(find_program(b"no-such-program", Some(path), None).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn quoting_survives_a_shell() {
+        assert_eq!(shell_quote("a-b/c"), "a-b/c");
+        assert_eq!(shell_quote("it's"), r"'it'\''s'");
+        assert_eq!(shell_quote(""), "''");
+    }
+
+    #[test]
+    fn a_job_inside_a_job_starts_afresh() {
+        assert!(!travels(b"FERRULE_CONTROL_FD"));
+        assert!(!travels(b"SSH_CONNECTION"));
+        assert!(travels(b"LD_LIBRARY_PATH"));
+    }
+}

@@ -1,0 +1,228 @@
+//! What agents report, and what follows from it.
+
+use super::verdict::{judge, who};
+use super::{ACK_BYTES, Front};
+use crate::children::ChildEvent;
+use crate::link::reframe;
+use crate::pollset::PollSet;
+use base::{Peer, log};
+use protocol::control::decode;
+use protocol::control::tree::{ALL, Message, Packet, ROOT, children, next_hop};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Write;
+
+/// Files of `--outfile-pattern` and `--errfile-pattern`, opened at the first byte.
+#[derive(Default)]
+pub struct OutputFiles {
+    open: HashMap<(u32, u8), Option<File>>,
+}
+
+impl OutputFiles {
+    fn write(&mut self, rank: u32, host: &str, stream: u8, pattern: &str, bytes: &[u8]) {
+        let file = self.open.entry((rank, stream)).or_insert_with(|| {
+            let path = pattern.replace("%r", &rank.to_string()).replace("%h", host).replace("%%", "%");
+            // Several ranks may share a file.
+            match File::options().create(true).append(true).open(&path) {
+                Ok(file) => Some(file),
+                Err(e) => {
+                    eprintln!("mpiexec: cannot open {path}: {e}");
+                    None
+                }
+            }
+        });
+        if let Some(file) = file
+            && let Err(e) = file.write_all(bytes)
+        {
+            eprintln!("mpiexec: cannot write output of rank {rank}: {e}");
+        }
+    }
+}
+
+impl Front {
+    pub(super) fn on_child(&mut self, event: ChildEvent) {
+        match event {
+            ChildEvent::Lost { node, why } => self.on_node_lost(node, why),
+            ChildEvent::Packet(body) => {
+                let Some(to) = body.first_chunk::<4>().map(|b| u32::from_le_bytes(*b)) else { return };
+                if to != ROOT {
+                    if let Some(child) = next_hop(ROOT, to, self.job.launcher.width) {
+                        self.children.send(child, &reframe(&body));
+                    }
+                    return;
+                }
+                match decode::<Packet>(&body) {
+                    Ok(packet) => self.on_message(packet.body),
+                    Err(e) => log!(Error, "malformed packet dropped: {}", e.origin),
+                }
+            }
+        }
+    }
+
+    fn host_of(&self, rank: u32) -> &str {
+        let node = self.job.ranks.get(rank as usize).map_or(0, |r| r.node as usize);
+        self.job.hosts.get(node).map_or("?", String::as_str)
+    }
+
+    fn on_message(&mut self, message: Message) {
+        match message {
+            Message::Started { node, agent_pid, pids } => {
+                if self.options.verbose {
+                    let host = &self.job.hosts[node as usize];
+                    eprintln!("mpiexec: node agent on {host}: pid {agent_pid}, {} ranks", pids.len());
+                }
+                for (rank, pid) in pids {
+                    if let Some(rank) = self.ranks.get_mut(rank as usize) {
+                        rank.pid = pid;
+                    }
+                }
+            }
+            Message::StartFailed { rank, errno, text } => {
+                let cause = std::io::Error::from_raw_os_error(errno);
+                let text = format!("cannot start {text} (rank {rank} on {}): {cause}", self.host_of(rank));
+                self.verdict.add(text, if errno == 2 { 127 } else { 126 }, false);
+                self.end();
+            }
+            Message::Output { rank, stream, bytes, .. } => self.on_output(rank, stream, bytes),
+            Message::StdinAck { .. } => self.input.acknowledged(),
+            Message::Exited { rank, pid, end, phase, killed } => {
+                let Some(state) = self.ranks.get_mut(rank as usize) else { return };
+                state.ended = true;
+                let who = who(rank, pid, self.host_of(rank));
+                if let Some((text, code, crash)) = judge(&who, &end, &phase).filter(|_| !killed) {
+                    let harmless = phase == (protocol::control::tree::Phase::Finalized {}) && !crash;
+                    self.on_rank_failure(rank, text, code, crash, harmless);
+                }
+                if self.job.stdin_rank == rank {
+                    self.input.stop();
+                }
+            }
+            Message::Aborted { rank, code, text } => {
+                let host = self.host_of(rank).to_string();
+                let pid = self.ranks.get(rank as usize).map_or(0, |r| r.pid);
+                let text = if text.is_empty() { text } else { format!(": {text}") };
+                let status = if code & 0xff == 0 && code != 0 { 1 } else { code & 0xff };
+                self.verdict.add(
+                    format!("{} called MPI_Abort with code {code}{text}", who(rank, pid, &host)),
+                    status,
+                    false,
+                );
+                self.end();
+            }
+            Message::BarrierUp { node, epoch } => {
+                self.barrier.report(node, epoch);
+                self.check_barrier();
+            }
+            Message::NodeDone { node } => self.node_over(node),
+            Message::NodeLost { node, why } => self.on_node_lost(node, why),
+            Message::Notice { text } => eprintln!("mpiexec: {text}"),
+            other => log!(Warn, "message for an agent arrived at the front: {other:?}"),
+        }
+    }
+
+    /// A rank has failed: the job ends, or the others are told.
+    fn on_rank_failure(&mut self, rank: u32, text: String, code: i32, crash: bool, harmless: bool) {
+        let interrupted = self.interrupts > 0 && self.job.ranks.len() > 1;
+        if self.job.continue_on_failure && !harmless && !interrupted {
+            eprintln!("mpiexec: {text}; the others go on");
+            self.send(ALL, Message::PeerGone { peer: Peer(rank), why: text.clone() });
+        }
+        self.verdict.add(text, code, crash);
+        if (!self.job.continue_on_failure && !harmless) || interrupted {
+            self.end();
+        }
+    }
+
+    fn check_barrier(&mut self) {
+        let nodes = self.nodes.len() as u32;
+        let complete = self.barrier.complete(children(ROOT, self.job.launcher.width, nodes));
+        if let Some(epoch) = complete.filter(|e| *e != crate::agent::barrier::FOR_EVER)
+            && self.barrier.advance(epoch)
+        {
+            self.send(ALL, Message::BarrierDone { epoch });
+        }
+    }
+
+    fn node_over(&mut self, node: u32) {
+        if let Some(state) = self.nodes.get_mut(node as usize) {
+            state.over = true;
+        }
+        if self.job.ranks.get(self.job.stdin_rank as usize).is_some_and(|r| r.node == node) {
+            self.input.stop();
+        }
+    }
+
+    /// An agent is gone, and with it everything below it in the tree.
+    fn on_node_lost(&mut self, node: u32, why: String) {
+        let width = self.job.launcher.width;
+        let below = |n: &u32| *n == node || next_hop(node, *n, width).is_some();
+        let gone: Vec<u32> =
+            (0..self.nodes.len() as u32).filter(below).filter(|n| !self.nodes[*n as usize].over).collect();
+        if gone.is_empty() {
+            return;
+        }
+        gone.iter().for_each(|n| self.node_over(*n));
+        let lost = |rank: &usize| gone.contains(&self.job.ranks[*rank].node) && !self.ranks[*rank].ended;
+        let ranks: Vec<usize> = (0..self.ranks.len()).filter(lost).collect();
+        for node in &gone {
+            self.barrier.report(*node, crate::agent::barrier::FOR_EVER);
+        }
+        if self.job.continue_on_failure && self.ending.is_none() {
+            eprintln!("mpiexec: {why}; the others go on");
+            for rank in ranks {
+                self.ranks[rank].ended = true;
+                self.send(ALL, Message::PeerGone { peer: Peer(rank as u32), why: why.clone() });
+            }
+            self.verdict.add(why, 1, false);
+            self.check_barrier();
+        } else {
+            if self.ending.is_none() {
+                self.verdict.add(why, 1, false);
+            }
+            self.end();
+        }
+    }
+
+    fn on_output(&mut self, rank: u32, stream: u8, bytes: Vec<u8>) {
+        let Some(placed) = self.job.ranks.get(rank as usize) else { return };
+        let (node, second) = (placed.node, usize::from(stream == 2));
+        if let Some(pattern) = &self.options.file_patterns[second] {
+            let host = self.job.hosts.get(node as usize).cloned().unwrap_or_default();
+            self.files.write(rank, &host, stream, pattern, &bytes);
+            return self.credit(node, bytes.len());
+        }
+        let tag = self.options.tag.then(|| format!("[{rank}] "));
+        self.sinks[second].push(rank, node, bytes, tag.as_deref());
+        self.pump_output();
+    }
+
+    pub(super) fn pump_output(&mut self) {
+        let mut credits = Vec::new();
+        for sink in &mut self.sinks {
+            sink.pump(|node, bytes| credits.push((node, bytes)));
+        }
+        for (node, bytes) in credits {
+            self.credit(node, bytes);
+        }
+        if self.sinks[0].is_broken() && self.ending.is_none() {
+            self.verdict.add("standard output is closed".into(), 128 + sys::process::signals::PIPE, false);
+            self.end();
+        }
+    }
+
+    fn credit(&mut self, node: u32, bytes: usize) {
+        let Some(state) = self.nodes.get_mut(node as usize) else { return };
+        state.credit += bytes;
+        if state.credit >= ACK_BYTES {
+            let bytes = std::mem::take(&mut state.credit) as u32;
+            self.send(node, Message::OutputAck { bytes });
+        }
+    }
+
+    pub(super) fn pump_input(&mut self, set: &PollSet) {
+        if let Some(bytes) = self.input.pump(set) {
+            let to = self.job.ranks.get(self.job.stdin_rank as usize).map_or(ALL, |r| r.node);
+            self.send(to, Message::Stdin { bytes });
+        }
+    }
+}

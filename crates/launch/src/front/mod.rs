@@ -1,0 +1,293 @@
+//! mpiexec itself: starts the agents below it, decides when the job is over, and why.
+//!
+//! States: running ─failure, time-out, signal─► ending (agents kill their ranks) ─all nodes done or lost─► over. A node that does not
+//! finish within [`END_LIMIT`] after the kill is given up.
+
+mod events;
+mod setup;
+mod signals;
+mod stdio;
+mod verdict;
+
+use crate::agent::barrier::Collector;
+use crate::children::Children;
+use crate::cli::Options;
+use crate::link::{Link, packet};
+use crate::pollset::PollSet;
+use crate::{agent, reap};
+use protocol::control::handshake::Key;
+use protocol::control::tree::{ALL, JobSpec, Message, ROOT, next_hop};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+use stdio::{Input, Sink};
+use sys::process::SignalFd;
+use verdict::Verdict;
+
+/// How long after SIGKILL, at most, nodes may take to report.
+const END_LIMIT: Duration = Duration::from_millis(2500);
+/// What ranks get for printing their pending operations.
+const DUMP_TIME: Duration = Duration::from_millis(700);
+/// Bytes of output after which an agent gets room for more.
+const ACK_BYTES: usize = 128 << 10;
+
+/// Exit code after `--timeout`.
+const TIMED_OUT: i32 = 124;
+
+struct Node {
+    /// Reported that nothing is left, or is gone.
+    over: bool,
+    /// Written output that has not been acknowledged.
+    credit: usize,
+}
+
+struct Rank {
+    pid: u32,
+    ended: bool,
+}
+
+/// mpiexec.
+struct Front {
+    options: Options,
+    job: JobSpec,
+    children: Children,
+    signals: SignalFd,
+    sinks: [Sink; 2],
+    input: Input,
+    nodes: Vec<Node>,
+    ranks: Vec<Rank>,
+    barrier: Collector,
+    verdict: Verdict,
+    /// When the kill was ordered.
+    ending: Option<Instant>,
+    started: Instant,
+    timeout: Option<Duration>,
+    dumped: Option<Instant>,
+    interrupts: u32,
+    files: events::OutputFiles,
+}
+
+/// Runs the job; returns mpiexec's exit code.
+pub fn run(options: Options) -> i32 {
+    for warning in options.warnings.iter().chain(&unknown_settings()) {
+        eprintln!("mpiexec: warning: {warning}");
+    }
+    match Front::new(options) {
+        Ok(mut front) => {
+            let code = front.run();
+            front.leave();
+            code
+        }
+        Err(why) => {
+            eprintln!("mpiexec: {why}");
+            2
+        }
+    }
+}
+
+fn unknown_settings() -> Vec<String> {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    names.filter_map(|name| crate::settings::check_name(name.strip_prefix("FERRULE_")?)).collect()
+}
+
+impl Front {
+    fn new(options: Options) -> Result<Front, String> {
+        let started = Instant::now();
+        let plan = setup::plan(&options)?;
+        let signals = SignalFd::new(&signals::handled()).map_err(|e| format!("cannot receive signals: {e}"))?;
+        let _ = sys::process::become_subreaper();
+        let timeout = timeout(&options)?;
+        let mut key = Key([0; 16]);
+        sys::process::random(&mut key.0);
+        let nodes = plan.job.hosts.len();
+        let readers = match plan.job.stdin_rank {
+            ROOT => 0,
+            ALL => nodes as u32,
+            _ => 1,
+        };
+        let mut front = Front {
+            children: Children::new(key),
+            signals,
+            sinks: [Sink::new(std::io::stdout().as_fd()), Sink::new(std::io::stderr().as_fd())],
+            input: Input::new(readers),
+            nodes: (0..nodes).map(|_| Node { over: false, credit: 0 }).collect(),
+            ranks: plan.job.ranks.iter().map(|_| Rank { pid: 0, ended: false }).collect(),
+            barrier: Collector::default(),
+            verdict: Verdict::default(),
+            ending: None,
+            started,
+            timeout,
+            dumped: None,
+            interrupts: 0,
+            files: events::OutputFiles::default(),
+            options,
+            job: plan.job,
+        };
+        front.start_agents(key, plan.local_nodes)?;
+        Ok(front)
+    }
+
+    fn start_agents(&mut self, key: Key, local_nodes: u32) -> Result<(), String> {
+        for node in 0..local_nodes {
+            let wrong = |e: std::io::Error| format!("cannot start the node agent of this host: {e}");
+            let (ours, theirs) = UnixStream::pair().map_err(wrong)?;
+            let theirs = OwnedFd::from(theirs);
+            let socket = theirs.as_fd();
+            let pid = sys::process::fork_run(&[socket], || local_agent(node, key, socket)).map_err(wrong)?;
+            self.children.add_local(node, &self.job.hosts[node as usize], pid, ours.into()).map_err(wrong)?;
+        }
+        let range = protocol::control::tree::children(ROOT, self.job.launcher.width, self.nodes.len() as u32);
+        for node in range.filter(|n| *n >= local_nodes) {
+            let host = &self.job.hosts[node as usize];
+            if self.options.verbose {
+                eprintln!("mpiexec: launching the node agent on {host}");
+            }
+            self.children.launch(node, host, &self.job.launcher)?;
+        }
+        let job = Box::new(self.job.clone());
+        self.children.broadcast(&packet(ALL, Message::Start { job }));
+        Ok(())
+    }
+
+    fn run(&mut self) -> i32 {
+        let mut set = PollSet::default();
+        loop {
+            self.register(&mut set);
+            if let Err(e) = set.wait() {
+                eprintln!("mpiexec: poll: {e}");
+                return 1;
+            }
+            self.take_signals();
+            for event in self.children.handle(&set) {
+                self.on_child(event);
+            }
+            self.pump_input(&set);
+            self.pump_output();
+            self.watch_clock();
+            if self.is_over() {
+                return self.conclude();
+            }
+        }
+    }
+
+    fn register(&mut self, set: &mut PollSet) {
+        set.clear();
+        set.add(&self.signals, true, false);
+        self.children.register(set);
+        self.sinks.iter().for_each(|s| s.register(set));
+        self.input.register(set);
+        if let Some(limit) = self.timeout.filter(|_| self.ending.is_none()) {
+            set.until(self.started + limit);
+        }
+        if let Some(at) = self.dumped.filter(|_| self.ending.is_none()) {
+            set.until(at + DUMP_TIME);
+        }
+        if let Some(at) = self.ending {
+            set.until(at + self.end_limit());
+        }
+    }
+
+    fn end_limit(&self) -> Duration {
+        END_LIMIT + Duration::from_millis(u64::from(self.job.grace_ms))
+    }
+
+    fn is_over(&self) -> bool {
+        let given_up = self.ending.is_some_and(|at| at.elapsed() >= self.end_limit());
+        let over = self.nodes.iter().all(|n| n.over);
+        given_up || (over && self.sinks.iter().all(Sink::is_empty))
+    }
+
+    /// Sends to one node, or to all.
+    fn send(&mut self, to: u32, message: Message) {
+        let frame = packet(to, message);
+        if to == ALL {
+            self.children.broadcast(&frame);
+        } else if let Some(child) = next_hop(ROOT, to, self.job.launcher.width) {
+            self.children.send(child, &frame);
+        }
+    }
+
+    /// Ends the job, if that has not been ordered already.
+    fn end(&mut self) {
+        if self.ending.is_none() {
+            self.ending = Some(Instant::now());
+            self.input.stop();
+            self.send(ALL, Message::Kill { now: false });
+        }
+    }
+
+    fn watch_clock(&mut self) {
+        if self.ending.is_some() {
+            return;
+        }
+        let late = self.timeout.filter(|limit| self.started.elapsed() >= *limit);
+        match (late, self.dumped) {
+            (None, _) => {}
+            (Some(_), None) => {
+                self.dumped = Some(Instant::now());
+                self.send(ALL, Message::Dump {});
+            }
+            (Some(limit), Some(at)) if at.elapsed() >= DUMP_TIME => {
+                let missing = self.children.missing().join(", ");
+                let agents =
+                    if missing.is_empty() { missing } else { format!("; no word from the node agents on {missing}") };
+                let text = format!("the job has not ended within {} s (--timeout){agents}", limit.as_secs_f64());
+                self.verdict.add(text, TIMED_OUT, false);
+                self.end();
+            }
+            _ => {}
+        }
+    }
+
+    /// Tells the user what went wrong, if anything did.
+    fn conclude(&mut self) -> i32 {
+        let Some(cause) = self.verdict.cause() else { return 0 };
+        let others = self.ranks.len() - 1;
+        eprintln!("mpiexec: {}", cause.text);
+        if self.ending.is_some() && others > 0 {
+            eprintln!("mpiexec: the job has been ended; exit code {}", cause.code);
+        }
+        cause.code
+    }
+
+    /// Lets the agents go and sees to it that nothing stays behind.
+    fn leave(&mut self) {
+        self.children.close();
+        let deadline = Instant::now() + Duration::from_secs(1);
+        let mut set = PollSet::default();
+        loop {
+            while let Ok(Some(_)) = sys::process::reap() {}
+            if reap::children().is_empty() {
+                return;
+            }
+            if Instant::now() >= deadline {
+                break;
+            }
+            set.clear();
+            set.add(&self.signals, true, false);
+            set.until(deadline);
+            let _ = set.wait();
+            while self.signals.next_signal().is_some() {}
+        }
+        reap::end_all_children(Duration::from_secs(1));
+    }
+}
+
+fn timeout(options: &Options) -> Result<Option<Duration>, String> {
+    let from_environment = std::env::var("MPIEXEC_TIMEOUT").ok();
+    let seconds = match (options.timeout_s, from_environment) {
+        (Some(seconds), _) => Some(seconds),
+        (None, Some(text)) => Some(crate::cli::seconds(&text).map_err(|e| format!("MPIEXEC_TIMEOUT: {e}"))?),
+        (None, None) => None,
+    };
+    Ok(seconds.map(Duration::from_secs_f64))
+}
+
+/// Runs in the forked copy of mpiexec.
+fn local_agent(node: u32, key: Key, socket: BorrowedFd<'_>) -> i32 {
+    let _ = sys::process::new_session();
+    match socket.try_clone_to_owned().and_then(Link::over_socket) {
+        Ok(link) => agent::run(node, key, link),
+        Err(_) => 1,
+    }
+}

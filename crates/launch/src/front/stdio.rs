@@ -1,0 +1,211 @@
+//! mpiexec's own standard input, output and error.
+//!
+//! Output never makes the loop wait: at most a pipe's atomic piece is written at a time, and only when poll says that there is room.
+//! (The descriptors are shared with whoever started mpiexec, so they must not be made non-blocking.)
+
+use crate::pollset::PollSet;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::time::{Duration, Instant};
+use sys::process::{PollFd, WRITABLE};
+
+/// What a pipe takes without waiting once poll says that it is writable.
+const PIECE: usize = 4096;
+
+struct Chunk {
+    bytes: Vec<u8>,
+    written: usize,
+    node: u32,
+    /// Bytes of the agent's window that are free again when this is written.
+    credit: usize,
+}
+
+/// Standard output or standard error.
+pub struct Sink {
+    file: File,
+    regular: bool,
+    queue: VecDeque<Chunk>,
+    /// The reader is gone.
+    broken: bool,
+    /// Whose unfinished line the last chunk ended with.
+    open_line: Option<u32>,
+}
+
+impl Sink {
+    /// Writes to a duplicate of `fd`.
+    pub fn new(fd: BorrowedFd<'_>) -> Sink {
+        let (file, broken) = match fd.try_clone_to_owned() {
+            Ok(fd) => (File::from(fd), false),
+            Err(_) => (File::open("/dev/null").expect("/dev/null opens"), true),
+        };
+        Sink { regular: sys::process::is_regular_file(fd), file, queue: VecDeque::new(), broken, open_line: None }
+    }
+
+    /// Queues `bytes` of `rank`, each line with `tag` before it.
+    pub fn push(&mut self, rank: u32, node: u32, bytes: Vec<u8>, tag: Option<&str>) {
+        let credit = bytes.len();
+        let text = match tag {
+            Some(tag) => self.tagged(rank, &bytes, tag),
+            None => bytes,
+        };
+        self.queue.push_back(Chunk { bytes: text, written: 0, node, credit });
+    }
+
+    fn tagged(&mut self, rank: u32, bytes: &[u8], tag: &str) -> Vec<u8> {
+        let mut out = Vec::with_capacity(bytes.len() + 64);
+        if self.open_line.is_some_and(|r| r != rank) {
+            out.push(b'\n');
+            self.open_line = None;
+        }
+        for line in bytes.split_inclusive(|b| *b == b'\n') {
+            if self.open_line.is_none() {
+                out.extend_from_slice(tag.as_bytes());
+            }
+            out.extend_from_slice(line);
+            self.open_line = (!line.ends_with(b"\n")).then_some(rank);
+        }
+        out
+    }
+
+    /// Everything has been written, or never will be.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// The reader has hung up.
+    pub fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Registers with the loop.
+    pub fn register(&self, set: &mut PollSet) {
+        if !self.queue.is_empty() {
+            set.add(&self.file, false, true);
+        }
+    }
+
+    /// Writes while there is room; calls `credit` with node and bytes of each chunk that is finished.
+    pub fn pump(&mut self, mut credit: impl FnMut(u32, usize)) {
+        for _ in 0..256 {
+            let Some(chunk) = self.queue.front_mut() else { return };
+            if !self.broken && !has_room(&self.file) {
+                return;
+            }
+            let end = if self.regular { chunk.bytes.len() } else { chunk.bytes.len().min(chunk.written + PIECE) };
+            if self.broken {
+                chunk.written = chunk.bytes.len();
+            } else {
+                match self.file.write(&chunk.bytes[chunk.written..end]) {
+                    Ok(n) => chunk.written += n,
+                    Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => return,
+                    Err(_) => self.broken = true,
+                }
+            }
+            if chunk.written == chunk.bytes.len() {
+                credit(chunk.node, chunk.credit);
+                self.queue.pop_front();
+            }
+        }
+    }
+}
+
+fn has_room(file: &File) -> bool {
+    let mut one = [PollFd { fd: file.as_raw_fd(), events: WRITABLE, revents: 0 }];
+    sys::process::poll(&mut one, 0).is_ok_and(|n| n > 0)
+}
+
+/// Standard input: one piece at a time, the next when all nodes that get it have taken it.
+pub struct Input {
+    file: File,
+    nodes: u32,
+    unacknowledged: u32,
+    at_end: bool,
+}
+
+impl Input {
+    /// Reads a duplicate of standard input for `nodes` nodes.
+    pub fn new(nodes: u32) -> Input {
+        let fd = std::io::stdin();
+        match fd.as_fd().try_clone_to_owned() {
+            Ok(fd) => Input { file: File::from(fd), nodes, unacknowledged: 0, at_end: nodes == 0 },
+            Err(_) => {
+                let file = File::open("/dev/null").expect("/dev/null opens");
+                Input { file, nodes, unacknowledged: 0, at_end: nodes == 0 }
+            }
+        }
+    }
+
+    fn wanted(&self) -> bool {
+        !self.at_end && self.unacknowledged == 0
+    }
+
+    /// Registers with the loop. A terminal that belongs to another job is looked at again later.
+    pub fn register(&self, set: &mut PollSet) {
+        if self.wanted() {
+            if sys::process::may_read_terminal(self.file.as_fd()) {
+                set.add(&self.file, true, false);
+            } else {
+                set.until(Instant::now() + Duration::from_millis(500));
+            }
+        }
+    }
+
+    /// A node has taken the piece.
+    pub fn acknowledged(&mut self) {
+        self.unacknowledged = self.unacknowledged.saturating_sub(1);
+    }
+
+    /// Nobody reads any more.
+    pub fn stop(&mut self) {
+        self.at_end = true;
+    }
+
+    /// The next piece; empty at the end.
+    pub fn pump(&mut self, set: &PollSet) -> Option<Vec<u8>> {
+        if !self.wanted() || !set.readable(&self.file) || !sys::process::may_read_terminal(self.file.as_fd()) {
+            return None;
+        }
+        let mut bytes = vec![0; 64 << 10];
+        match self.file.read(&mut bytes) {
+            Ok(n) => {
+                bytes.truncate(n);
+                self.at_end = n == 0;
+            }
+            Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => return None,
+            Err(_) => {
+                bytes.clear();
+                self.at_end = true;
+            }
+        }
+        self.unacknowledged = self.nodes;
+        Some(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Seek, SeekFrom};
+
+    #[test]
+    fn tags_stand_at_the_beginning_of_each_line() {
+        let mut file = std::env::temp_dir().join(format!("ferrule-sink-{}", std::process::id()));
+        file.set_extension("txt");
+        let mut reader = File::options().create(true).truncate(true).read(true).write(true).open(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        let mut sink = Sink::new(reader.as_fd());
+        sink.push(0, 0, b"a\nb".to_vec(), Some("[0] "));
+        sink.push(1, 0, b"c\n".to_vec(), Some("[1] "));
+        sink.push(0, 0, b"d\n".to_vec(), Some("[0] "));
+        let mut credit = 0;
+        sink.pump(|_, n| credit += n);
+        assert!(sink.is_empty());
+        assert_eq!(credit, 7);
+        reader.seek(SeekFrom::Start(0)).unwrap();
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "[0] a\n[0] b\n[1] c\n[0] d\n");
+    }
+}

@@ -1,0 +1,82 @@
+//! The process that a launcher starts on another host: forks the agent and ends what the agent leaves, should it be killed.
+//!
+//! If the guardian is killed instead, the agent gets SIGTERM and ends everything itself.
+
+use crate::invite::Invite;
+use crate::{agent, dial, reap};
+use base::log;
+use std::io::Read;
+use std::time::Duration;
+use sys::process::{Ended, SignalFd, kill, signals};
+
+/// `mpiexec --agent`: reads the invitation from standard input and returns the exit code.
+pub fn run() -> i32 {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    base::log::set_prefix(format!("agent@{}", host.trim()));
+    let Some(invite) = read_line().as_deref().and_then(Invite::from_line) else {
+        log!(
+            Error,
+            "no invitation on standard input: mpiexec --agent is started by mpiexec, whose launcher must pass standard input on \
+             (docker exec -i, kubectl exec -i)"
+        );
+        return 1;
+    };
+    let _ = sys::process::become_subreaper();
+    let me = std::process::id();
+    let signals = SignalFd::new(&[signals::CHLD, signals::TERM, signals::HUP, signals::INT]);
+    let agent = sys::process::fork_run(&[], || agent_main(&invite, me as i32));
+    let (Ok(signals), Ok(agent)) = (signals, agent) else {
+        log!(Error, "cannot start the node agent");
+        return 1;
+    };
+    let mut set = crate::pollset::PollSet::default();
+    loop {
+        set.clear();
+        set.add(&signals, true, false);
+        let _ = set.wait();
+        while let Some(info) = signals.next_signal() {
+            if info.signal != signals::CHLD && info.signal != signals::INT {
+                let _ = kill(agent, signals::TERM);
+            }
+        }
+        while let Ok(Some((pid, how))) = sys::process::reap() {
+            if pid == agent {
+                reap::end_all_children(Duration::from_secs(2));
+                return match how {
+                    Ended::Exit(code) => code,
+                    Ended::Signal(signal, _) => 128 + signal,
+                };
+            }
+        }
+    }
+}
+
+/// One line, and not a byte more: what follows may be the link's.
+fn read_line() -> Option<String> {
+    use std::os::fd::AsFd;
+    let mut input = std::fs::File::from(std::io::stdin().as_fd().try_clone_to_owned().ok()?);
+    let mut line = Vec::new();
+    while line.len() < 64 << 10 {
+        let mut byte = [0];
+        if input.read(&mut byte).ok()? == 0 {
+            return None;
+        }
+        if byte[0] == b'\n' {
+            return String::from_utf8(line).ok();
+        }
+        line.push(byte[0]);
+    }
+    None
+}
+
+fn agent_main(invite: &Invite, guardian: i32) -> i32 {
+    let _ = sys::process::new_session();
+    let _ = sys::process::set_death_signal(signals::TERM, guardian);
+    match dial::call_parent(invite) {
+        Ok(link) => agent::run(invite.node, invite.key, link),
+        Err(why) => {
+            log!(Error, "{why}");
+            1
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! A connection between agents that carries frames, over any byte stream: socketpair, TCP, or a launcher's stdio.
+//!
+//! Nothing here waits: what can't be written now is queued, and the queue's growth is bounded by the senders' own windows
+//! (output and standard input are acknowledged, everything else is small and finite).
+
+use crate::pollset::PollSet;
+use base::Result;
+use protocol::control::frame::{self, Splitter};
+use protocol::control::tree::{Message, Packet};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+
+/// One frame, shared by the links on which it is sent.
+pub type Frame = Rc<[u8]>;
+
+/// Makes a frame.
+pub fn packet(to: u32, body: Message) -> Frame {
+    frame::frame(&Packet { to, body }).into()
+}
+
+/// Makes a frame of a packet's encoding, for passing it on.
+pub fn reframe(body: &[u8]) -> Frame {
+    let mut out = Vec::with_capacity(body.len() + frame::HEADER);
+    out.extend_from_slice(&(body.len() as u32).to_le_bytes());
+    out.extend_from_slice(body);
+    out.into()
+}
+
+/// One end of a connection.
+pub struct Link {
+    input: File,
+    output: File,
+    splitter: Splitter,
+    queue: VecDeque<Frame>,
+    /// Bytes of the queue's first frame that are already written.
+    written: usize,
+    /// The other side is gone.
+    closed: bool,
+}
+
+impl Link {
+    /// A link over one socket.
+    pub fn over_socket(socket: OwnedFd) -> std::io::Result<Link> {
+        let output = socket.try_clone()?;
+        Link::over(socket, output)
+    }
+
+    /// A link over two one-way streams.
+    pub fn over(input: OwnedFd, output: OwnedFd) -> std::io::Result<Link> {
+        sys::process::set_nonblocking(input.as_fd(), true)?;
+        sys::process::set_nonblocking(output.as_fd(), true)?;
+        let (input, output) = (File::from(input), File::from(output));
+        Ok(Link { input, output, splitter: Splitter::default(), queue: VecDeque::new(), written: 0, closed: false })
+    }
+
+    /// Adds bytes that somebody else has read from the input before.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        self.splitter.feed(bytes);
+    }
+
+    /// Queues a frame and writes what can be written.
+    pub fn send(&mut self, frame: Frame) {
+        if !self.closed {
+            self.queue.push_back(frame);
+            self.flush();
+        }
+    }
+
+    /// Writes what can be written now.
+    pub fn flush(&mut self) {
+        while let Some(first) = self.queue.front() {
+            match self.output.write(&first[self.written..]) {
+                Ok(n) => {
+                    self.written += n;
+                    if self.written == first.len() {
+                        self.queue.pop_front();
+                        self.written = 0;
+                    }
+                }
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(_) => {
+                    // Reading will show the end, after what the other side still had to say.
+                    self.queue.clear();
+                    self.written = 0;
+                }
+            }
+        }
+    }
+
+    /// Whether everything has been written.
+    pub fn is_flushed(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Whether the other side is gone and all that it said has been taken.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Registers with the loop.
+    pub fn register(&self, set: &mut PollSet) {
+        if !self.closed {
+            set.add(&self.input, true, false);
+            if !self.queue.is_empty() {
+                set.add(&self.output, false, true);
+            }
+        }
+    }
+
+    /// Reads and writes what the loop found possible.
+    pub fn handle(&mut self, set: &PollSet) {
+        if self.closed {
+            return;
+        }
+        if !self.queue.is_empty() && set.writable(&self.output) {
+            self.flush();
+        }
+        if set.readable(&self.input) {
+            self.fill();
+        }
+    }
+
+    fn fill(&mut self) {
+        let mut bytes = [0; 64 << 10];
+        loop {
+            match self.input.read(&mut bytes) {
+                Ok(0) => self.closed = true,
+                Ok(n) => {
+                    self.splitter.feed(&bytes[..n]);
+                    if n == bytes.len() {
+                        continue;
+                    }
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {}
+                Err(_) => self.closed = true,
+            }
+            return;
+        }
+    }
+
+    /// The encoding of the next packet that has arrived.
+    pub fn next_packet(&mut self) -> Result<Option<Vec<u8>>> {
+        Ok(self.splitter.next_frame(frame::TREE_LIMIT)?.map(<[u8]>::to_vec))
+    }
+}

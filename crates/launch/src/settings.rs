@@ -1,0 +1,69 @@
+//! The launcher's settings, and every table of settings that the product has.
+
+use base::config::Meta;
+
+base::config! {
+    /// TCP ports that may be listened on, as `first-last`; empty for any that the kernel gives.
+    PORT_RANGE: text = "";
+    /// Width of the tree of node agents.
+    TREE_WIDTH: u64 = 16, 1..=1024, "agents";
+    /// How long a node agent may take to call back.
+    CONNECT_TIMEOUT: u64 = 60, 1..=3600, "seconds";
+    /// How long ranks may take to obey SIGTERM before they get SIGKILL.
+    KILL_GRACE: u64 = 1000, 0..=600000, "milliseconds";
+    /// Path of mpiexec on other hosts; empty for the same path as here.
+    AGENT_PATH: text = "";
+    /// How agents on other hosts are started: ssh, fork (all hosts are this one), or a command template with {host} and {command}.
+    LAUNCHER: text = "ssh";
+    /// What ranks are bound to unless --bind-to says: none, hwthread, core, numa, socket.
+    BIND_TO: text = "none";
+}
+
+/// Names of settings without a table of their own.
+const OTHERS: &[&str] = &["CONTROL_FD", "RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "WHY", "SINGLETON", "LOG"];
+
+/// All tables, by the name of their module.
+pub fn tables() -> Vec<(&'static str, &'static [Meta])> {
+    vec![("launch", TABLE)]
+}
+
+/// A warning about `name` (without `FERRULE_`) if no table has it.
+pub fn check_name(name: &str) -> Option<String> {
+    let known: Vec<&str> = tables().iter().flat_map(|t| t.1).map(|m| m.name).chain(OTHERS.iter().copied()).collect();
+    if known.contains(&name) {
+        return None;
+    }
+    let hint = base::config::nearest(name, known.into_iter()).map(|n| format!("; did you mean FERRULE_{n}?"));
+    Some(format!("there is no setting FERRULE_{name}{}", hint.unwrap_or_default()))
+}
+
+/// Reads a range of ports, `first-last`; empty stands for any, which is port 0.
+pub fn parse_ports(text: &str) -> Result<std::ops::RangeInclusive<u16>, String> {
+    if text.trim().is_empty() {
+        return Ok(0..=0);
+    }
+    let (first, last) = text.split_once(['-', ':']).unwrap_or((text, text));
+    match (first.trim().parse::<u16>(), last.trim().parse::<u16>()) {
+        (Ok(first), Ok(last)) if 0 < first && first <= last => Ok(first..=last),
+        _ => Err(format!("FERRULE_PORT_RANGE={text} is not of the form first-last")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_names_are_told() {
+        assert_eq!(check_name("PORT_RANGE"), None);
+        assert!(check_name("PORT_RANGES").unwrap().contains("FERRULE_PORT_RANGE?"));
+    }
+
+    #[test]
+    fn port_ranges_are_checked() {
+        assert_eq!(parse_ports("").unwrap(), 0..=0);
+        assert_eq!(parse_ports("5000-5010").unwrap(), 5000..=5010);
+        assert!(parse_ports("5010-5000").is_err());
+        assert!(parse_ports("x").is_err());
+    }
+}
