@@ -14,6 +14,8 @@ use crate::buffer::{RecvBuf, SendBuf};
 use crate::locality;
 use crate::self_::{self, SelfLane, SelfPacket};
 use crate::shm::{ShmEvent, ShmHub, ShmLane, ShmPacket};
+use crate::tcp::hello::Identity;
+use crate::tcp::{Net, NetEvent, NetPacket};
 use crate::wait::{self, Waiter};
 use crate::why::{self, Why};
 use base::{Class, Error, Peer, Result, log};
@@ -21,7 +23,7 @@ use protocol::fabric::{Delivery, Event, Fabric, Limits, Outcome, Packet};
 use protocol::wire::Header;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
-use std::rc::Rc;
+use std::sync::Arc;
 use sys::epoll::{Epoll, Interest};
 
 base::config! {
@@ -40,6 +42,8 @@ enum Lane {
     Own,
     /// A ring in the peer's inbox.
     Shm(Box<ShmLane>),
+    /// A slot of [`Net`].
+    Net(u32),
     /// The peer is gone, or can't be reached.
     Lost,
 }
@@ -51,6 +55,8 @@ pub enum FabricPacket {
     Shm(ShmPacket),
     /// From this process.
     Own(Peer, SelfPacket),
+    /// From a socket.
+    Net(NetPacket),
 }
 
 impl Packet for FabricPacket {
@@ -59,6 +65,7 @@ impl Packet for FabricPacket {
         match self {
             FabricPacket::Shm(packet) => packet.peer,
             FabricPacket::Own(me, _) => *me,
+            FabricPacket::Net(packet) => packet.peer,
         }
     }
     #[inline]
@@ -66,6 +73,7 @@ impl Packet for FabricPacket {
         match self {
             FabricPacket::Shm(packet) => packet.header,
             FabricPacket::Own(_, packet) => packet.header,
+            FabricPacket::Net(packet) => packet.header,
         }
     }
     #[inline]
@@ -73,6 +81,7 @@ impl Packet for FabricPacket {
         match self {
             FabricPacket::Shm(packet) => packet.len(),
             FabricPacket::Own(_, packet) => packet.payload.len(),
+            FabricPacket::Net(packet) => packet.len,
         }
     }
 }
@@ -83,6 +92,10 @@ const CONTROL_EVERY: u32 = 1024;
 const CONTROL_EVERY_RESOLVING: u32 = 8;
 /// Polls in a row that only shared memory may serve.
 const SHM_STREAK: u32 = 64;
+/// Polls between two polls of the sockets when only shared memory has traffic.
+const NET_EVERY_MAX: u32 = 16;
+/// The same when there is no connection at all.
+const NET_EVERY_UNUSED: u32 = 64;
 
 const TOKEN_BELL: u64 = 1 << 32;
 const TOKEN_CONTROL: u64 = 2 << 32;
@@ -94,13 +107,17 @@ pub struct ChannelFabric {
     hub: Option<ShmHub>,
     lanes: Vec<Lane>,
     own: SelfLane,
+    net: Option<Box<Net>>,
+    /// Polls between two polls of the sockets; 1 when they are busy.
+    net_every: u32,
     resolving: u32,
     bootstrap: Bootstrap,
     /// Peers that are reported lost when nothing of them is left to be read.
     gone: VecDeque<Peer>,
     events: VecDeque<Peer>,
     waiter: Waiter,
-    epoll: Option<Rc<Epoll>>,
+    epoll: Arc<Epoll>,
+    armed: bool,
     reasons: HashMap<Peer, Why>,
     dump_requested: bool,
     control_lost: bool,
@@ -113,47 +130,57 @@ fn refused(what: &'static str, error: &std::io::Error) -> Error {
 
 impl ChannelFabric {
     /// Opens the receiving sides and registers this process's card with the node agent. No exchange with peers.
-    pub fn open(mut bootstrap: Bootstrap) -> Result<ChannelFabric> {
+    pub fn open(bootstrap: Bootstrap) -> Result<ChannelFabric> {
         let job = bootstrap.job().clone();
         let mut lanes: Vec<Lane> = Vec::new();
         lanes.resize_with(job.size as usize, || Lane::Unresolved);
         lanes[job.rank.0 as usize] = Lane::Own;
         let crowded = wait::is_crowded(job.local_ranks.len().max(1), !job.bound_cpus.is_empty());
-        let (mut hub, mut epoll) = (None, None);
-        if job.size > 1 {
-            let set = Epoll::new().map_err(|e| refused("cannot create an epoll set", &e))?;
-            if let Some(fd) = bootstrap.fd() {
-                set.add(fd, TOKEN_CONTROL, Interest::READ)
-                    .map_err(|e| refused("cannot watch the node agent's socket", &e))?;
-            }
-            let rank_id = u128::from_le_bytes(sys::mem::random().map_err(|e| refused("no random numbers", &e))?);
-            hub = open_hub(&job, rank_id);
-            let mut fds = Vec::new();
-            if let Some(hub) = &hub {
-                set.add(hub.bell(), TOKEN_BELL, Interest::READ).map_err(|e| refused("cannot watch the bell", &e))?;
-                for fd in hub.descriptors() {
-                    fds.push(fd.try_clone_to_owned().map_err(|e| refused("cannot duplicate a descriptor", &e))?);
-                }
-            }
-            bootstrap.register(&locality::own_card(rank_id, Vec::new()), fds)?;
-            epoll = Some(Rc::new(set));
-        }
-        Ok(ChannelFabric {
+        let epoll = Arc::new(Epoll::new().map_err(|e| refused("cannot create an epoll set", &e))?);
+        let mut fabric = ChannelFabric {
             me: job.rank,
             tick: 0,
-            hub,
+            hub: None,
             lanes,
             own: SelfLane::default(),
+            net: None,
+            net_every: 1,
             resolving: 0,
             bootstrap,
             gone: VecDeque::new(),
             events: VecDeque::new(),
             waiter: Waiter::new(crowded),
             epoll,
+            armed: false,
             reasons: HashMap::new(),
             dump_requested: false,
             control_lost: false,
-        })
+        };
+        if job.size > 1 {
+            fabric.open_lanes(&job)?;
+        }
+        Ok(fabric)
+    }
+
+    /// Opens the receiving sides and tells the node agent.
+    fn open_lanes(&mut self, job: &JobInfo) -> Result {
+        if let Some(fd) = self.bootstrap.fd() {
+            self.epoll
+                .add(fd, TOKEN_CONTROL, Interest::READ)
+                .map_err(|e| refused("cannot watch the node agent's socket", &e))?;
+        }
+        let rank_id = u128::from_le_bytes(sys::mem::random().map_err(|e| refused("no random numbers", &e))?);
+        let mut fds = Vec::new();
+        self.hub = open_hub(job, rank_id);
+        if let Some(hub) = &self.hub {
+            self.epoll.add(hub.bell(), TOKEN_BELL, Interest::READ).map_err(|e| refused("cannot watch the bell", &e))?;
+            for fd in hub.descriptors() {
+                fds.push(fd.try_clone_to_owned().map_err(|e| refused("cannot duplicate a descriptor", &e))?);
+            }
+        }
+        self.net = open_net(job, &self.epoll);
+        let addresses = self.net.as_ref().map_or(Vec::new(), |net| net.addresses().to_vec());
+        self.bootstrap.register(&locality::own_card(rank_id, addresses), fds)
     }
 
     /// The job.
@@ -172,26 +199,37 @@ impl ChannelFabric {
         &mut self.waiter
     }
 
-    /// Prepares to sleep: from now on peers ring. Poll until nothing comes, then sleep on [`ChannelFabric::sleep_set`].
+    /// Prepares to sleep: from now on peers ring. Poll until nothing comes, then wait until [`ChannelFabric::sleep_set`]
+    /// is readable.
     pub fn arm(&mut self) {
+        self.armed = true;
         if let Some(hub) = &mut self.hub {
             hub.arm();
         }
+        if let Some(net) = &mut self.net {
+            net.arm();
+        }
     }
 
-    /// What becomes readable when a sleeping process has to look; none for a process without peers. Shared, because a
-    /// thread that sleeps leaves the fabric to others. Only between `arm` and `disarm`.
-    pub fn sleep_set(&self) -> Option<Rc<Epoll>> {
-        self.epoll.clone()
+    /// Readable when something may have come; for [`wait::sleep`] between `arm` and `disarm`. Shared, because a thread that
+    /// sleeps leaves the fabric to others.
+    pub fn sleep_set(&self) -> Option<Arc<Epoll>> {
+        Some(self.epoll.clone())
     }
 
     /// Active again.
     pub fn disarm(&mut self) {
+        if !std::mem::take(&mut self.armed) {
+            return;
+        }
         if let Some(hub) = &mut self.hub {
             hub.disarm();
         }
-        // Whatever woke us is looked at by the next polls.
-        self.tick = 0;
+        if let Some(net) = &mut self.net {
+            net.disarm();
+        }
+        // The next poll looks everywhere.
+        self.tick = u32::MAX;
     }
 
     /// Whether somebody has asked to see the pending operations since the last call.
@@ -215,6 +253,7 @@ impl ChannelFabric {
                 why.single_copy = lane.single_copy().name();
                 why.rejected.extend(lane.single_copy().rejected().iter().cloned());
             }
+            Some(Lane::Net(_)) => why.channel = "tcp",
             Some(Lane::Lost) => why.channel = "lost",
             _ => {}
         }
@@ -225,8 +264,7 @@ impl ChannelFabric {
     pub fn why_table(&self) -> Vec<String> {
         let job = self.job();
         let pairs = (0..job.size).map(Peer).filter(|p| !matches!(self.lanes[p.0 as usize], Lane::Unresolved));
-        let host = |p: Peer| job.node_names[job.node_of[p.0 as usize] as usize].as_str();
-        why::table(self.me, pairs.map(|p| (p, host(p), self.why(p))))
+        why::table(self.me, pairs.map(|p| (p, self.host(p), self.why(p))))
     }
 
     /// Ends all lanes: what was sent is on its way when this returns, or its receiver is gone.
@@ -235,6 +273,9 @@ impl ChannelFabric {
             for line in self.why_table() {
                 log!(Warn, "why: {line}");
             }
+        }
+        if let Some(net) = &mut self.net {
+            net.close();
         }
         Ok(())
     }
@@ -261,9 +302,14 @@ impl ChannelFabric {
         self.resolving -= 1;
         let mut why = Why::default();
         let lane = locality::try_shm(self.hub.as_ref(), self.bootstrap.job(), (peer, card, fds), &mut why);
-        match lane {
-            Some(lane) => *self.lane(peer) = Lane::Shm(Box::new(lane)),
-            None => {
+        match (lane, &mut self.net) {
+            (Some(lane), _) => *self.lane(peer) = Lane::Shm(Box::new(lane)),
+            (None, Some(net)) => {
+                let slot = net.dial(peer, card.addresses.clone());
+                *self.lane(peer) = Lane::Net(slot);
+            }
+            (None, None) => {
+                why.reject("tcp", "not allowed by FERRULE_CHANNELS, or no listener could be opened");
                 log!(Error, "there is no channel to rank {}: {:?}", peer.0, why.rejected);
                 self.lose(peer);
             }
@@ -286,7 +332,8 @@ impl ChannelFabric {
         if let Some(packet) = self.own.poll() {
             return Some(Event::Packet(FabricPacket::Own(self.me, packet)));
         }
-        let every = if self.resolving > 0 { CONTROL_EVERY_RESOLVING } else { CONTROL_EVERY };
+        let waiting = self.resolving > 0 || self.net.as_ref().is_some_and(|net| net.wants_news());
+        let every = if waiting { CONTROL_EVERY_RESOLVING } else { CONTROL_EVERY };
         if self.tick.is_multiple_of(every) {
             self.poll_control();
         }
@@ -298,11 +345,50 @@ impl ChannelFabric {
                 ShmEvent::Lost(peer) => self.lose(peer),
             }
         }
-        // Nothing was found anywhere: what dead peers had sent has been read.
-        if let Some(peer) = self.gone.pop_front() {
+        if self.tick.is_multiple_of(self.net_every)
+            && let Some(event) = self.poll_net()
+        {
+            return Some(event);
+        }
+        // Nothing was found anywhere: what dead peers had sent has been read, or follows on a socket.
+        if let Some(peer) = self.gone.pop_front()
+            && self.net.as_mut().is_none_or(|net| net.peer_gone(peer))
+        {
             self.lose(peer);
         }
         self.events.pop_front().map(Event::Lost)
+    }
+
+    /// Looks at the sockets, and decides how soon to look again: at every poll while they have traffic or are all there is.
+    fn poll_net(&mut self) -> Option<Event<FabricPacket>> {
+        let net = self.net.as_mut()?;
+        let found = net.poll();
+        let idle = match found {
+            Some(_) => false,
+            None if !net.is_active() => {
+                self.net_every = NET_EVERY_UNUSED;
+                return None;
+            }
+            None => self.hub.as_ref().is_some_and(|hub| hub.is_active()),
+        };
+        self.net_every = if idle { (self.net_every * 2).min(NET_EVERY_MAX) } else { 1 };
+        match found? {
+            NetEvent::Packet(packet) => Some(Event::Packet(FabricPacket::Net(packet))),
+            NetEvent::Landed { peer, header, len } => Some(Event::Landed { peer, header, len }),
+            NetEvent::Lost(peer, why) => {
+                if !matches!(self.lane(peer), Lane::Lost) {
+                    log!(Warn, "lost the connection to rank {} on {}: {why}", peer.0, self.host(peer));
+                }
+                self.lose(peer);
+                None
+            }
+        }
+    }
+
+    fn host(&self, peer: Peer) -> &str {
+        let job = self.bootstrap.job();
+        let node = job.node_of.get(peer.0 as usize).and_then(|n| job.node_names.get(*n as usize));
+        node.map_or("an unknown host", String::as_str)
     }
 
     fn poll_control(&mut self) {
@@ -341,6 +427,19 @@ fn open_hub(job: &JobInfo, rank_id: u128) -> Option<ShmHub> {
         .ok()
 }
 
+/// The sockets; none if TCP is not allowed or not to be had.
+fn open_net(job: &JobInfo, epoll: &Arc<Epoll>) -> Option<Box<Net>> {
+    if !locality::allowed().tcp {
+        return None;
+    }
+    let id = Identity { me: job.rank, size: job.size, job_id: job.job_id, key: job.key };
+    let one_host = job.local_ranks.len() == job.size as usize;
+    Net::open(id, epoll.clone(), one_host)
+        .map(Box::new)
+        .map_err(|e| log!(Warn, "no TCP: cannot listen: {e} (FERRULE_PORT_RANGE)"))
+        .ok()
+}
+
 impl Fabric for ChannelFabric {
     type Source = SendBuf;
     type Sink = RecvBuf;
@@ -354,6 +453,7 @@ impl Fabric for ChannelFabric {
     fn limits(&mut self, peer: Peer) -> Option<Limits> {
         match self.lane(peer) {
             Lane::Shm(lane) => Some(lane.limits()),
+            Lane::Net(_) => self.net.as_ref().map(|net| net.limits()),
             Lane::Own | Lane::Lost => Some(self_::LIMITS),
             Lane::Unresolved => {
                 self.resolve(peer);
@@ -367,6 +467,10 @@ impl Fabric for ChannelFabric {
     fn try_send(&mut self, peer: Peer, header: &Header, body: &[u8]) -> Outcome {
         match self.lane(peer) {
             Lane::Shm(lane) => lane.try_send(header, body),
+            Lane::Net(slot) => {
+                let slot = *slot;
+                self.net.as_mut().map_or(Outcome::Lost, |net| net.send(slot, header, body, None))
+            }
             Lane::Own => self.own.try_send(header, body, None),
             Lane::Unresolved => {
                 self.resolve(peer);
@@ -389,6 +493,11 @@ impl Fabric for ChannelFabric {
     ) -> Outcome {
         match self.lane(peer) {
             Lane::Shm(lane) => lane.try_send_from(header, body, source, from, len),
+            Lane::Net(slot) => {
+                let slot = *slot;
+                let net = self.net.as_mut();
+                net.map_or(Outcome::Lost, |net| net.send(slot, header, body, Some((source, from, len))))
+            }
             Lane::Own => self.own.try_send(header, body, Some((source, from, len))),
             Lane::Unresolved => {
                 self.resolve(peer);
@@ -450,6 +559,7 @@ impl Fabric for ChannelFabric {
             }
             FabricPacket::Shm(_) => None,
             FabricPacket::Own(_, packet) => packet.payload.first_chunk::<N>().copied(),
+            FabricPacket::Net(packet) => self.net.as_mut()?.body(packet),
         }
     }
 
@@ -461,11 +571,15 @@ impl Fabric for ChannelFabric {
         sink: &RecvBuf,
         at: usize,
         len: usize,
-        _may_land: bool,
+        may_land: bool,
     ) -> Delivery {
         let (payload, present) = match packet {
             FabricPacket::Shm(packet) => (packet.payload(), packet.len()),
             FabricPacket::Own(_, packet) => (packet.payload.as_ptr(), packet.payload.len()),
+            FabricPacket::Net(packet) => {
+                let net = self.net.as_mut();
+                return net.map_or(Delivery::Complete, |net| net.deliver(packet, skip, (sink, at, len), may_land));
+            }
         };
         let skip = skip.min(present);
         // SAFETY: the range is cut to the payload, which is valid until the packet is released.
@@ -485,6 +599,7 @@ impl Fabric for ChannelFabric {
                 copy.into_boxed_slice()
             }
             FabricPacket::Own(_, packet) => packet.payload.clone(),
+            FabricPacket::Net(packet) => self.net.as_mut().map(|net| net.stash(packet)).unwrap_or_default(),
         }
     }
 
@@ -502,6 +617,11 @@ impl Fabric for ChannelFabric {
                 }
             }
             FabricPacket::Own(..) => {}
+            FabricPacket::Net(packet) => {
+                if let Some(net) = &mut self.net {
+                    net.release(&packet);
+                }
+            }
         }
     }
 }

@@ -118,6 +118,12 @@ impl ShmHub {
         fixed.into_iter().chain(self.memory.as_ref().map(AsFd::as_fd)).collect()
     }
 
+    /// Whether any peer has sent something so far.
+    #[inline]
+    pub fn is_active(&self) -> bool {
+        self.inbox.active() > 0
+    }
+
     /// Becomes readable when a peer wakes this process.
     pub fn bell(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()

@@ -1,1 +1,252 @@
+//! A connection against raw bytes: splits, truncations and nonsense.
 
+use super::*;
+use proptest::prelude::*;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+const SIZES: Sizes = Sizes { eager_max: 512, packet_max: 20_000 };
+
+/// A connection whose other end is in the test's hands.
+fn conn() -> (Conn, UnixStream) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    (Conn::new(TcpStream::from(OwnedFd::from(ours)), SIZES), theirs)
+}
+
+fn header(kind: Kind, token: u32) -> Header {
+    Header { kind, source: 1, tag: 2, token, context: 3 }
+}
+
+fn bytes_of(seed: u32, len: usize) -> Vec<u8> {
+    (0..len as u32).map(|i| (i.wrapping_mul(31) ^ seed) as u8).collect()
+}
+
+/// What a test sends: is it `Data`, its length, what the receiver does with it.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    data: bool,
+    len: usize,
+    how: u8,
+}
+
+fn stream_of(all: &[Sent]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (i, sent) in all.iter().enumerate() {
+        let kind = if sent.data { Kind::Data } else { Kind::Eager };
+        let offset = if sent.data { 8 } else { 0 };
+        out.extend_from_slice(&frame::encode(&header(kind, i as u32), offset + sent.len, i as u32));
+        out.extend_from_slice(&[7; 8][..offset]);
+        out.extend_from_slice(&bytes_of(i as u32, sent.len));
+    }
+    out
+}
+
+/// Takes packets as the engine would and gives their contents in order; None at the end of the stream.
+fn take_one(conn: &mut Conn, all: &[Sent], room: &mut Vec<u8>) -> Option<(u32, Vec<u8>)> {
+    loop {
+        match conn.poll() {
+            Polled::Nothing => return None,
+            Polled::Ended(end) => panic!("ended: {end:?}"),
+            Polled::Landed(header, len) => {
+                assert_eq!(len, room.len());
+                return Some((header.token, std::mem::take(room)));
+            }
+            Polled::Packet(header, len) => {
+                let sent = all[header.token as usize];
+                let skip = if sent.data { 8 } else { 0 };
+                assert_eq!(len, sent.len + skip);
+                *room = vec![0; sent.len];
+                // SAFETY: `room` is not touched until the packet has landed.
+                let sink = unsafe { RecvBuf::contiguous(room.as_mut_ptr(), room.len()) };
+                let delivery = match sent.how {
+                    0 => {
+                        let all = conn.stash();
+                        room.copy_from_slice(&all[skip..]);
+                        Delivery::Complete
+                    }
+                    how => conn.deliver(header, skip, (&sink, 0, sent.len), how > 1),
+                };
+                conn.release();
+                if delivery == Delivery::Complete {
+                    return Some((header.token, std::mem::take(room)));
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_split_of_the_stream_gives_the_same_packets(
+        spec in prop::collection::vec((any::<bool>(), 0usize..16_000, 0u8..4), 1..12),
+        splits in prop::collection::vec(1usize..9000, 1..40),
+    ) {
+        let all: Vec<Sent> = spec
+            .iter()
+            .map(|(data, len, how)| Sent { data: *data, len: if *data { *len } else { len % 512 }, how: *how })
+            // What waits for the rest would wait for ever in one thread.
+            .map(|s| Sent { how: if s.data { 2 + s.how % 2 } else { s.how }, ..s })
+            .collect();
+        let stream = stream_of(&all);
+        let (mut conn, mut peer) = conn();
+        let (mut at, mut split, mut got, mut room) = (0, 0, Vec::new(), Vec::new());
+        while at < stream.len() {
+            let n = splits[split % splits.len()].min(stream.len() - at);
+            peer.write_all(&stream[at..at + n]).unwrap();
+            (at, split) = (at + n, split + 1);
+            while let Some(packet) = take_one(&mut conn, &all, &mut room) {
+                got.push(packet);
+            }
+        }
+        prop_assert_eq!(got.len(), all.len());
+        for (i, (token, bytes)) in got.iter().enumerate() {
+            prop_assert_eq!(*token as usize, i);
+            prop_assert_eq!(bytes, &bytes_of(i as u32, all[i].len));
+        }
+    }
+
+    #[test]
+    fn garbage_ends_the_connection_without_harm(noise in prop::collection::vec(any::<u8>(), 32..4096)) {
+        let (mut conn, mut peer) = conn();
+        peer.write_all(&noise).unwrap();
+        drop(peer);
+        for _ in 0..1000 {
+            match conn.poll() {
+                Polled::Packet(..) => conn.release(),
+                Polled::Ended(_) => return Ok(()),
+                _ => {}
+            }
+        }
+        prop_assert!(false, "the connection never ended");
+    }
+}
+
+#[test]
+fn what_nobody_lands_is_waited_for() {
+    let all = [Sent { data: true, len: 9000, how: 0 }, Sent { data: true, len: 9000, how: 1 }];
+    let stream = stream_of(&all);
+    let (mut conn, mut peer) = conn();
+    let writer = std::thread::spawn(move || {
+        for piece in stream.chunks(700) {
+            peer.write_all(piece).unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        peer
+    });
+    let (mut got, mut room) = (Vec::new(), Vec::new());
+    while got.len() < 2 {
+        got.extend(take_one(&mut conn, &all, &mut room));
+    }
+    assert!((0..2).all(|i| got[i].1 == bytes_of(i as u32, 9000)));
+    drop(writer.join().unwrap());
+}
+
+#[test]
+fn unwanted_and_cut_data_are_skipped() {
+    let all = [
+        Sent { data: true, len: 9000, how: 2 },
+        Sent { data: true, len: 9000, how: 2 },
+        Sent { data: false, len: 5, how: 1 },
+    ];
+    let (mut conn, mut peer) = conn();
+    peer.write_all(&stream_of(&all)).unwrap();
+    let Polled::Packet(_, 9008) = conn.poll() else { panic!() };
+    conn.release();
+    let Polled::Packet(header, 9008) = conn.poll() else { panic!() };
+    let mut room = vec![0; 6000];
+    // SAFETY: `room` is not touched until the packet has landed.
+    let sink = unsafe { RecvBuf::contiguous(room.as_mut_ptr(), room.len()) };
+    assert_eq!(conn.deliver(header, 8, (&sink, 0, 6000), true), Delivery::Landing);
+    conn.release();
+    let Polled::Landed(_, 6000) = conn.poll() else { panic!() };
+    assert_eq!(room, bytes_of(1, 9000)[..6000]);
+    let mut room = Vec::new();
+    assert_eq!(take_one(&mut conn, &all, &mut room).unwrap(), (2, bytes_of(2, 5)));
+}
+
+#[test]
+fn oversized_misnumbered_and_unknown_frames_break_the_connection() {
+    let good = header(Kind::Eager, 0);
+    let mut unknown = frame::encode(&good, 0, 0);
+    unknown[8] = 77;
+    let cases: [&[u8]; 4] = [
+        &frame::encode(&good, SIZES.eager_max + 1, 0),
+        &frame::encode(&header(Kind::Data, 0), SIZES.packet_max + 1, 0),
+        &frame::encode(&good, 0, 1),
+        &unknown,
+    ];
+    for bytes in cases {
+        let (mut conn, mut peer) = conn();
+        peer.write_all(bytes).unwrap();
+        assert!(matches!(conn.poll(), Polled::Ended(End::Broken(_))));
+    }
+}
+
+#[test]
+fn only_a_goodbye_makes_a_good_end() {
+    let (mut conn, peer) = conn();
+    drop(peer);
+    assert!(matches!(conn.poll(), Polled::Ended(End::Broken(_))));
+    let (mut conn, mut peer) = self::conn();
+    peer.write_all(&frame::encode(&header(Kind::Goodbye, 0), 0, 0)).unwrap();
+    assert!(matches!(conn.poll(), Polled::Nothing));
+    drop(peer);
+    assert!(matches!(conn.poll(), Polled::Ended(End::Goodbye)));
+}
+
+#[test]
+fn a_full_kernel_keeps_order_and_contents() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    theirs.set_nonblocking(true).unwrap();
+    let sizes = Sizes { eager_max: 32 << 10, packet_max: 1 << 20 };
+    let mut a = Conn::new(TcpStream::from(OwnedFd::from(ours)), sizes);
+    let mut b = Conn::new(TcpStream::from(OwnedFd::from(theirs)), sizes);
+    let big = bytes_of(5, 900_000);
+    // SAFETY: `big` lives on.
+    let source = unsafe { SendBuf::contiguous(big.as_ptr(), big.len()) };
+    let data = header(Kind::Data, 9);
+    let eager = header(Kind::Eager, 1);
+    let mut data_done = false;
+    assert_eq!(a.send(&data, &[0; 8], Some((&source, 0, big.len()))), Outcome::Again);
+    assert_eq!(a.send(&eager, &[], Some((&source, 0, 100))), Outcome::Again, "nothing overtakes a started packet");
+    let mut room = vec![0u8; big.len()];
+    // SAFETY: `room` is read only after it has landed.
+    let sink = unsafe { RecvBuf::contiguous(room.as_mut_ptr(), room.len()) };
+    let (mut landed, mut small) = (false, 0);
+    for _ in 0..100_000 {
+        a.flush();
+        if !data_done {
+            data_done = a.send(&data, &[0; 8], Some((&source, 0, big.len()))) == Outcome::Done;
+        } else if small < 50 && a.send(&eager, &[], Some((&source, 0, 30_000))) == Outcome::Done {
+            small += 1;
+        }
+        match b.poll() {
+            Polled::Packet(h, len) if h == data => {
+                assert_eq!(b.body::<8>(), Some([0; 8]));
+                assert_eq!(b.deliver(h, 8, (&sink, 0, len - 8), true), Delivery::Landing);
+                b.release();
+            }
+            Polled::Packet(h, len) => {
+                assert_eq!((h, len), (eager, 30_000));
+                assert_eq!(*b.stash(), big[..30_000]);
+                b.release();
+                if small == 50 {
+                    break;
+                }
+            }
+            Polled::Landed(h, len) => {
+                assert_eq!((h, len), (data, big.len()));
+                landed = true;
+            }
+            Polled::Nothing => {}
+            Polled::Ended(end) => panic!("{end:?}"),
+        }
+    }
+    assert!(landed && data_done && room == big);
+}

@@ -1,5 +1,487 @@
 //! The network lane: packets over TCP, connected on demand.
+//!
+//! [`Net`] owns the listener, the connections in their handshake and the open ones, one per peer. `intro.rs` brings
+//! connections from the first byte to open, this file uses them. A peer has a *slot* from the moment that it is dialled or has
+//! introduced itself.
+//!
+//! ```text
+//! slot: Idle ─ dialled, or introduced ─► Open ─ goodbye, end ─► Finished
+//!         │                               └─ end without goodbye ─► Ending ─ grace, or news from the agent ─► Lost
+//!         └─ no address answers ─► Lost
+//! ```
+//! With few connections each is read at every poll; with many, epoll says which. Strangers never disturb: they are
+//! dropped, counted and logged once per kind.
 
 pub mod conn;
+mod dial;
 pub mod frame;
 pub mod hello;
+mod intro;
+mod pending;
+
+use crate::buffer::{RecvBuf, SendBuf};
+use base::Peer;
+use conn::{Conn, End, Polled, Sizes};
+use dial::Dial;
+use hello::Identity;
+use pending::Pending;
+use protocol::fabric::{Delivery, Limits, Outcome};
+use protocol::wire::{Header, Kind};
+use std::collections::{HashMap, VecDeque};
+use std::net::{Shutdown, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use sys::epoll::{Epoll, Interest, Ready};
+
+base::config! {
+    /// Ports that TCP listeners may use, as `first-last`; empty lets the kernel choose.
+    PORT_RANGE: text = "";
+    /// Largest message that is sent over TCP without asking the receiver; the same on all ranks.
+    TCP_EAGER_MAX: u64 = 32768, 256..=1048576, "bytes";
+    /// Largest piece of a streamed message; the same on all ranks.
+    TCP_PACKET_MAX: u64 = 262144, 4096..=16777216, "bytes";
+    /// How long a peer is dialled at all of its addresses before it is given up.
+    TCP_CONNECT_TIMEOUT_MS: u64 = 30000, 1..=3600000, "ms";
+    /// How long whoever connects may take to introduce himself.
+    TCP_HELLO_TIMEOUT_MS: u64 = 10000, 1..=3600000, "ms";
+    /// Connections that may wait to be introduced; the oldest makes room for a new one.
+    TCP_HALF_OPEN_MAX: u64 = 512, 1..=65536, "connections";
+    /// How long sent bytes may stay unacknowledged before the connection is given up; 0 leaves it to the kernel.
+    TCP_USER_TIMEOUT_MS: u64 = 60000, 0..=86400000, "ms";
+    /// Silence after which the kernel asks whether the peer's host is still there; 0 for never.
+    TCP_KEEPALIVE_S: u64 = 30, 0..=86400, "s";
+    /// The kernel's send buffer of a connection; 0 leaves it to the kernel.
+    TCP_SEND_BUFFER: u64 = 0, 0..=1073741824, "bytes";
+    /// The kernel's receive buffer of a connection; 0 leaves it to the kernel.
+    TCP_RECEIVE_BUFFER: u64 = 0, 0..=1073741824, "bytes";
+}
+
+/// Up to so many connections are read without asking epoll first.
+const DIRECT_MAX: usize = 4;
+/// Polls between two looks at listener, handshakes and timers when nothing is known to happen there.
+const ATTEND_EVERY: u32 = 64;
+/// How long a broken connection waits for the node agent to say what happened to its peer.
+const GRACE: Duration = Duration::from_millis(300);
+/// How long a connection to a dead peer may go on to deliver what had been sent.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Tokens of this module in the epoll set have one of these in their upper half.
+const TOKEN_LISTENER: u64 = 3 << 32;
+const TOKEN_CONN: u64 = 4 << 32;
+const TOKEN_PENDING: u64 = 5 << 32;
+const TOKEN_INDEX: u64 = (1 << 32) - 1;
+
+/// What a poll brings.
+#[derive(Debug)]
+pub enum NetEvent {
+    /// A packet, to be given back by [`Net::release`] before the next poll.
+    Packet(NetPacket),
+    /// A landing payload is complete.
+    Landed {
+        /// Who sent it.
+        peer: Peer,
+        /// The packet's header.
+        header: Header,
+        /// Bytes delivered.
+        len: usize,
+    },
+    /// The peer can't be reached any more, and why.
+    Lost(Peer, String),
+}
+
+/// A packet in the buffer of its connection.
+#[derive(Clone, Copy, Debug)]
+pub struct NetPacket {
+    /// Who sent it.
+    pub peer: Peer,
+    /// What it is.
+    pub header: Header,
+    /// Bytes of its payload.
+    pub len: usize,
+    slot: u32,
+}
+
+enum State {
+    Idle,
+    Open(Box<Conn>),
+    /// Broken; the node agent may still say why.
+    Ending {
+        since: Instant,
+        why: String,
+    },
+    Finished,
+    Lost,
+}
+
+struct Slot {
+    peer: Peer,
+    state: State,
+    dial: Option<Box<Dial>>,
+    /// An introduced connection that waits until our own dialling has failed; index of its handshake.
+    parked: Option<usize>,
+    /// When the agent told that the peer is dead.
+    dead_since: Option<Instant>,
+}
+
+/// All TCP connections of one process.
+pub struct Net {
+    id: Identity,
+    sizes: Sizes,
+    epoll: Arc<Epoll>,
+    listener: Option<TcpListener>,
+    /// Listening pauses until then, because there are no descriptors left.
+    paused_until: Option<Instant>,
+    addresses: Vec<SocketAddr>,
+    slots: Vec<Slot>,
+    by_peer: HashMap<Peer, u32>,
+    /// Slots with an open connection.
+    open: Vec<u32>,
+    /// Slots whose connection has something to send that the kernel didn't take.
+    full: Vec<u32>,
+    current: Option<u32>,
+    cursor: usize,
+    pendings: Vec<Option<Pending>>,
+    handshakes: usize,
+    /// Slots that wait for a timer: dialling, ending, or dead.
+    timed: usize,
+    ready: Vec<Ready>,
+    readable: Vec<u32>,
+    events: VecDeque<NetEvent>,
+    strangers_logged: u32,
+    tick: u32,
+}
+
+impl Net {
+    /// Listens on all interfaces. `with_loopback`: peers are (also) on this host.
+    pub fn open(id: Identity, epoll: Arc<Epoll>, with_loopback: bool) -> std::io::Result<Net> {
+        let (listener, addresses) = intro::listen(&id, with_loopback)?;
+        use std::os::fd::AsFd;
+        epoll.add(listener.as_fd(), TOKEN_LISTENER, Interest::READ)?;
+        let sizes = Sizes { eager_max: TCP_EAGER_MAX.value() as usize, packet_max: TCP_PACKET_MAX.value() as usize };
+        let sizes = Sizes { packet_max: sizes.packet_max.max(sizes.eager_max), ..sizes };
+        Ok(Net {
+            id,
+            sizes,
+            epoll,
+            listener: Some(listener),
+            paused_until: None,
+            addresses,
+            slots: Vec::new(),
+            by_peer: HashMap::new(),
+            open: Vec::new(),
+            full: Vec::new(),
+            current: None,
+            cursor: 0,
+            pendings: Vec::new(),
+            handshakes: 0,
+            timed: 0,
+            ready: Vec::new(),
+            readable: Vec::new(),
+            events: VecDeque::new(),
+            strangers_logged: 0,
+            tick: 0,
+        })
+    }
+
+    /// Where peers can dial this process.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// What a connection can do.
+    #[inline]
+    pub fn limits(&self) -> Limits {
+        let Sizes { eager_max, packet_max } = self.sizes;
+        Limits { packet_max, eager_max, pull_min: usize::MAX }
+    }
+
+    /// Whether there is any connection, or one in the making.
+    #[inline]
+    pub fn is_active(&self) -> bool {
+        !self.open.is_empty() || self.handshakes > 0 || self.timed > 0 || !self.events.is_empty()
+    }
+
+    /// Whether a connection broke and the agent could say why.
+    pub fn wants_news(&self) -> bool {
+        self.timed > 0 && self.slots.iter().any(|s| matches!(s.state, State::Ending { .. }))
+    }
+
+    fn slot_of(&mut self, peer: Peer) -> u32 {
+        let slots = &mut self.slots;
+        *self.by_peer.entry(peer).or_insert_with(|| {
+            slots.push(Slot { peer, state: State::Idle, dial: None, parked: None, dead_since: None });
+            slots.len() as u32 - 1
+        })
+    }
+
+    /// Sends a packet through a slot that [`Net::dial`] gave.
+    #[inline]
+    pub fn send(
+        &mut self,
+        slot: u32,
+        header: &Header,
+        body: &[u8],
+        source: Option<(&SendBuf, usize, usize)>,
+    ) -> Outcome {
+        match &mut self.slots[slot as usize].state {
+            State::Open(conn) => {
+                let was_full = conn.is_full();
+                let outcome = conn.send(header, body, source);
+                if !was_full && conn.is_full() {
+                    self.full.push(slot);
+                }
+                outcome
+            }
+            State::Idle | State::Ending { .. } => Outcome::Again,
+            State::Finished | State::Lost => Outcome::Lost,
+        }
+    }
+
+    /// The next event.
+    #[inline]
+    pub fn poll(&mut self) -> Option<NetEvent> {
+        self.tick = self.tick.wrapping_add(1);
+        if !self.full.is_empty() {
+            self.flush_full();
+        }
+        if !self.events.is_empty() {
+            return self.events.pop_front();
+        }
+        if self.tick.is_multiple_of(ATTEND_EVERY) {
+            // Also when there is traffic all the time: others must get their turn.
+            self.current = None;
+            self.attend();
+        }
+        if let Some(slot) = self.current {
+            if let Some(event) = self.poll_slot(slot) {
+                return Some(event);
+            }
+            self.current = None;
+        }
+        if self.open.len() > DIRECT_MAX {
+            return self.poll_many();
+        }
+        for _ in 0..self.open.len() {
+            self.cursor = if self.cursor + 1 >= self.open.len() { 0 } else { self.cursor + 1 };
+            let Some(slot) = self.open.get(self.cursor).copied() else { break };
+            if let Some(event) = self.poll_slot(slot) {
+                self.current = Some(slot);
+                return Some(event);
+            }
+        }
+        if self.handshakes > 0 {
+            self.attend();
+        }
+        self.events.pop_front()
+    }
+
+    /// Asks epoll who has something.
+    fn poll_many(&mut self) -> Option<NetEvent> {
+        if self.readable.is_empty() {
+            self.attend();
+        }
+        while let Some(slot) = self.readable.pop() {
+            if let Some(event) = self.poll_slot(slot) {
+                self.current = Some(slot);
+                return Some(event);
+            }
+        }
+        self.events.pop_front()
+    }
+
+    fn flush_full(&mut self) {
+        let slots = &mut self.slots;
+        self.full.retain(|slot| match &mut slots[*slot as usize].state {
+            State::Open(conn) => {
+                conn.flush();
+                conn.is_full() && conn.send_error().is_none()
+            }
+            _ => false,
+        });
+    }
+
+    #[inline]
+    fn poll_slot(&mut self, index: u32) -> Option<NetEvent> {
+        let slot = &mut self.slots[index as usize];
+        let State::Open(conn) = &mut slot.state else { return None };
+        let peer = slot.peer;
+        match conn.poll() {
+            Polled::Packet(header, len) => Some(NetEvent::Packet(NetPacket { peer, header, len, slot: index })),
+            Polled::Landed(header, len) => Some(NetEvent::Landed { peer, header, len }),
+            Polled::Nothing => None,
+            Polled::Ended(end) => self.ended(index, end),
+        }
+    }
+
+    #[cold]
+    fn ended(&mut self, index: u32, end: End) -> Option<NetEvent> {
+        self.open.retain(|s| *s != index);
+        let slot = &mut self.slots[index as usize];
+        match end {
+            End::Goodbye => {
+                slot.state = State::Finished;
+                None
+            }
+            End::Broken(why) if slot.dead_since.is_some() => {
+                slot.state = State::Lost;
+                slot.dead_since = None;
+                self.timed -= 1;
+                Some(NetEvent::Lost(slot.peer, why))
+            }
+            End::Broken(why) => {
+                slot.state = State::Ending { since: Instant::now(), why };
+                self.timed += 1;
+                None
+            }
+        }
+    }
+
+    /// The node agent says that `peer` is dead. True if nothing of it is left to be read; otherwise `Lost` follows.
+    pub fn peer_gone(&mut self, peer: Peer) -> bool {
+        let Some(index) = self.by_peer.get(&peer).copied() else { return true };
+        let slot = &mut self.slots[index as usize];
+        match slot.state {
+            State::Open(_) if slot.dead_since.is_none() => {
+                slot.dead_since = Some(Instant::now());
+                self.timed += 1;
+                return false;
+            }
+            State::Open(_) => return false,
+            State::Ending { .. } => self.timed -= 1,
+            State::Idle => self.abandon(index),
+            State::Finished | State::Lost => {}
+        }
+        self.slots[index as usize].state = State::Lost;
+        true
+    }
+
+    /// What only time decides: dialling, grace.
+    fn on_timers(&mut self, now: Instant) {
+        for index in 0..self.slots.len() as u32 {
+            if self.slots[index as usize].dial.is_some() {
+                self.dial_on(index, now);
+            }
+            let slot = &mut self.slots[index as usize];
+            let over = match &mut slot.state {
+                State::Ending { since, why } if now - *since >= GRACE => Some(std::mem::take(why)),
+                State::Open(_) if slot.dead_since.is_some_and(|t| now - t >= LAST_WORDS) => {
+                    slot.dead_since = None;
+                    self.open.retain(|s| *s != index);
+                    Some("its process is dead".into())
+                }
+                _ => None,
+            };
+            if let Some(why) = over {
+                slot.state = State::Lost;
+                self.timed -= 1;
+                self.events.push_back(NetEvent::Lost(slot.peer, why));
+            }
+        }
+    }
+
+    fn conn(&mut self, packet: &NetPacket) -> Option<&mut Conn> {
+        match &mut self.slots.get_mut(packet.slot as usize)?.state {
+            State::Open(conn) => Some(conn),
+            _ => None,
+        }
+    }
+
+    /// See [`protocol::fabric::Fabric::body`].
+    #[inline]
+    pub fn body<const N: usize>(&mut self, packet: &NetPacket) -> Option<[u8; N]> {
+        self.conn(packet)?.body::<N>()
+    }
+
+    /// See [`protocol::fabric::Fabric::deliver`].
+    #[inline]
+    pub fn deliver(
+        &mut self,
+        packet: &NetPacket,
+        skip: usize,
+        place: (&RecvBuf, usize, usize),
+        may_land: bool,
+    ) -> Delivery {
+        let header = packet.header;
+        self.conn(packet).map_or(Delivery::Complete, |conn| conn.deliver(header, skip, place, may_land))
+    }
+
+    /// See [`protocol::fabric::Fabric::stash`].
+    pub fn stash(&mut self, packet: &NetPacket) -> Box<[u8]> {
+        self.conn(packet).map(Conn::stash).unwrap_or_default()
+    }
+
+    /// Gives a packet's room back.
+    #[inline]
+    pub fn release(&mut self, packet: &NetPacket) {
+        if let Some(conn) = self.conn(packet) {
+            conn.release();
+        }
+    }
+
+    /// Prepares to sleep on the epoll set: it must also wake when the kernel takes bytes again.
+    pub fn arm(&mut self) {
+        for index in &self.full {
+            if let State::Open(conn) = &mut self.slots[*index as usize].state
+                && !conn.watched_for_writing
+                && self.epoll.modify(conn.fd(), TOKEN_CONN | u64::from(*index), Interest::BOTH).is_ok()
+            {
+                conn.watched_for_writing = true;
+            }
+        }
+    }
+
+    /// Active again.
+    pub fn disarm(&mut self) {
+        for index in &self.open {
+            if let State::Open(conn) = &mut self.slots[*index as usize].state
+                && conn.watched_for_writing
+                && self.epoll.modify(conn.fd(), TOKEN_CONN | u64::from(*index), Interest::READ).is_ok()
+            {
+                conn.watched_for_writing = false;
+            }
+        }
+        // The next poll looks at whatever has woken us.
+        self.tick = u32::MAX;
+    }
+
+    /// Says goodbye on every connection and waits until the peers' kernels have all that was sent. What still comes in is
+    /// dropped.
+    pub fn close(&mut self) {
+        self.listener = None;
+        self.pendings.clear();
+        let goodbye = Header { kind: Kind::Goodbye, source: self.id.me.0, tag: 0, token: 0, context: 0 };
+        let mut conns: Vec<(Box<Conn>, bool)> = Vec::new();
+        for slot in &mut self.slots {
+            if let State::Open(conn) = std::mem::replace(&mut slot.state, State::Finished) {
+                conns.push((conn, false));
+            }
+        }
+        (self.open, self.full) = (Vec::new(), Vec::new());
+        loop {
+            conns.retain_mut(|(conn, told)| !closed(conn, told, &goodbye));
+            let Some((first, told)) = conns.first() else { return };
+            let _ = sys::sock::wait_one(first.fd(), true, !told, 10);
+        }
+    }
+}
+
+/// Moves the closing of one connection on; true when there is nothing more to wait for.
+fn closed(conn: &mut Conn, told: &mut bool, goodbye: &Header) -> bool {
+    conn.flush();
+    if !*told && conn.is_flushed() {
+        match conn.send(goodbye, &[], None) {
+            Outcome::Done => *told = true,
+            Outcome::Again => {}
+            Outcome::Lost => return true,
+        }
+    }
+    let over = conn.drain();
+    if *told && conn.is_flushed() {
+        let _ = conn.stream().shutdown(Shutdown::Write);
+        return over || sys::sock::unacknowledged(conn.fd()).map_or(true, |left| left == 0);
+    }
+    over
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,237 @@
+//! A connection that is not introduced yet: the handshake of [`super::hello`] over a non-blocking socket.
+//!
+//! ```text
+//! dialled:  Connecting ─► AwaitChallenge ─► Proposed ─(prove)─► AwaitAccepted ─► Open
+//! accepted: AwaitHello ─► AwaitProof ─► Proposed ─(accept)─► Open
+//! ```
+//! A proposed connection waits for the coordinator, which keeps one of several to the same peer. Messages of the handshake
+//! are so small that a fresh socket takes them whole; one that doesn't is given up.
+
+use super::hello::{self, CHALLENGE_BYTES, HELLO_BYTES, Identity, PROOF_BYTES, Stranger};
+use base::Peer;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
+use sys::sock::{self, Piece};
+
+/// Why a handshake came to nothing.
+#[derive(Debug)]
+pub enum Failure {
+    /// The other end is not who it should be.
+    Stranger(Stranger),
+    /// The network says no.
+    Network(String),
+}
+
+/// How far a handshake is.
+#[derive(Debug)]
+pub enum Progress {
+    /// It waits for the other end.
+    Waiting,
+    /// Both ends could agree: see [`Pending::settle`].
+    Proposed(Peer),
+    /// Frames may travel.
+    Open(Peer),
+    /// It has failed.
+    Failed(Failure),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Connecting,
+    AwaitChallenge,
+    AwaitHello,
+    AwaitProof,
+    Proposed,
+    AwaitAccepted,
+}
+
+/// A connection in its handshake.
+pub struct Pending {
+    stream: TcpStream,
+    /// The other end's address.
+    pub address: SocketAddr,
+    /// The peer that was dialled; for accepted connections, the one that it claims to be.
+    pub peer: Option<Peer>,
+    /// Whether this side dialled.
+    pub dialled: bool,
+    /// When it is given up.
+    pub deadline: Instant,
+    phase: Phase,
+    hello: [u8; HELLO_BYTES],
+    nonce: [u8; 16],
+    proof: [u8; PROOF_BYTES],
+    input: [u8; HELLO_BYTES],
+    have: usize,
+}
+
+fn nonce() -> [u8; 16] {
+    let mut out = [0; 16];
+    sys::process::random(&mut out);
+    out
+}
+
+impl Pending {
+    /// Dials `peer` at `address`.
+    pub fn dial(id: &Identity, peer: Peer, address: SocketAddr, deadline: Instant) -> io::Result<Pending> {
+        let stream = sock::connect(address)?;
+        let hello = hello::hello(id, peer, &nonce());
+        Ok(Pending::new(stream, address, Phase::Connecting, deadline, hello, Some(peer)))
+    }
+
+    /// Somebody has dialled us.
+    pub fn accepted(stream: TcpStream, address: SocketAddr, deadline: Instant) -> Pending {
+        Pending::new(stream, address, Phase::AwaitHello, deadline, [0; HELLO_BYTES], None)
+    }
+
+    fn new(
+        stream: TcpStream,
+        address: SocketAddr,
+        phase: Phase,
+        deadline: Instant,
+        hello: [u8; HELLO_BYTES],
+        peer: Option<Peer>,
+    ) -> Pending {
+        let dialled = phase == Phase::Connecting;
+        let (nonce, proof, input) = ([0; 16], [0; PROOF_BYTES], [0; HELLO_BYTES]);
+        Pending { stream, address, peer, dialled, deadline, phase, hello, nonce, proof, input, have: 0 }
+    }
+
+    /// Its descriptor.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+
+    /// Whether it waits to be writable rather than readable.
+    pub fn awaits_writing(&self) -> bool {
+        self.phase == Phase::Connecting
+    }
+
+    /// Whether both ends could agree.
+    pub fn is_proposed(&self) -> bool {
+        self.phase == Phase::Proposed
+    }
+
+    /// Whether this side has sent its proof: the peer may have accepted.
+    pub fn is_proven(&self) -> bool {
+        self.phase == Phase::AwaitAccepted
+    }
+
+    /// The stream of an open connection.
+    pub fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+
+    /// Goes on as far as possible.
+    pub fn advance(&mut self, id: &Identity) -> Progress {
+        match self.step(id) {
+            Ok(progress) => progress,
+            Err(failure) => Progress::Failed(failure),
+        }
+    }
+
+    fn step(&mut self, id: &Identity) -> Result<Progress, Failure> {
+        if self.phase == Phase::Connecting {
+            if !sock::wait_one(self.fd(), false, true, 0).map_err(network)? {
+                return Ok(Progress::Waiting);
+            }
+            if let Some(error) = self.stream.take_error().map_err(network)? {
+                return Err(network(error));
+            }
+            self.write(&self.hello)?;
+            self.phase = Phase::AwaitChallenge;
+        }
+        match self.phase {
+            Phase::Connecting | Phase::AwaitChallenge => {
+                let Some(challenge) = self.read::<CHALLENGE_BYTES>()? else { return Ok(Progress::Waiting) };
+                self.proof = hello::proof(id, &self.hello, &challenge).map_err(Failure::Stranger)?;
+                self.phase = Phase::Proposed;
+                self.proposed()
+            }
+            Phase::AwaitHello => {
+                let Some(hello) = self.read::<HELLO_BYTES>()? else { return Ok(Progress::Waiting) };
+                self.peer = Some(hello::check_hello(id, &hello).map_err(Failure::Stranger)?);
+                (self.hello, self.nonce) = (hello, nonce());
+                self.write(&hello::challenge(id, &hello, &self.nonce))?;
+                self.phase = Phase::AwaitProof;
+                Ok(Progress::Waiting)
+            }
+            Phase::AwaitProof => {
+                let Some(proof) = self.read::<PROOF_BYTES>()? else { return Ok(Progress::Waiting) };
+                if !hello::check_proof(id, &self.hello, &self.nonce, &proof) {
+                    return Err(Failure::Stranger(Stranger::Proof));
+                }
+                self.phase = Phase::Proposed;
+                self.proposed()
+            }
+            Phase::Proposed => self.watch_end(),
+            Phase::AwaitAccepted => {
+                let Some(word) = self.read::<8>()? else { return Ok(Progress::Waiting) };
+                match self.peer {
+                    Some(peer) if word == hello::ACCEPTED => Ok(Progress::Open(peer)),
+                    _ => Err(Failure::Stranger(Stranger::Garbage)),
+                }
+            }
+        }
+    }
+
+    fn proposed(&self) -> Result<Progress, Failure> {
+        self.peer.map(Progress::Proposed).ok_or(Failure::Stranger(Stranger::Garbage))
+    }
+
+    /// A proposed connection has nothing to say; all that can come is its end.
+    fn watch_end(&mut self) -> Result<Progress, Failure> {
+        match self.read::<1>()? {
+            None => Ok(Progress::Waiting),
+            Some(_) => Err(Failure::Stranger(Stranger::Garbage)),
+        }
+    }
+
+    /// This connection is to be kept: sends the proof, or accepts.
+    pub fn settle(&mut self) -> Progress {
+        let (word, next): (&[u8], _) = match self.dialled {
+            true => (&self.proof, Phase::AwaitAccepted),
+            false => (&hello::ACCEPTED, Phase::Proposed),
+        };
+        if let Err(failure) = self.write(word) {
+            return Progress::Failed(failure);
+        }
+        self.phase = next;
+        match self.peer {
+            Some(peer) if !self.dialled => Progress::Open(peer),
+            _ => Progress::Waiting,
+        }
+    }
+
+    fn write(&self, bytes: &[u8]) -> Result<(), Failure> {
+        // SAFETY: the piece is a slice.
+        match unsafe { sock::send(self.fd(), &[Piece::new(bytes.as_ptr(), bytes.len())]) } {
+            Ok(n) if n == bytes.len() => Ok(()),
+            Ok(_) => Err(Failure::Network("the socket takes nothing".into())),
+            Err(error) => Err(network(error)),
+        }
+    }
+
+    /// Reads a message of exactly `N` bytes, no byte more; `None` until it is complete.
+    fn read<const N: usize>(&mut self) -> Result<Option<[u8; N]>, Failure> {
+        while self.have < N {
+            let room = &mut self.input[self.have..N];
+            let piece = Piece::new(room.as_mut_ptr(), room.len());
+            // SAFETY: the piece is part of `input`, to which no reference is in use.
+            match unsafe { sock::receive(self.stream.as_fd(), &[piece]) } {
+                Ok(0) => return Err(Failure::Stranger(Stranger::Left)),
+                Ok(n) => self.have += n,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(network(e)),
+            }
+        }
+        self.have = 0;
+        Ok(self.input.first_chunk::<N>().copied())
+    }
+}
+
+fn network(error: io::Error) -> Failure {
+    Failure::Network(error.to_string())
+}
