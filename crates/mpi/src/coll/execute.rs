@@ -97,6 +97,12 @@ impl<T: Copy> Cursor<T> {
         self.error.map_or(Ok(()), Err)
     }
 
+    /// How far the run has come.
+    #[cfg(test)]
+    pub fn position(&self) -> (usize, usize) {
+        (self.next_step, self.open)
+    }
+
     /// Goes on until the end or, unless `BLOCK`, until something must be waited for. True at the end.
     ///
     /// # Safety

@@ -26,3 +26,6 @@ pub mod site;
 pub mod span;
 pub mod team;
 pub mod throttle;
+
+#[cfg(test)]
+mod sim;

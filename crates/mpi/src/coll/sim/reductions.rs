@@ -1,0 +1,221 @@
+//! Reductions against a model.
+
+use super::super::args::IN_PLACE;
+use super::super::ints::Ints;
+use super::super::layout::Layout;
+use super::super::program::Program;
+use super::super::reduce_scatter::Counts;
+use super::super::select::Algorithm;
+use super::super::select::rules::*;
+use super::super::site::Site;
+use super::super::{allreduce, reduce, reduce_scatter, scan};
+use super::memory::*;
+use super::*;
+
+const SIZES: std::ops::RangeInclusive<usize> = 1..=17;
+
+fn cases() -> Vec<(Kind, Operation)> {
+    vec![
+        (Kind::plain(), Operation::sum()),
+        (Kind::pair(), Operation::compose()),
+        (Kind::holed(), Operation::compose()),
+        (Kind::holed(), Operation::user_add()),
+    ]
+}
+
+fn seed_of(rank: usize) -> u64 {
+    1000 * rank as u64 + 1
+}
+
+struct World<'a> {
+    kind: &'a Kind,
+    n: usize,
+    count: usize,
+    in_place: bool,
+    sends: Vec<Memory>,
+    recvs: Vec<Memory>,
+}
+
+impl<'a> World<'a> {
+    fn new(kind: &'a Kind, n: usize, count: usize, in_place: bool) -> World<'a> {
+        let filled = |r| Memory::filled(kind, count, seed_of(r));
+        let sends = (0..n).map(filled).collect();
+        let recvs = (0..n).map(|r| if in_place { filled(r) } else { Memory::new(kind, count) }).collect();
+        World { kind, n, count, in_place, sends, recvs }
+    }
+
+    fn args<'b>(
+        &'b mut self,
+        r: usize,
+        operation: &'b Operation,
+        in_place: bool,
+    ) -> super::super::args::ReduceArgs<'b> {
+        let send = if in_place { IN_PLACE } else { self.sends[r].ptr() };
+        operation.args(send, self.recvs[r].ptr(), self.count, self.kind)
+    }
+
+    fn expected(&self, operation: &Operation, ranks: std::ops::Range<usize>, item: usize) -> Option<Item> {
+        operation.fold(ranks.map(|r| self.kind.item(seed_of(r) + item as u64)))
+    }
+
+    fn check_sends(&self) {
+        for (r, send) in self.sends.iter().enumerate() {
+            let sent: Vec<Item> = (0..self.count).map(|i| self.kind.item(seed_of(r) + i as u64)).collect();
+            assert_eq!(send.all(), sent, "a send buffer has changed");
+        }
+    }
+}
+
+/// Runs `check` for every algorithm, size, type, operation and count.
+fn everything<A: Algorithm>(check: impl Fn(&'static str, &Kind, &Operation, usize, usize, bool)) {
+    for (kind, operation) in cases() {
+        for n in SIZES {
+            for &algorithm in A::ALL {
+                for count in [0, 1, 3, 18, 41] {
+                    for in_place in [false, true] {
+                        check(algorithm.name(), &kind, &operation, n, count, in_place);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The layout of an odd distribution over nodes.
+fn layout(rank: usize, n: usize, spread: usize) -> Layout {
+    Layout::new(rank, n, |r| (r * 7 % n.max(1) / spread.max(1)) as u64)
+}
+
+fn with_site(name: &'static str, r: usize, n: usize, f: impl FnOnce(&Site<'_>) -> Result) -> Result {
+    let layout = layout(r, n, 3);
+    let layout = (name == "hierarchical").then_some(&layout);
+    f(&Site { forced: Some(name), layout, ..Site::new(r, n) })
+}
+
+#[test]
+fn allreduce_gives_all_the_result() {
+    everything::<Allreduce>(|name, kind, operation, n, count, in_place| {
+        let mut world = World::new(kind, n, count, in_place);
+        run(n, count as u64, |r, p| {
+            with_site(name, r, n, |site| allreduce::build(p, site, world.args(r, operation, in_place)))
+        });
+        world.check_sends();
+        for (r, recv) in world.recvs.iter().enumerate() {
+            let expected: Vec<Item> = (0..count).map(|i| world.expected(operation, 0..n, i).unwrap()).collect();
+            assert_eq!(
+                recv.all(),
+                expected,
+                "{name} {} {} n={n} count={count} {in_place} rank {r}",
+                kind.name,
+                operation.name
+            );
+        }
+    });
+}
+
+#[test]
+fn reduce_gives_the_root_the_result() {
+    everything::<Reduce>(|name, kind, operation, n, count, in_place| {
+        for root in [0, n / 2, n - 1] {
+            let mut world = World::new(kind, n, count, in_place);
+            run(n, count as u64, |r, p| {
+                with_site(name, r, n, |site| {
+                    let args = world.args(r, operation, in_place && r == root);
+                    reduce::build(p, site, args, root as i32)
+                })
+            });
+            world.check_sends();
+            let what = format!("{name} {} {} n={n} count={count} {in_place} root {root}", kind.name, operation.name);
+            for (i, item) in world.recvs[root].all().into_iter().enumerate() {
+                assert_eq!(Some(item), world.expected(operation, 0..n, i), "{what}");
+            }
+            for (r, recv) in world.recvs.iter().enumerate().filter(|(r, _)| *r != root) {
+                let before = |i| if in_place { kind.item(seed_of(r) + i as u64) } else { kind.unset() };
+                assert!(
+                    recv.all().into_iter().enumerate().all(|(i, v)| v == before(i)),
+                    "{what}: rank {r} was written"
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn scans_combine_prefixes() {
+    everything::<Scan>(|name, kind, operation, n, count, in_place| {
+        for exclusive in [false, true] {
+            let mut world = World::new(kind, n, count, in_place);
+            run(n, count as u64, |r, p| {
+                with_site(name, r, n, |site| scan::build(p, site, world.args(r, operation, in_place), exclusive))
+            });
+            world.check_sends();
+            for (r, recv) in world.recvs.iter().enumerate() {
+                let end = if exclusive { r } else { r + 1 };
+                for (i, item) in recv.all().into_iter().enumerate().filter(|_| end > 0) {
+                    let expected = world.expected(operation, 0..end, i);
+                    assert_eq!(Some(item), expected, "{name} {} n={n} {in_place} {exclusive} rank {r}", kind.name);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn reduce_scatter_gives_each_its_block() {
+    everything::<ReduceScatter>(|name, kind, operation, n, count, in_place| {
+        let counts: Vec<i32> = (0..n).map(|r| ((r * 5 + count) % 4) as i32 * i32::from(count > 0)).collect();
+        let start = |r: usize| counts[..r].iter().sum::<i32>() as usize;
+        let mut world = World::new(kind, n, start(n), in_place);
+        run(n, count as u64, |r, p| {
+            let counts = Counts::List(Ints::I32(&counts));
+            with_site(name, r, n, |site| reduce_scatter::build(p, site, world.args(r, operation, in_place), counts))
+        });
+        world.check_sends();
+        for r in 0..n {
+            let all = world.recvs[r].all();
+            for i in 0..counts[r] as usize {
+                let expected = world.expected(operation, 0..n, start(r) + i);
+                assert_eq!(Some(all[i]), expected, "{name} {} n={n} {in_place} rank {r}", kind.name);
+            }
+        }
+    });
+}
+
+#[test]
+fn reduce_scatter_block_gives_each_its_block() {
+    everything::<ReduceScatter>(|name, kind, operation, n, count, in_place| {
+        let block = count.min(5);
+        let mut world = World::new(kind, n, block * n, in_place);
+        run(n, count as u64, |r, p| {
+            let args = world.args(r, operation, in_place);
+            with_site(name, r, n, |site| reduce_scatter::build(p, site, args, Counts::Block(block)))
+        });
+        for r in 0..n {
+            let all = world.recvs[r].all();
+            for i in 0..block {
+                assert_eq!(Some(all[i]), world.expected(operation, 0..n, r * block + i), "{name} {} n={n}", kind.name);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_program_runs_again() {
+    let (kind, operation, n) = (Kind::plain(), Operation::sum(), 3);
+    let mut world = World::new(&kind, n, 4, false);
+    let mut programs: Vec<Program> = (0..n)
+        .map(|r| {
+            let mut p = Program::default();
+            let args = world.args(r, &operation, false);
+            with_site("rabenseifner", r, n, |site| allreduce::build(&mut p, site, args)).unwrap();
+            p
+        })
+        .collect();
+    for round in 0..3 {
+        execute(&mut programs, (n, 0), round);
+        let sum = |world: &World<'_>| world.expected(&operation, 0..n, 0).unwrap();
+        assert_eq!(world.recvs[1].get(0), sum(&world));
+        world.recvs[1].set(0, [0; 2]);
+    }
+    assert!(world.in_place || world.n == 3);
+}
