@@ -159,5 +159,7 @@ static inline int arg_is(int argc, char **argv, const char *word)
             return 1;
     return 0;
 }
+/* A check in which the oracle crashes or answers otherwise than the standard says. */
+#define STRICT(statement) do { if (!on_mpich()) { statement; } } while (0)
 #define LEN(a) ((int)(sizeof(a) / sizeof *(a)))
 #endif
