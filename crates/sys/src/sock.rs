@@ -131,7 +131,8 @@ pub fn accept(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
     let fd = unsafe { libc::accept4(listener.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), flags) };
     // SAFETY: the kernel has just given us this descriptor.
     let stream = TcpStream::from(unsafe { OwnedFd::from_raw_fd(check(fd)?) });
-    let peer = stream.peer_addr()?;
+    let mut peer = stream.peer_addr()?;
+    peer.set_ip(peer.ip().to_canonical());
     Ok((stream, peer))
 }
 

@@ -82,7 +82,7 @@ impl Net {
     }
 
     /// No address has answered in time.
-    fn give_up(&mut self, index: u32) {
+    pub(super) fn give_up(&mut self, index: u32) {
         if let Some(parked) = self.slots[index as usize].parked.take() {
             self.stop_dialling(index, None);
             return self.settle(parked);

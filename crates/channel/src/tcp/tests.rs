@@ -1,1 +1,288 @@
+//! Several [`Net`]s in one thread, over loopback; and callers who are no peers.
 
+use super::hello::{ACCEPTED, CHALLENGE_BYTES};
+use super::*;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+
+const KEY: [u8; 16] = [3; 16];
+
+fn id(me: u32) -> Identity {
+    Identity { me: Peer(me), size: 8, job_id: 4711, key: KEY }
+}
+
+fn net(me: u32) -> Net {
+    Net::open(id(me), Arc::new(Epoll::new().unwrap()), true).unwrap()
+}
+
+fn at(net: &Net) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, net.addresses()[0].port()))
+}
+
+fn eager(tag: i32) -> Header {
+    Header { kind: Kind::Eager, source: 0, tag, token: 0, context: 1 }
+}
+
+/// Polls all until `done`; packets are stashed as (receiver, sender, tag, bytes).
+type Got = Vec<(u32, u32, i32, Box<[u8]>)>;
+
+fn run(nets: &mut [Net], got: &mut Got, mut done: impl FnMut(&mut [Net], &Got) -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !done(nets, got) {
+        assert!(Instant::now() < deadline, "nothing happens any more: {got:?}");
+        for net in &mut *nets {
+            match net.poll() {
+                Some(NetEvent::Packet(packet)) => {
+                    let bytes = net.stash(&packet);
+                    net.release(&packet);
+                    got.push((net.id.me.0, packet.peer.0, packet.header.tag, bytes));
+                }
+                Some(NetEvent::Lost(peer, why)) => {
+                    got.push((net.id.me.0, peer.0, i32::MIN, why.into_bytes().into()));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn lost(got: &Got, me: u32, peer: u32) -> Option<String> {
+    let found = got.iter().find(|g| (g.0, g.1, g.2) == (me, peer, i32::MIN))?;
+    Some(String::from_utf8_lossy(&found.3).into_owned())
+}
+
+#[test]
+fn both_dial_at_once_and_one_connection_stays() {
+    for _ in 0..20 {
+        let mut nets = [net(1), net(2)];
+        let (a, b) = (at(&nets[0]), at(&nets[1]));
+        let slots = [nets[0].dial(Peer(2), vec![b]), nets[1].dial(Peer(1), vec![a])];
+        let mut sent = [false; 2];
+        let mut got = Vec::new();
+        run(&mut nets, &mut got, |nets, got| {
+            for i in 0..2 {
+                sent[i] = sent[i] || nets[i].send(slots[i], &eager(i as i32), b"hello", None) == Outcome::Done;
+            }
+            got.len() == 2
+        });
+        assert_eq!((nets[0].open.len(), nets[1].open.len()), (1, 1));
+        assert_eq!((nets[0].handshakes, nets[1].handshakes), (0, 0));
+        assert_eq!((nets[0].timed, nets[1].timed), (0, 0));
+        nets[0].close();
+        let mut got = Vec::new();
+        run(&mut nets, &mut got, |nets, _| nets[1].open.is_empty());
+        assert!(got.is_empty(), "a goodbye is no loss: {got:?}");
+        assert_eq!(nets[1].send(slots[1], &eager(0), b"", None), Outcome::Lost);
+    }
+}
+
+#[test]
+fn the_higher_rank_gets_through_when_the_lower_cannot_dial() {
+    let mut nets = [net(1), net(2)];
+    let a = at(&nets[0]);
+    let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+    let slots = [nets[0].dial(Peer(2), vec![nowhere]), nets[1].dial(Peer(1), vec![nowhere, a])];
+    // As if the lower rank's time were over.
+    let mut got = Vec::new();
+    let mut parked = false;
+    run(&mut nets, &mut got, |nets, _| {
+        if nets[0].slots[slots[0] as usize].parked.is_some() && !parked {
+            parked = true;
+            nets[0].slots[slots[0] as usize].dial = Some(Box::new(Dial::new(vec![], Instant::now(), Instant::now())));
+        }
+        nets[1].send(slots[1], &eager(5), b"x", None) == Outcome::Done
+    });
+    assert!(parked);
+    run(&mut nets, &mut got, |_, got| got.len() == 1);
+    assert_eq!((nets[0].open.len(), nets[1].open.len()), (1, 1));
+}
+
+#[test]
+fn many_connections_are_served_by_epoll() {
+    let mut nets: Vec<Net> = (0..8).map(net).collect();
+    let hub = at(&nets[0]);
+    let slots: Vec<u32> = (1..8).map(|i| nets[i].dial(Peer(0), vec![hub])).collect();
+    let mut sent = [0; 7];
+    let mut got = Vec::new();
+    run(&mut nets, &mut got, |nets, got| {
+        for (i, slot) in slots.iter().enumerate() {
+            if sent[i] < 50 && nets[i + 1].send(*slot, &eager(sent[i]), &[i as u8; 16], None) == Outcome::Done {
+                sent[i] += 1;
+            }
+        }
+        got.len() == 350
+    });
+    for i in 1..8 {
+        let tags: Vec<i32> = got.iter().filter(|g| g.1 == i).map(|g| g.2).collect();
+        assert_eq!(tags, (0..50).collect::<Vec<i32>>());
+    }
+}
+
+#[test]
+fn an_unreachable_peer_is_lost_and_its_addresses_named() {
+    let mut nets = [net(1)];
+    let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+    let slot = nets[0].dial(Peer(2), vec![nowhere]);
+    let mut got = Vec::new();
+    run(&mut nets, &mut got, |nets, _| {
+        let dial = nets[0].slots[slot as usize].dial.as_ref().unwrap();
+        dial.describe().contains("refused")
+    });
+    // As if the time were over.
+    nets[0].give_up(slot);
+    run(&mut nets, &mut got, |_, got| !got.is_empty());
+    let why = lost(&got, 1, 2).unwrap();
+    assert!(why.contains("127.0.0.1:1") && why.contains("refused"), "{why}");
+    assert_eq!(nets[0].send(slot, &eager(0), b"", None), Outcome::Lost);
+}
+
+#[test]
+fn a_peer_that_vanishes_is_lost_after_its_last_packet() {
+    let mut nets = vec![net(1), net(2)];
+    let b = at(&nets[1]);
+    let slot = nets[0].dial(Peer(2), vec![b]);
+    let mut got = Vec::new();
+    run(&mut nets, &mut got, |nets, _| nets[0].send(slot, &eager(9), b"last", None) == Outcome::Done);
+    nets.remove(0);
+    run(&mut nets, &mut got, |_, got| lost(got, 2, 1).is_some());
+    assert_eq!(&*got[0].3, b"last");
+    assert_eq!(got.len(), 2);
+}
+
+/// A connected stranger with time-outs, so that no test hangs.
+fn call(net: &Net) -> TcpStream {
+    let stream = TcpStream::connect(at(net)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    stream
+}
+
+/// Polls `net` until the stranger has an answer of `N` bytes, or None when it was hung up on.
+fn answer<const N: usize>(nets: &mut [Net], stranger: &mut TcpStream) -> Option<[u8; N]> {
+    let mut out = [0; N];
+    let mut have = 0;
+    for _ in 0..200 {
+        for net in &mut *nets {
+            for _ in 0..ATTEND_EVERY {
+                assert!(net.poll().is_none());
+            }
+        }
+        match stranger.read(&mut out[have..]) {
+            Ok(0) => return None,
+            Ok(n) => have += n,
+            Err(e) if matches!(e.kind(), std::io::ErrorKind::WouldBlock) => {}
+            Err(_) => return None,
+        }
+        if have == N {
+            return Some(out);
+        }
+    }
+    panic!("neither answer nor end");
+}
+
+#[test]
+fn strangers_are_turned_away_and_the_job_goes_on() {
+    let mut nets = [net(1), net(2)];
+    let before = base::counters::PACKETS_REJECTED.value();
+    let good = hello::hello(&id(3), Peer(1), &[1; 16]);
+    let other_job = hello::hello(&Identity { job_id: 1, ..id(3) }, Peer(1), &[1; 16]);
+    let misdirected = hello::hello(&id(3), Peer(2), &[1; 16]);
+    let mut old = good;
+    old[8] += 1;
+    let garbage = [0x55; 44];
+    for bytes in [&garbage, &other_job, &misdirected, &old] {
+        let mut stranger = call(&nets[0]);
+        stranger.write_all(bytes).unwrap();
+        assert_eq!(answer::<CHALLENGE_BYTES>(&mut nets, &mut stranger), None);
+    }
+    // One that doesn't know the key gets a challenge, and nothing for its answer.
+    let mut stranger = call(&nets[0]);
+    stranger.write_all(&good).unwrap();
+    assert!(answer::<CHALLENGE_BYTES>(&mut nets, &mut stranger).is_some());
+    stranger.write_all(&[9; 16]).unwrap();
+    assert_eq!(answer::<8>(&mut nets, &mut stranger), None);
+    assert!(base::counters::PACKETS_REJECTED.value() >= before + 5);
+    // The peers still find each other.
+    let b = at(&nets[1]);
+    let slot = nets[0].dial(Peer(2), vec![b]);
+    let mut got = Vec::new();
+    run(&mut nets, &mut got, |nets, _| nets[0].send(slot, &eager(1), b"x", None) == Outcome::Done);
+    run(&mut nets, &mut got, |_, got| got.len() == 1);
+}
+
+#[test]
+fn a_recorded_handshake_is_worthless() {
+    let mut nets = [net(1), net(2)];
+    let (hello, dialler) = (hello::hello(&id(3), Peer(1), &[1; 16]), id(3));
+    let mut first = call(&nets[0]);
+    first.write_all(&hello).unwrap();
+    let challenge = answer::<CHALLENGE_BYTES>(&mut nets, &mut first).unwrap();
+    let proof = hello::proof(&dialler, &hello, &challenge).unwrap();
+    first.write_all(&proof).unwrap();
+    assert_eq!(answer::<8>(&mut nets, &mut first), Some(ACCEPTED));
+    let mut replay = call(&nets[1]);
+    replay.write_all(&hello).unwrap();
+    assert_eq!(answer::<CHALLENGE_BYTES>(&mut nets, &mut replay), None, "it was meant for another rank");
+    let mut nets = [net(1)];
+    let mut replay = call(&nets[0]);
+    replay.write_all(&hello).unwrap();
+    assert!(answer::<CHALLENGE_BYTES>(&mut nets, &mut replay).is_some());
+    replay.write_all(&proof).unwrap();
+    assert_eq!(answer::<8>(&mut nets, &mut replay), None);
+}
+
+#[test]
+fn a_dialler_does_not_prove_itself_to_a_stranger() {
+    let mut nets = [net(1)];
+    let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    nets[0].dial(Peer(2), vec![listener.local_addr().unwrap()]);
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    assert!(answer::<44>(&mut nets, &mut stream).is_some());
+    stream.write_all(&[1; CHALLENGE_BYTES]).unwrap();
+    assert_eq!(answer::<1>(&mut nets, &mut stream), None);
+}
+
+#[test]
+fn truncated_hellos_and_crowds_pass() {
+    let mut nets = [net(1), net(2)];
+    let mut crowd: Vec<TcpStream> = (0..40).map(|_| call(&nets[0])).collect();
+    for (i, stranger) in crowd.iter_mut().enumerate() {
+        stranger.write_all(&hello::hello(&id(3), Peer(1), &[1; 16])[..i % 44]).unwrap();
+    }
+    crowd.truncate(20);
+    let b = at(&nets[0]);
+    let slot = nets[1].dial(Peer(1), vec![b]);
+    let mut got = Vec::new();
+    run(&mut nets, &mut got, |nets, _| nets[1].send(slot, &eager(1), b"x", None) == Outcome::Done);
+    run(&mut nets, &mut got, |_, got| got.len() == 1);
+    assert_eq!(nets[0].open.len(), 1);
+}
+
+#[test]
+fn closing_delivers_what_was_sent() {
+    let bytes = vec![5u8; 30_000];
+    let (tell, told) = std::sync::mpsc::channel();
+    let receiver = std::thread::spawn(move || {
+        let mut nets = [net(2)];
+        tell.send(at(&nets[0])).unwrap();
+        let mut got = Vec::new();
+        run(&mut nets, &mut got, |_, got| !got.is_empty());
+        std::thread::sleep(Duration::from_millis(20));
+        run(&mut nets, &mut got, |nets, _| nets[0].open.is_empty());
+        got
+    });
+    let mut nets = [net(1)];
+    let slot = nets[0].dial(Peer(2), vec![told.recv().unwrap()]);
+    // SAFETY: `bytes` lives on.
+    let source = unsafe { SendBuf::contiguous(bytes.as_ptr(), bytes.len()) };
+    let send = |nets: &mut [Net]| nets[0].send(slot, &eager(0), &[], Some((&source, 0, 30_000)));
+    run(&mut nets, &mut Vec::new(), |nets, _| send(nets) == Outcome::Done);
+    let mut sent = 1;
+    while send(&mut nets) == Outcome::Done {
+        sent += 1;
+    }
+    nets[0].close();
+    let got = receiver.join().unwrap();
+    assert_eq!(got.len(), sent);
+    assert!(got.iter().all(|g| *g.3 == bytes));
+}
