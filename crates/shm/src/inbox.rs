@@ -280,29 +280,38 @@ impl Inbox {
     pub fn poll(&mut self) -> Option<Polled> {
         if self.streak < STREAK_MAX
             && let Some(ring) = self.rings.get_mut(self.hot)
-            && let Ok(Some(at)) = ring.consumer.peek()
         {
-            self.streak += 1;
-            return Some(Polled::Record(record(ring, self.hot, at)));
+            match ring.consumer.peek() {
+                Ok(Some(at)) => {
+                    self.streak += 1;
+                    return Some(Polled::Record(record(ring, self.hot, at)));
+                }
+                Ok(None) => {}
+                Err(Corrupt) => return self.look(self.hot),
+            }
         }
         self.poll_others()
     }
 
     /// The rings beside the hot one, and new senders.
     fn poll_others(&mut self) -> Option<Polled> {
+        let skipped_hot = self.streak >= STREAK_MAX;
         self.streak = 0;
-        self.notice_senders();
-        let rings = self.rings.len();
-        let glances = if self.armed > 0 { rings } else { rings.min(GLANCES) };
+        let fresh = self.notice_senders();
+        let others = self.rings.len().saturating_sub(1);
+        let glances = if self.armed > 0 { others } else { others.min(GLANCES) };
         for _ in 0..glances {
-            self.next = if self.next + 1 >= rings { 0 } else { self.next + 1 };
+            self.next = if self.next >= others { 0 } else { self.next + 1 };
+            if self.next == self.hot {
+                self.next = if self.next >= others { 0 } else { self.next + 1 };
+            }
             if let Some(found) = self.look(self.next) {
                 self.hot = self.next;
                 return Some(found);
             }
         }
-        // The hot ring may have been passed over only because it had had its turn.
-        if self.hot < rings { self.look(self.hot) } else { None }
+        // The hot ring was passed over only because it had had its turn, or is the first one.
+        if (skipped_hot || fresh) && self.hot < self.rings.len() { self.look(self.hot) } else { None }
     }
 
     #[inline]
@@ -325,16 +334,19 @@ impl Inbox {
         (self.hot, self.next) = (0, 0);
     }
 
-    /// Starts to look at the rings whose senders have set their bit.
+    /// Starts to look at the rings whose senders have set their bit. True if there are any.
     #[inline]
-    fn notice_senders(&mut self) {
+    fn notice_senders(&mut self) -> bool {
+        let mut any = false;
         for index in 0..self.known.len() {
             // SAFETY: page 0 of our mapping holds SENDERS_MAX bits.
             let bits = unsafe { word(self.mapping.as_ptr(), AT_ACTIVE + 8 * index) }.load(Acquire);
             if bits & !self.known[index] != 0 {
                 self.connect(index, bits & !self.known[index]);
+                any = true;
             }
         }
+        any
     }
 
     #[cold]
