@@ -337,7 +337,8 @@ impl ChannelFabric {
         if self.tick.is_multiple_of(every) {
             self.poll_control();
         }
-        if let Some(hub) = &mut self.hub
+        if self.tick.is_multiple_of(SHM_STREAK)
+            && let Some(hub) = &mut self.hub
             && let Some(event) = hub.poll()
         {
             match event {
@@ -350,11 +351,14 @@ impl ChannelFabric {
         {
             return Some(event);
         }
-        // Nothing was found anywhere: what dead peers had sent has been read, or follows on a socket.
-        if let Some(peer) = self.gone.pop_front()
-            && self.net.as_mut().is_none_or(|net| net.peer_gone(peer))
+        // What a dead peer had sent is read first, from its ring or, later, from a socket.
+        if let Some(&peer) = self.gone.front()
+            && self.hub.as_mut().is_none_or(|hub| hub.is_drained(peer))
         {
-            self.lose(peer);
+            self.gone.pop_front();
+            if self.net.as_mut().is_none_or(|net| net.peer_gone(peer)) {
+                self.lose(peer);
+            }
         }
         self.events.pop_front().map(Event::Lost)
     }

@@ -159,6 +159,11 @@ impl ShmHub {
         self.inbox.release(&packet.record);
     }
 
+    /// Whether nothing of `peer` is left to be read.
+    pub fn is_drained(&mut self, peer: Peer) -> bool {
+        self.peers.iter().position(|p| *p == peer).is_none_or(|sender| self.inbox.is_drained(sender))
+    }
+
     /// Prepares to sleep: from now on senders ring. Poll once more before sleeping.
     pub fn arm(&mut self) {
         self.inbox.arm();

@@ -328,6 +328,13 @@ impl Inbox {
         }
     }
 
+    /// Whether nothing of this sender is left to be read.
+    pub fn is_drained(&mut self, sender: usize) -> bool {
+        self.notice_senders();
+        let ring = self.rings.iter_mut().find(|ring| ring.sender == sender);
+        ring.is_none_or(|ring| !matches!(ring.consumer.peek(), Ok(Some(_))))
+    }
+
     /// Never looks at this sender's ring again. Its outstanding record, if any, need not be released.
     pub fn drop_sender(&mut self, sender: usize) {
         self.rings.retain(|ring| ring.sender != sender);
