@@ -109,6 +109,11 @@ impl<T> Table<T> {
         self.slot(handle).map(|slot| slot.references += 1).is_some()
     }
 
+    /// How many times the program owns the handle.
+    pub fn references(&self, handle: Handle) -> u32 {
+        self.slot(handle).map_or(0, |slot| slot.references)
+    }
+
     /// The program owns the handle once less; the object comes back when that was the last time.
     pub fn release(&self, handle: Handle) -> Option<T> {
         let slot = self.slot(handle)?;

@@ -4,6 +4,7 @@
 //! typemap into a normal form at once, so `MPI_Type_commit` only sets a flag and types cost nothing per item.
 //! Not thread-safe: all users hold the library's critical section.
 
+use crate::handle::{Handle, Named, PREDEFINED_END};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -53,7 +54,7 @@ pub struct Datatype {
     marked: bool,
     align: usize,
     builtin: Option<Builtin>,
-    handle: usize,
+    handle: Cell<Handle>,
     recipe: Recipe,
     name: RefCell<String>,
     /// Cached attributes, (keyval, value); their meaning lives with the attribute code.
@@ -82,7 +83,7 @@ impl Datatype {
             marked: layout.marked,
             align: layout.align,
             builtin: None,
-            handle: 0,
+            handle: Cell::default(),
             recipe,
             name: RefCell::new(String::new()),
             attrs: RefCell::new(Vec::new()),
@@ -95,7 +96,7 @@ impl Datatype {
         dt.committed.set(true);
         dt.predefined = true;
         dt.builtin = Some(builtin);
-        dt.handle = handle;
+        dt.handle.set(Handle(handle));
         dt
     }
 
@@ -194,7 +195,8 @@ impl Datatype {
 
     /// The ABI handle value of a named predefined type.
     pub fn named_handle(&self) -> Option<usize> {
-        (self.handle != 0).then_some(self.handle)
+        let handle = self.handle.get().0;
+        (handle != 0 && handle < PREDEFINED_END).then_some(handle)
     }
 
     /// The type of all basic elements, if there is only one.
@@ -255,6 +257,13 @@ impl Drop for Datatype {
                 orphans.append(&mut parent.recipe.contents.datatypes);
             }
         }
+    }
+}
+
+impl Named for Datatype {
+    #[inline]
+    fn handle_cell(&self) -> &Cell<Handle> {
+        &self.handle
     }
 }
 

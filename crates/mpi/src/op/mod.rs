@@ -3,12 +3,14 @@
 //! Not thread-safe: all users hold the library's critical section. A user function is called from [`Op::apply`]; the
 //! caller must not hold a `RefCell` borrow that a nested MPI call could need.
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
 use base::{Result, ensure};
 
 use crate::datatype::{Datatype, Family};
+use crate::handle::{Handle, Named};
 
 mod dispatch;
 mod fold;
@@ -78,6 +80,7 @@ const HANDLES: usize = 0x20;
 
 /// A reduction operation.
 pub struct Op {
+    handle: Cell<Handle>,
     kind: Kind,
     commutative: bool,
 }
@@ -88,7 +91,8 @@ fn make_table() -> Table {
     let mut table = [const { None }; HANDLES];
     for which in ALL {
         let commutative = !matches!(which, P::Replace | P::NoOp);
-        table[which as usize - OP_NULL] = Some(Rc::new(Op { kind: Kind::Predefined(which), commutative }));
+        table[which as usize - OP_NULL] =
+            Some(Rc::new(Op { handle: Cell::default(), kind: Kind::Predefined(which), commutative }));
     }
     table
 }
@@ -120,15 +124,21 @@ pub fn predefined(handle_value: usize) -> Option<&'static Rc<Op>> {
     table().get(handle_value.wrapping_sub(OP_NULL))?.as_ref()
 }
 
+impl Named for Op {
+    fn handle_cell(&self) -> &Cell<Handle> {
+        &self.handle
+    }
+}
+
 impl Op {
     /// `MPI_Op_create`.
     pub fn user(function: UserFn, commutative: bool) -> Rc<Op> {
-        Rc::new(Op { kind: Kind::User(function), commutative })
+        Rc::new(Op { handle: Cell::default(), kind: Kind::User(function), commutative })
     }
 
     /// `MPI_Op_create_c`.
     pub fn user_c(function: UserFnCount, commutative: bool) -> Rc<Op> {
-        Rc::new(Op { kind: Kind::UserCount(function), commutative })
+        Rc::new(Op { handle: Cell::default(), kind: Kind::UserCount(function), commutative })
     }
 
     /// Whether operands may be exchanged.
