@@ -131,7 +131,7 @@ impl End {
 
 fn main() {
     let (mine, theirs) = UnixStream::pair().unwrap();
-    sys::process::fork_run(move || {
+    sys::process::fork_run(&[theirs.as_fd()], || {
         End::connect(1, &theirs).run(false);
         0
     })

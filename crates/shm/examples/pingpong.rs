@@ -2,6 +2,7 @@
 //! `cargo run --release -p shm --example pingpong -- [ring KiB]`. Under callgrind, `-- solo` runs both ends in one process.
 
 use shm::inbox::{Identity, Inbox, Outbox, Polled};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use sys::clock::now_ns;
 
 const ME: Identity = Identity { nonce: 1, probe_address: 0, probe_value: 0 };
@@ -116,13 +117,15 @@ fn main() {
     let inboxes = [(); 2].map(|()| Inbox::create(2, kib << 10, &ME).unwrap());
     let fds = [0, 1].map(|i| inboxes[i].fd().try_clone_to_owned().unwrap());
     let [mine, theirs] = inboxes;
-    let open = |fd: &std::os::fd::OwnedFd, sender| Outbox::open(std::os::fd::AsFd::as_fd(fd), sender, 1).unwrap();
+    let open = |fd: &OwnedFd, sender| Outbox::open(fd.as_fd(), sender, 1).unwrap();
     if arguments.get(1).is_some_and(|a| a == "solo") {
         return solo(&mut End { outbox: open(&fds[0], 1), inbox: mine });
     }
     let to_them = open(&fds[1], 0);
     let chunk = to_them.payload_max();
-    sys::process::fork_run(move || {
+    // SAFETY: both descriptors are open until the closure, which takes their owners along, is over.
+    let keep = unsafe { [&theirs.fd(), &fds[0].as_fd()].map(|fd| BorrowedFd::borrow_raw(fd.as_raw_fd())) };
+    sys::process::fork_run(&keep, move || {
         second(&mut End { outbox: open(&fds[0], 1), inbox: theirs }, chunk);
         0
     })
