@@ -8,8 +8,8 @@
 //! atomic read-modify-write.
 
 use crate::buffer::{SendBuf, copy_bytes};
-use crate::calibrate;
-use crate::single_copy::{Probe, ProbeWord, SINGLE_COPY_ALLOW, SingleCopy};
+use crate::calibrate::{self, MEM_MIN_RATE};
+use crate::single_copy::{Probe, ProbeWord, SINGLE_COPY, SINGLE_COPY_ALLOW, SingleCopy};
 use base::counters::{BELLS, PACKETS_REJECTED};
 use base::{Peer, log};
 use protocol::fabric::{Limits, Outcome};
@@ -211,8 +211,14 @@ impl ShmLane {
         let outbox = Outbox::open(fds.inbox.as_fd(), hub.slot, rank_id)?;
         let told = outbox.identity();
         let probe = Probe { address: told.probe_address, value: told.probe_value, pid, memory: fds.memory };
-        let single = SingleCopy::probe(peer, probe);
-        let limits = calibrate::shm_limits(outbox.payload_max(), single.name());
+        let mut single = SingleCopy::probe(peer, probe);
+        if single.name() == Some("mem") && SINGLE_COPY.value() == "auto" {
+            let rate = hub.memory.as_ref().map_or(0.0, |memory| calibrate::mem_rate(memory.as_fd()));
+            if rate < MEM_MIN_RATE.value() {
+                single.reject(format!("{rate:.1} GB/s is less than FERRULE_MEM_MIN_RATE={}", MEM_MIN_RATE.value()));
+            }
+        }
+        let limits = calibrate::shm_limits(outbox.payload_max(), single.name().is_some());
         Ok(ShmLane { outbox, bell: Bell::from_fd(fds.bell), limits, lost: false, peer, single })
     }
 

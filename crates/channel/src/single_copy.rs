@@ -172,6 +172,13 @@ impl SingleCopy {
         &self.rejected
     }
 
+    /// Does without the way that was found, because of `why`.
+    pub fn reject(&mut self, why: String) {
+        if let Some(method) = self.method.take() {
+            self.rejected.push((method.name(), why));
+        }
+    }
+
     /// Copies `len` bytes at `address` in the peer's memory to the start of `sink`. False if it isn't possible (any more).
     pub fn pull(&mut self, address: u64, sink: &RecvBuf, len: usize) -> bool {
         let Some(method) = &self.method else { return false };

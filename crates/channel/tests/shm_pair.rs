@@ -52,7 +52,7 @@ fn next<T>(hub: &mut ShmHub, sleepy: bool, mut use_packet: impl FnMut(&Header, *
             hub.disarm();
         }
         match event {
-            None => std::hint::spin_loop(),
+            None => std::thread::yield_now(),
             Some(ShmEvent::Lost(peer)) => panic!("lost {peer:?}"),
             Some(ShmEvent::Packet(packet)) => {
                 let out = use_packet(&packet.header, packet.payload(), packet.len());
