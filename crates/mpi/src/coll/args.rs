@@ -69,8 +69,6 @@ pub struct ReduceArgs<'a> {
     pub count: usize,
     /// Their type.
     pub datatype: &'a Rc<Datatype>,
-    /// The type's handle, which a user-defined operation is told.
-    pub handle: usize,
     /// The operation.
     pub op: &'a Rc<Op>,
 }
@@ -140,7 +138,7 @@ impl ReduceArgs<'_> {
     pub fn set_up(&self, p: &mut Program) -> Result {
         ensure!(!self.op.is_one_sided_only(), ERR_OP, "the operation is for one-sided communication only");
         self.op.check(self.datatype)?;
-        p.set_reduction(self.op, self.datatype, self.handle);
+        p.set_reduction(self.op, self.datatype);
         Ok(())
     }
 

@@ -1,4 +1,7 @@
 //! Collectives (MPI-5.0, chapter 6) and neighbourhood collectives (8.6, 8.7).
+//!
+//! Every collective, in all of its forms, is a [`program`]: the list of what this process has to do. [`api`] plans one on a
+//! communicator, [`schedule`] runs it at once, in the background or again and again. See the README for the map.
 
 pub mod allgather;
 pub mod allreduce;
@@ -26,6 +29,10 @@ pub mod site;
 pub mod span;
 pub mod team;
 pub mod throttle;
+
+pub use args::{BlockBuffer, Buffer, IN_PLACE, ReduceArgs, is_in_place};
+pub use ints::Ints;
+pub use neighbor::Neighbors;
 
 #[cfg(test)]
 mod sim;

@@ -11,6 +11,7 @@ use super::arena::Arena;
 use super::span::{BYTES, Shape, Span};
 use super::team::{Team, Via};
 use crate::datatype::Datatype;
+use crate::handle::Named;
 use crate::op::Op;
 use base::{Class, Error};
 use std::rc::Rc;
@@ -156,7 +157,8 @@ impl Program {
 
     /// Enters the operation of the reduce steps.
     #[inline]
-    pub fn set_reduction(&mut self, op: &Rc<Op>, datatype: &Rc<Datatype>, handle: usize) {
+    pub fn set_reduction(&mut self, op: &Rc<Op>, datatype: &Rc<Datatype>) {
+        let handle = datatype.handle_cell().get().0;
         self.reduction = Some(Reduction { op: Rc::clone(op), datatype: Rc::clone(datatype), handle });
     }
 

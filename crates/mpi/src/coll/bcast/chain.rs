@@ -31,8 +31,8 @@ pub fn build(p: &mut Program, team: &Team<'_>, root: usize, data: Span, segment_
     let mut posted = [Ticket::NONE; WINDOW];
     if me > 0 {
         let previous = team.absolute(me - 1, root);
-        for i in 0..segments.min(WINDOW) {
-            posted[i] = p.recv(team, previous, segment(i));
+        for (i, ticket) in posted.iter_mut().enumerate().take(segments) {
+            *ticket = p.recv(team, previous, segment(i));
         }
         for i in 0..segments {
             p.wait_for(posted[i % WINDOW]);

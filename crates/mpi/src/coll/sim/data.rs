@@ -277,7 +277,7 @@ fn alltoallv_exchanges_uneven_blocks() {
 fn alltoallw_converts_types() {
     let (two, spread) = (Kind::pair(), Kind::holed());
     for n in SIZES {
-        let kind_of = |r: usize| if r % 2 == 0 { &two } else { &spread };
+        let kind_of = |r: usize| if r.is_multiple_of(2) { &two } else { &spread };
         let mut from: Vec<Memory> = (0..n)
             .flat_map(|r| (0..n).map(move |s| (r, s)))
             .map(|(r, s)| Memory::filled(kind_of(s), volume(r, s), letter(n, r, s)))

@@ -3,11 +3,16 @@
 use super::super::args::{BlockBuffer, Buffer, ReduceArgs};
 use super::super::ints::Ints;
 use crate::datatype::{self, Datatype, Form};
+use crate::handle::{Handle, Named};
 use crate::op::{self, Op};
 use std::rc::Rc;
 
 /// What an item is in the model: two numbers, the second unused by types with one.
 pub type Item = [u64; 2];
+
+/// Handles that user functions are told.
+const PAIR: usize = 0x9001;
+const HOLED: usize = 0x9002;
 
 const GUARD: u8 = 0xee;
 /// What a data byte holds before anything has been stored.
@@ -18,7 +23,6 @@ const UNSET: u64 = 0x5555_5555_5555_5555;
 pub struct Kind {
     pub name: &'static str,
     pub datatype: Rc<Datatype>,
-    pub handle: usize,
     leaves: &'static [isize],
 }
 
@@ -29,27 +33,29 @@ fn u64_type() -> Rc<Datatype> {
 impl Kind {
     /// One number, predefined.
     pub fn plain() -> Kind {
-        Kind { name: "plain", datatype: u64_type(), handle: 0x20f, leaves: &[0] }
+        Kind { name: "plain", datatype: u64_type(), leaves: &[0] }
     }
 
     /// Two numbers without holes.
     pub fn pair() -> Kind {
         let datatype = datatype::contiguous(Form::Int, 2, &u64_type()).unwrap();
-        Kind { name: "pair", datatype, handle: 0x9001, leaves: &[0, 8] }
+        datatype.handle_cell().set(Handle(PAIR));
+        Kind { name: "pair", datatype, leaves: &[0, 8] }
     }
 
     /// Two numbers with holes and a lower bound below zero.
     pub fn holed() -> Kind {
         let spread = datatype::hindexed_block(Form::Int, 1, &[8, 24], &u64_type()).unwrap();
         let datatype = datatype::resized(Form::Int, -8, 48, &spread).unwrap();
-        Kind { name: "holed", datatype, handle: 0x9002, leaves: &[8, 24] }
+        datatype.handle_cell().set(Handle(HOLED));
+        Kind { name: "holed", datatype, leaves: &[8, 24] }
     }
 
     /// One number, no holes, but away from the origin.
     pub fn shifted() -> Kind {
         let away = datatype::hindexed_block(Form::Int, 1, &[16], &u64_type()).unwrap();
         let datatype = datatype::resized(Form::Int, 16, 8, &away).unwrap();
-        Kind { name: "shifted", datatype, handle: 0x9003, leaves: &[16] }
+        Kind { name: "shifted", datatype, leaves: &[16] }
     }
 
     pub fn item(&self, seed: u64) -> Item {
@@ -156,7 +162,8 @@ fn compose(a: Item, b: Item) -> Item {
 }
 
 unsafe fn each(input: *mut u8, inout: *mut u8, len: i32, handle: usize, f: fn(Item, Item) -> Item) {
-    let kind = if handle == 0x9002 { (48, [8, 24]) } else { (16, [0, 8]) };
+    assert!(handle == PAIR || handle == HOLED);
+    let kind = if handle == HOLED { (48, [8, 24]) } else { (16, [0, 8]) };
     for i in 0..len as isize {
         let at = |base: *mut u8, leaf: usize| base.wrapping_offset(i * kind.0 + kind.1[leaf]).cast::<u64>();
         // SAFETY: both buffers hold `len` items of the kind that the handle names.
@@ -198,7 +205,7 @@ impl Operation {
     }
 
     pub fn args<'a>(&'a self, send: *const u8, recv: *mut u8, count: usize, kind: &'a Kind) -> ReduceArgs<'a> {
-        ReduceArgs { send, recv, count, datatype: &kind.datatype, handle: kind.handle, op: &self.op }
+        ReduceArgs { send, recv, count, datatype: &kind.datatype, op: &self.op }
     }
 
     /// Combination of the operands in order.

@@ -171,11 +171,11 @@ fn reduce_scatter_gives_each_its_block() {
             with_site(name, r, n, |site| reduce_scatter::build(p, site, world.args(r, operation, in_place), counts))
         });
         world.check_sends();
-        for r in 0..n {
+        for (r, &count) in counts.iter().enumerate() {
             let all = world.recvs[r].all();
-            for i in 0..counts[r] as usize {
+            for (i, &item) in all[..count as usize].iter().enumerate() {
                 let expected = world.expected(operation, 0..n, start(r) + i);
-                assert_eq!(Some(all[i]), expected, "{name} {} n={n} {in_place} rank {r}", kind.name);
+                assert_eq!(Some(item), expected, "{name} {} n={n} {in_place} rank {r}", kind.name);
             }
         }
     });
@@ -192,8 +192,8 @@ fn reduce_scatter_block_gives_each_its_block() {
         });
         for r in 0..n {
             let all = world.recvs[r].all();
-            for i in 0..block {
-                assert_eq!(Some(all[i]), world.expected(operation, 0..n, r * block + i), "{name} {} n={n}", kind.name);
+            for (i, &item) in all[..block].iter().enumerate() {
+                assert_eq!(Some(item), world.expected(operation, 0..n, r * block + i), "{name} {} n={n}", kind.name);
             }
         }
     });

@@ -1,0 +1,120 @@
+//! Transfers of a program over a communicator.
+
+use super::execute::Wire;
+use super::team::Via;
+use crate::comm::Comm;
+use crate::datatype::Datatype;
+use crate::p2p::transfer::{self, Transfer};
+use base::Result;
+use base::ids::Plane;
+use protocol::engine::Mode;
+use std::rc::Rc;
+
+/// The message tags of one collective.
+#[derive(Clone, Copy)]
+pub struct Tags {
+    plane: Plane,
+    /// On the communicator, and on an inter-communicator's local communicator.
+    tags: [i32; 2],
+}
+
+impl Default for Tags {
+    fn default() -> Tags {
+        Tags { plane: Plane::Collective, tags: [0; 2] }
+    }
+}
+
+impl Tags {
+    /// The tags of the next collective on `comm`.
+    #[inline]
+    pub fn next(comm: &Comm, plane: Plane) -> Tags {
+        let local = comm.local.as_ref().map_or(0, |local| local.next_collective_tag());
+        Tags { plane, tags: [comm.next_collective_tag(), local] }
+    }
+
+    /// This tag on this plane.
+    pub fn fixed(plane: Plane, tag: i32) -> Tags {
+        Tags { plane, tags: [tag; 2] }
+    }
+}
+
+/// See the head of this file.
+pub struct CommWire<'a> {
+    comms: [&'a Comm; 2],
+    tags: Tags,
+}
+
+impl<'a> CommWire<'a> {
+    /// Transfers over `comm` with these tags.
+    #[inline]
+    pub fn new(comm: &'a Comm, tags: Tags) -> CommWire<'a> {
+        CommWire { comms: [comm, comm.local.as_deref().unwrap_or(comm)], tags }
+    }
+
+    #[inline]
+    fn route(&self, via: Via) -> (&'a Comm, u64, i32) {
+        let comm = self.comms[via as usize];
+        (comm, comm.context.plane(self.tags.plane), self.tags.tags[via as usize])
+    }
+}
+
+impl Wire for CommWire<'_> {
+    type Transfer = Transfer;
+    const DONE: Transfer = Transfer::Sent;
+
+    #[inline]
+    unsafe fn send(&mut self, via: Via, peer: u32, from: *const u8, len: usize) -> Result<Transfer> {
+        let (comm, context, tag) = self.route(via);
+        // SAFETY: handed on from the caller.
+        unsafe { transfer::start_send_bytes(comm.peer(peer as i32), context, comm.rank as u32, tag, from, len) }
+    }
+
+    #[inline]
+    unsafe fn recv(&mut self, via: Via, peer: u32, into: *mut u8, len: usize) -> Result<Transfer> {
+        let (comm, context, tag) = self.route(via);
+        // SAFETY: handed on from the caller.
+        unsafe { transfer::start_recv_bytes(comm.peer(peer as i32), context, peer, tag, into, len) }
+    }
+
+    unsafe fn send_items(
+        &mut self,
+        via: Via,
+        peer: u32,
+        from: *const u8,
+        count: usize,
+        datatype: &Rc<Datatype>,
+    ) -> Result<Transfer> {
+        let (comm, _, tag) = self.route(via);
+        let plane = self.tags.plane;
+        // SAFETY: handed on from the caller.
+        unsafe { transfer::start_send(comm, plane, Mode::Standard, from, count, datatype, peer as i32, tag) }
+    }
+
+    unsafe fn recv_items(
+        &mut self,
+        via: Via,
+        peer: u32,
+        into: *mut u8,
+        count: usize,
+        datatype: &Rc<Datatype>,
+    ) -> Result<Transfer> {
+        let (comm, _, tag) = self.route(via);
+        // SAFETY: handed on from the caller.
+        unsafe { transfer::start_recv(comm, self.tags.plane, into, count, datatype, peer as i32, tag) }
+    }
+
+    #[inline]
+    fn is_done(transfer: Transfer) -> bool {
+        transfer == Transfer::Sent
+    }
+
+    #[inline]
+    fn test(&mut self, transfer: Transfer) -> Option<Result> {
+        transfer::test_with_status(transfer).map(|(result, _)| result)
+    }
+
+    #[inline]
+    fn wait(&mut self, transfer: Transfer) -> Result {
+        transfer::wait(transfer).map(|_| ())
+    }
+}
