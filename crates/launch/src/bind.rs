@@ -17,6 +17,9 @@ struct Thread {
     socket: usize,
 }
 
+/// Identity of a core, a NUMA node, ...
+type Object = (usize, usize);
+
 /// The CPUs of a node that may be used.
 pub struct Topology {
     threads: Vec<Thread>,
@@ -45,7 +48,7 @@ impl Topology {
         Topology { threads }
     }
 
-    fn object(bind: Bind, thread: &Thread) -> (usize, usize) {
+    fn object(bind: Bind, thread: &Thread) -> Object {
         match bind {
             Bind::None => (0, 0),
             Bind::HwThread => (0, thread.cpu),
@@ -58,7 +61,7 @@ impl Topology {
     /// The CPUs of each object of kind `bind`, in the order in which ranks get them: one after another, or (when
     /// `map` is the larger kind) in turn from each object of kind `map`.
     fn places(&self, bind: Bind, map: Bind) -> Vec<CpuSet> {
-        let mut groups: Vec<((usize, usize), Vec<((usize, usize), CpuSet)>)> = Vec::new();
+        let mut groups: Vec<(Object, Vec<(Object, CpuSet)>)> = Vec::new();
         for thread in &self.threads {
             let outer = if map as u8 > bind as u8 { Topology::object(map, thread) } else { (0, 0) };
             let inner = Topology::object(bind, thread);

@@ -252,7 +252,8 @@ impl Agent {
             return;
         }
         let all_read = self.ranks.iter().all(Rank::output_is_at_end);
-        if !all_read && !(late && self.output.is_open()) {
+        let given_up = late && self.output.is_open();
+        if !all_read && !given_up {
             return;
         }
         for at in 0..self.ranks.len() {

@@ -256,10 +256,14 @@ impl Front {
         let deadline = Instant::now() + Duration::from_secs(1);
         let mut set = PollSet::default();
         loop {
-            while let Ok(Some(_)) = sys::process::reap() {}
+            while let Ok(Some((pid, how))) = sys::process::reap() {
+                self.children.on_exit(pid, how);
+            }
             if reap::children().is_empty() {
                 return;
             }
+            // Agents and launchers leave by themselves; what a killed agent left does not.
+            reap::kill_children(&self.children.launcher_pids());
             if Instant::now() >= deadline {
                 break;
             }
