@@ -243,6 +243,10 @@ impl Front {
     fn conclude(&mut self) -> i32 {
         let Some(cause) = self.verdict.cause() else { return 0 };
         let others = self.ranks.len() - 1;
+        if self.ending.is_none() && self.job.continue_on_failure {
+            // It has been told when it happened.
+            return cause.code;
+        }
         eprintln!("mpiexec: {}", cause.text);
         if self.ending.is_some() && others > 0 {
             eprintln!("mpiexec: the job has been ended; exit code {}", cause.code);

@@ -1,0 +1,77 @@
+//! Options that change what is started, where and with which environment.
+
+use crate::harness::{run, start_with, temporary};
+
+#[test]
+fn several_programs_make_one_job() {
+    let done = run(&[
+        "-n",
+        "1",
+        "sh",
+        "-c",
+        "echo a $FERRULE_RANK $FERRULE_SIZE",
+        ":",
+        "-n",
+        "2",
+        "sh",
+        "-c",
+        "echo b $FERRULE_RANK",
+    ]);
+    assert_eq!(done.lines(), ["a 0 3", "b 1", "b 2"]);
+    let file = temporary("config");
+    std::fs::write(&file, "# programs\n-n 1 echo one\n\n-n 2 -env X 'a b' sh -c \"echo $X\"\n").unwrap();
+    let done = run(&["-configfile", file.to_str().unwrap()]);
+    std::fs::remove_file(file).unwrap();
+    assert_eq!(done.lines(), ["a b", "a b", "one"]);
+}
+
+#[test]
+fn variables_are_set_passed_and_withheld() {
+    let show = ["sh", "-c", "echo $A-$B-$C-$FERRULE_X"];
+    let go = |options: &[&str]| {
+        let args: Vec<&str> = options.iter().chain(&show).copied().collect();
+        start_with(&args, &[("B", "2"), ("C", "3")]).finish(b"").out().trim().to_string()
+    };
+    assert_eq!(go(&["-genv", "A", "1", "-x", "B", "--set", "x=9"]), "1-2-3-9");
+    assert_eq!(go(&["-env", "A", "1", "-envlist", "PATH,C"]), "1--3-");
+    assert_eq!(go(&["-genvnone", "-x", "C=4"]), "--4-");
+    assert_eq!(go(&["-genvlist", "B", "-envall"]), "-2-3-");
+}
+
+#[test]
+fn a_job_inside_a_rank_does_not_inherit_its_place() {
+    let inner = format!("env -u MARK {} -n 2 sh -c 'echo $FERRULE_RANK/$FERRULE_SIZE'", env!("CARGO_BIN_EXE_mpiexec"));
+    let done = run(&["-n", "3", "sh", "-c", &inner]);
+    assert_eq!(done.lines(), ["0/2", "0/2", "0/2", "1/2", "1/2", "1/2"]);
+}
+
+#[test]
+fn directories_and_hosts_are_obeyed() {
+    assert_eq!(run(&["-wdir", "/", "pwd"]).out(), "/\n");
+    let file = temporary("hosts");
+    std::fs::write(&file, "one slots=2\ntwo:1 # last\n").unwrap();
+    let show = "echo $FERRULE_RANK $FERRULE_LOCAL_RANK $FERRULE_LOCAL_SIZE";
+    let done = run(&["--launcher", "fork", "--hostfile", file.to_str().unwrap(), "sh", "-c", show]);
+    std::fs::remove_file(file).unwrap();
+    assert_eq!(done.lines(), ["0 0 2", "1 1 2", "2 0 1"]);
+}
+
+#[test]
+fn bindings_are_made_and_shown() {
+    let done = run(&["--bind-to", "core", "--report-bindings", "grep", "Cpus_allowed_list", "/proc/self/status"]);
+    assert!(done.stderr.contains("bound to cpus"), "{}", done.stderr);
+    let list = done.out().split_whitespace().last().unwrap().to_string();
+    assert!(done.stderr.contains(&format!("bound to cpus {list}\n")), "{list}: {}", done.stderr);
+}
+
+#[test]
+fn needless_and_foreign_options_do_no_harm() {
+    let done = run(&["--mca", "btl", "self,tcp", "--oversubscribe", "--allow-run-as-root", "-n", "1", "echo", "x"]);
+    assert_eq!((done.out(), done.stderr.as_str()), ("x\n", "mpiexec: warning: option -mca is ignored\n"));
+}
+
+#[test]
+fn misspelt_settings_are_told() {
+    let done = run(&["--set", "PORT_RANG=1-2", "true"]);
+    assert!(done.stderr.contains("did you mean FERRULE_PORT_RANGE?"), "{}", done.stderr);
+}
