@@ -3,11 +3,25 @@
 //! The C functions (`crates/abi`) convert their arguments and call this crate; the bytes travel through
 //! `protocol::engine` over `channel::fabric`. Everything here runs inside the critical section ([`cs`]).
 
+pub mod attr;
 pub mod coll;
+pub mod comm;
 pub mod cs;
 pub mod datatype;
 pub mod env;
+pub mod errhandler;
+pub mod errors;
 pub mod group;
 pub mod handle;
+pub mod info;
+pub mod init;
+pub mod inside;
 pub mod op;
+pub mod p2p;
+pub mod progress;
+pub mod request;
+pub mod runtime;
+pub mod session;
 pub mod status;
+pub mod thread;
+pub mod topo;

@@ -230,6 +230,12 @@ pub fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
+/// Has `hook` called when the process exits in order.
+pub fn at_exit(hook: extern "C" fn()) {
+    // SAFETY: the function stays loaded: it is code of this program or of a library that is never unloaded.
+    unsafe { libc::atexit(hook) };
+}
+
 /// How a child ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {

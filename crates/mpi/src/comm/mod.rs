@@ -1,12 +1,50 @@
-//! Communicators (MPI-5.0, chapter 7): the object. Creation, attributes, names live beside this file.
+//! Communicators (MPI-5.0, chapter 7): the object, its handle, its end.
+//!
+//! A communicator is immutable but for its cells. It lives on through `Rc` while operations are under way, also after the
+//! program has freed it. Context ids are unique for the life of the job, so none is ever reused ([`agree`]).
 
+pub mod agree;
+mod create;
+mod duplicate;
+mod hints;
+mod inter;
+mod split;
+mod split_type;
+
+pub(crate) use create::from_members;
+pub use create::{create, create_from_group, create_group};
+pub use duplicate::{dup, dup_with_info, idup, idup_with_info};
+pub use hints::{Hints, MEMORY_KINDS, get_info, set_info};
+pub use inter::{intercomm_create, intercomm_create_from_groups, intercomm_merge};
+pub use split::split;
+pub use split_type::{COMM_TYPE_HW_GUIDED, COMM_TYPE_HW_UNGUIDED, COMM_TYPE_RESOURCE_GUIDED, COMM_TYPE_SHARED};
+pub use split_type::{hardware_info, split_type};
+
+use crate::attr::{self, AttrSet, Attributed, ObjectKind};
+use crate::coll::internal::barrier;
+use crate::errhandler::{Errhandler, Target};
+use crate::group::{self, Group};
 use crate::handle::{Handle, Named};
-use crate::group::Group;
-use base::{ContextId, Peer};
-use std::cell::Cell;
+use crate::runtime::rt;
+use crate::session::Session;
+use crate::topo::Topology;
+use crate::{errhandler, init};
+use base::{ContextId, Peer, Result, ensure, fail};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::ffi::c_void;
 use std::rc::Rc;
 
-/// An intra- or inter-communicator. Immutable but for the cells.
+/// `MPI_COMM_NULL`.
+pub const COMM_NULL: Handle = Handle(0x100);
+/// `MPI_COMM_WORLD`.
+pub const COMM_WORLD: Handle = Handle(0x101);
+/// `MPI_COMM_SELF`.
+pub const COMM_SELF: Handle = Handle(0x102);
+
+/// `MPI_MAX_OBJECT_NAME`, with the terminating zero.
+pub const MAX_OBJECT_NAME: usize = 128;
+
+/// An intra- or inter-communicator.
 pub struct Comm {
     /// The program's handle.
     pub handle: Cell<Handle>,
@@ -20,8 +58,18 @@ pub struct Comm {
     pub local: Option<Rc<Comm>>,
     /// Rank of this process in the local group.
     pub rank: i32,
+    /// Buffer for buffered sends.
+    pub buffer: crate::p2p::buffered::Slot,
+    /// The session that the communicator comes from; none in the World Model.
+    pub session: Option<Rc<Session>>,
+    /// Hints (7.4.4).
+    pub hints: RefCell<Hints>,
     /// Sequence number of the next collective; its message tag.
     collective_sequence: Cell<u32>,
+    errhandler: RefCell<Errhandler>,
+    name: RefCell<Vec<u8>>,
+    attributes: AttrSet,
+    topology: OnceCell<Rc<Topology>>,
 }
 
 impl Named for Comm {
@@ -30,7 +78,55 @@ impl Named for Comm {
     }
 }
 
+impl Attributed for Comm {
+    const KIND: ObjectKind = ObjectKind::Comm;
+    fn attributes(&self) -> &AttrSet {
+        &self.attributes
+    }
+    fn attribute_handle(&self) -> Handle {
+        self.handle.get()
+    }
+}
+
 impl Comm {
+    /// An intra-communicator that no handle stands for yet. This process is a member.
+    pub fn new(context: ContextId, group: Rc<Group>, errhandler: Errhandler, session: Option<Rc<Session>>) -> Comm {
+        let rank = group.rank_of(init::me()).unwrap_or(crate::status::UNDEFINED);
+        Comm {
+            handle: Cell::default(),
+            context,
+            group,
+            remote: None,
+            local: None,
+            rank,
+            buffer: RefCell::default(),
+            session,
+            hints: RefCell::default(),
+            collective_sequence: Cell::new(0),
+            errhandler: RefCell::new(errhandler),
+            name: RefCell::default(),
+            attributes: AttrSet::default(),
+            topology: OnceCell::new(),
+        }
+    }
+
+    /// An intra-communicator that inherits from `parent`.
+    fn child(parent: &Comm, context: ContextId, group: Rc<Group>) -> Comm {
+        Comm::new(context, group, parent.errhandler(), parent.session.clone())
+    }
+
+    /// An inter-communicator that inherits from `parent`; `local_context` is for the collectives of the local group.
+    fn inter_child(
+        parent: &Comm,
+        context: ContextId,
+        local_context: ContextId,
+        group: Rc<Group>,
+        remote: Rc<Group>,
+    ) -> Comm {
+        let local = Rc::new(Comm::child(parent, local_context, Rc::clone(&group)));
+        Comm { remote: Some(remote), local: Some(local), ..Comm::child(parent, context, group) }
+    }
+
     /// Processes in the local group.
     #[inline]
     pub fn size(&self) -> i32 {
@@ -68,4 +164,124 @@ impl Comm {
         self.collective_sequence.set(sequence.wrapping_add(1));
         (sequence & 0x7fff_ffff) as i32
     }
+
+    /// The virtual topology, if the communicator has one.
+    pub fn topology(&self) -> Option<&Rc<Topology>> {
+        self.topology.get()
+    }
+
+    pub(crate) fn set_topology(&self, topology: Rc<Topology>) {
+        let _ = self.topology.set(topology);
+    }
+
+    /// The error handler in force.
+    pub fn errhandler(&self) -> Errhandler {
+        self.errhandler.borrow().clone()
+    }
+
+    /// `MPI_Comm_set_errhandler`.
+    pub fn set_errhandler(&self, handle: Handle) -> Result {
+        let new = errhandler::for_target(handle, Target::Comm)?;
+        *self.errhandler.borrow_mut() = new;
+        Ok(())
+    }
+
+    /// `MPI_Comm_get_errhandler`: a handle that the program owns.
+    pub fn get_errhandler(&self) -> Handle {
+        errhandler::share(&self.errhandler())
+    }
+
+    /// `MPI_Comm_get_name`.
+    pub fn name(&self) -> Vec<u8> {
+        self.name.borrow().clone()
+    }
+
+    /// `MPI_Comm_set_name`; a longer name is cut.
+    pub fn set_name(&self, name: &[u8]) {
+        *self.name.borrow_mut() = name[..name.len().min(MAX_OBJECT_NAME - 1)].to_vec();
+    }
+
+    /// `MPI_Comm_compare`.
+    pub fn compare(&self, other: &Comm) -> i32 {
+        if std::ptr::eq(self, other) {
+            return group::IDENT;
+        }
+        let local = self.group.compare(&other.group);
+        let result = match (&self.remote, &other.remote) {
+            (None, None) => local,
+            (Some(a), Some(b)) => local.max(a.compare(b)),
+            _ => group::UNEQUAL,
+        };
+        if result == group::IDENT { group::CONGRUENT } else { result }
+    }
+
+    /// `MPI_Comm_get_attr`: the attribute's value. The predefined ones (9.1.2) are pointers to integers.
+    pub fn attribute(&self, keyval: i32) -> Result<Option<*mut c_void>> {
+        match init::predefined_attribute(keyval) {
+            Some(value) => Ok(value.map(<*mut i32>::cast)),
+            None => attr::get(self, keyval),
+        }
+    }
+}
+
+/// The communicator of a live handle.
+#[inline]
+pub fn from_handle(handle: Handle) -> Result<Rc<Comm>> {
+    let found = match handle {
+        COMM_WORLD => rt().world.get().cloned(),
+        COMM_SELF => rt().self_comm.get().cloned(),
+        _ => rt().comms.get(handle),
+    };
+    match found {
+        Some(comm) => Ok(comm),
+        None => fail!(ERR_COMM, "no such communicator"),
+    }
+}
+
+/// The handle of a communicator, `MPI_COMM_NULL` if there is none.
+pub fn handle_of(comm: Option<&Rc<Comm>>) -> Handle {
+    comm.map_or(COMM_NULL, |comm| comm.handle.get())
+}
+
+/// How messages for humans name the communicator of a handle.
+pub(crate) fn describe(handle: Handle) -> String {
+    let Ok(comm) = from_handle(handle) else { return String::from("no communicator") };
+    let name = comm.name();
+    if name.is_empty() { String::from("a communicator") } else { String::from_utf8_lossy(&name).into_owned() }
+}
+
+/// Gives a new communicator to the program.
+fn publish(comm: Comm) -> Rc<Comm> {
+    let comm = Rc::new(comm);
+    rt().comms.enter(Rc::clone(&comm));
+    comm
+}
+
+/// `MPI_Comm_free`: deletes the attributes, then forgets the handle. What is under way goes on.
+pub fn free(comm: &Rc<Comm>) -> Result {
+    let handle = comm.handle.get();
+    ensure!(handle != COMM_WORLD && handle != COMM_SELF, ERR_COMM, "a predefined communicator can't be freed");
+    attr::delete_all(&**comm)?;
+    rt().comms.remove(handle);
+    Ok(())
+}
+
+/// `MPI_Comm_disconnect`: as [`free`], after every member has called it, so that what was sent has left.
+pub fn disconnect(comm: &Rc<Comm>) -> Result {
+    let handle = comm.handle.get();
+    ensure!(handle != COMM_WORLD && handle != COMM_SELF, ERR_COMM, "a predefined communicator can't be freed");
+    crate::progress::wait_until(|| rt().engine.with(|engine| !engine.has_backlog()));
+    synchronize(comm)?;
+    free(comm)
+}
+
+/// Returns when every member of the communicator, on both sides, has called it.
+fn synchronize(comm: &Rc<Comm>) -> Result {
+    let (Some(local), Some(remote)) = (&comm.local, &comm.remote) else { return barrier(comm) };
+    let channel = duplicate::collective_channel(comm);
+    barrier(local)?;
+    if comm.rank == 0 {
+        agree::exchange(channel, remote.peer(0), &[0], &mut [0])?;
+    }
+    barrier(local)
 }

@@ -4,6 +4,7 @@
 //! typemap into a normal form at once, so `MPI_Type_commit` only sets a flag and types cost nothing per item.
 //! Not thread-safe: all users hold the library's critical section.
 
+use crate::attr::AttrSet;
 use crate::handle::{Handle, Named, PREDEFINED_END};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -57,8 +58,8 @@ pub struct Datatype {
     handle: Cell<Handle>,
     recipe: Recipe,
     name: RefCell<String>,
-    /// Cached attributes, (keyval, value); their meaning lives with the attribute code.
-    pub attrs: RefCell<Vec<(i32, usize)>>,
+    /// Attributes.
+    pub attributes: AttrSet,
 }
 
 impl Datatype {
@@ -86,7 +87,7 @@ impl Datatype {
             handle: Cell::default(),
             recipe,
             name: RefCell::new(String::new()),
-            attrs: RefCell::new(Vec::new()),
+            attributes: AttrSet::default(),
         }
     }
 

@@ -1,0 +1,93 @@
+//! `MPI_Comm_dup` and its kin (MPI-5.0, 7.4.2).
+//!
+//! Attributes are copied when the function is called. A non-blocking duplicate has its handle from the start; the object
+//! behind it is replaced when the context id is known.
+
+use super::agree::{Agreement, Channel, Contexts, agree};
+use super::{Comm, Hints, publish};
+use crate::attr;
+use crate::group::Group;
+use crate::handle::Handle;
+use crate::info::Info;
+use crate::progress;
+use crate::request::{self, Operation};
+use crate::runtime::rt;
+use base::ids::Plane;
+use base::{ContextId, Peer, Result};
+use std::rc::Rc;
+
+/// The messages of the next collective operation on `comm`.
+pub(super) fn collective_channel(comm: &Comm) -> Channel {
+    Channel { context: comm.context.plane(Plane::Collective), tag: comm.next_collective_tag() }
+}
+
+/// The first process of the remote group.
+pub(super) fn remote_first(comm: &Comm) -> Option<Peer> {
+    comm.remote.as_deref().map(|remote: &Group| remote.peer(0))
+}
+
+/// `MPI_Comm_dup`.
+pub fn dup(comm: &Rc<Comm>) -> Result<Rc<Comm>> {
+    let hints = *comm.hints.borrow();
+    duplicate(comm, hints)
+}
+
+/// `MPI_Comm_dup_with_info`.
+pub fn dup_with_info(comm: &Rc<Comm>, info: Option<&Info>) -> Result<Rc<Comm>> {
+    duplicate(comm, info.map(Hints::of).unwrap_or_default())
+}
+
+fn duplicate(comm: &Rc<Comm>, hints: Hints) -> Result<Rc<Comm>> {
+    let contexts = agree(collective_channel(comm), &comm.group, remote_first(comm))?;
+    let new = publish(copy_of(comm, contexts, hints));
+    if let Err(error) = attr::copy_all(&**comm, &*new) {
+        super::free(&new)?;
+        return Err(error);
+    }
+    Ok(new)
+}
+
+/// A communicator like `comm`, without its attributes and name.
+fn copy_of(comm: &Comm, contexts: Contexts, hints: Hints) -> Comm {
+    let group = Rc::clone(&comm.group);
+    let new = match &comm.remote {
+        None => Comm::child(comm, contexts.shared(), group),
+        Some(remote) => Comm::inter_child(comm, contexts.shared(), contexts.local(), group, Rc::clone(remote)),
+    };
+    *new.hints.borrow_mut() = hints;
+    if let Some(topology) = comm.topology() {
+        new.set_topology(Rc::clone(topology));
+    }
+    new
+}
+
+/// `MPI_Comm_idup`: the handles of the communicator and of the request.
+pub fn idup(comm: &Rc<Comm>) -> Result<(Handle, Handle)> {
+    let hints = *comm.hints.borrow();
+    start_duplicate(comm, hints)
+}
+
+/// `MPI_Comm_idup_with_info`.
+pub fn idup_with_info(comm: &Rc<Comm>, info: Option<&Info>) -> Result<(Handle, Handle)> {
+    start_duplicate(comm, info.map(Hints::of).unwrap_or_default())
+}
+
+fn start_duplicate(comm: &Rc<Comm>, hints: Hints) -> Result<(Handle, Handle)> {
+    let unborn = Contexts { shared: ContextId::new(Peer(u32::MAX), 0).0, local: ContextId::new(Peer(u32::MAX), 1).0 };
+    let channel = collective_channel(comm);
+    let unborn = publish(copy_of(comm, unborn, hints));
+    let handle = unborn.handle.get();
+    // The copy callbacks run now; a failure must not keep the other processes waiting.
+    let copied = attr::copy_all(&**comm, &*unborn);
+    let parent = Rc::clone(comm);
+    let agreement = Rc::new(Agreement::new(channel, &comm.group, remote_first(comm), move |contexts| {
+        let new = Comm { attributes: unborn.attributes.take(), ..copy_of(&parent, contexts, hints) };
+        new.handle.set(handle);
+        new.set_name(&unborn.name());
+        rt().comms.with(handle, |slot| *slot = Rc::new(new));
+    }));
+    agreement.start()?;
+    progress::activate(Rc::<Agreement>::clone(&agreement));
+    copied?;
+    Ok((handle, request::enter_collective(agreement, comm)))
+}

@@ -1,0 +1,194 @@
+//! Inter-communicators (MPI-5.0, 7.6): creation from two groups, and merging.
+//!
+//! The leaders tell each other what their groups must know ([`introduce`]), each then tells its own group ([`share`]); an
+//! error of a leader reaches its whole group. The common context is the proposal of the group whose leader has the smaller number.
+
+use super::agree::{Channel, exchange, propose};
+use super::create::{meeting_point, unpublished_from_group};
+use super::duplicate::{collective_channel, remote_first};
+use super::{Comm, Hints, publish};
+use crate::coll::internal::bcast_bytes;
+use crate::errhandler::Errhandler;
+use crate::group::Group;
+use crate::info::Info;
+use crate::init;
+use base::{Class, ContextId, Error, Peer, Result, ensure, fail};
+use std::rc::Rc;
+
+/// What leaders tell, as bytes: 64-bit numbers, then processes.
+pub(super) struct Words {
+    pub(super) bytes: Vec<u8>,
+    at: usize,
+}
+
+impl Words {
+    pub(super) fn new() -> Words {
+        Words::from(Vec::new())
+    }
+
+    pub(super) fn from(bytes: Vec<u8>) -> Words {
+        Words { bytes, at: 0 }
+    }
+
+    pub(super) fn wide(mut self, value: u64) -> Words {
+        self.bytes.extend(value.to_le_bytes());
+        self
+    }
+
+    pub(super) fn peers(mut self, peers: impl Iterator<Item = Peer>) -> Words {
+        self.bytes.extend(peers.flat_map(|p| p.0.to_le_bytes()));
+        self
+    }
+
+    pub(super) fn take_wide(&mut self) -> Result<u64> {
+        let Some(word) = self.bytes[self.at..].first_chunk::<8>() else {
+            fail!(ERR_INTERN, "a message about a new communicator is too short");
+        };
+        self.at += 8;
+        Ok(u64::from_le_bytes(*word))
+    }
+
+    /// The rest.
+    pub(super) fn take_peers(&mut self) -> Vec<Peer> {
+        let rest = self.bytes.split_off(self.at);
+        rest.as_chunks::<4>().0.iter().map(|word| Peer(u32::from_le_bytes(*word))).collect()
+    }
+}
+
+/// Tells the leader of the other group `mine`; what it told.
+pub(super) fn introduce(channel: Channel, other: Peer, mine: &[u8]) -> Result<Vec<u8>> {
+    let mut length = [0; 8];
+    exchange(channel, other, &(mine.len() as u64).to_le_bytes(), &mut length)?;
+    let mut theirs = vec![0; u64::from_le_bytes(length) as usize];
+    exchange(channel, other, mine, &mut theirs)?;
+    Ok(theirs)
+}
+
+/// The leader of `local` finds something out and tells everybody in it, also when that failed.
+pub(super) fn share(local: &Rc<Comm>, leader: i32, produce: impl FnOnce() -> Result<Vec<u8>>) -> Result<Vec<u8>> {
+    let found = if local.rank == leader { produce() } else { Ok(Vec::new()) };
+    let mut header = [0; 12];
+    if local.rank == leader {
+        let class = found.as_ref().err().map_or(0, |error| error.class.0);
+        header[..4].copy_from_slice(&class.to_le_bytes());
+        header[4..].copy_from_slice(&found.as_ref().map_or(0, |bytes| bytes.len() as u64).to_le_bytes());
+    }
+    bcast_bytes(local, leader, &mut header)?;
+    let mut bytes = found?;
+    let class = i32::from_le_bytes([header[0], header[1], header[2], header[3]]);
+    if class != 0 {
+        return Err(Error::new(Class(class), "the leader of the group could not create the communicator"));
+    }
+    bytes.resize(u64::from_le_bytes(std::array::from_fn(|i| header[4 + i])) as usize, 0);
+    bcast_bytes(local, leader, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// What every member learns about a new inter-communicator.
+struct Introduced {
+    shared: ContextId,
+    own: ContextId,
+    others: Vec<Peer>,
+}
+
+/// The leader of `local` meets the process that `find` names over the channel that it names; all of `local` learn about it.
+fn meet(local: &Rc<Comm>, leader: i32, find: impl FnOnce() -> Result<(Channel, Peer)>) -> Result<Introduced> {
+    let told = share(local, leader, || {
+        let (channel, other) = find()?;
+        let (mine, own) = (propose().0, propose().0);
+        let theirs = introduce(channel, other, &Words::new().wide(mine).peers(local.group.peers()).bytes)?;
+        let mut theirs = Words::from(theirs);
+        let proposed = theirs.take_wide()?;
+        let others = theirs.take_peers();
+        let overlap = others.iter().any(|p| local.group.contains(*p));
+        ensure!(!overlap, ERR_COMM, "a process is in both groups of an inter-communicator");
+        let shared = if init::me() < other { mine } else { proposed };
+        Ok(Words::new().wide(shared).wide(own).peers(others.into_iter()).bytes)
+    })?;
+    let mut told = Words::from(told);
+    Ok(Introduced {
+        shared: ContextId(told.take_wide()?),
+        own: ContextId(told.take_wide()?),
+        others: told.take_peers(),
+    })
+}
+
+/// `MPI_Intercomm_create`. `peer` and `remote_leader` matter on the local leader only.
+pub fn intercomm_create(
+    local: &Rc<Comm>,
+    local_leader: i32,
+    peer: Result<Rc<Comm>>,
+    remote_leader: i32,
+    tag: i32,
+) -> Result<Rc<Comm>> {
+    ensure!(!local.is_inter(), ERR_COMM, "an intra-communicator is needed");
+    ensure!((0..local.size()).contains(&local_leader), ERR_RANK, "the local leader is not in the communicator");
+    ensure!(tag >= 0, ERR_TAG, "the tag is negative");
+    let met = meet(local, local_leader, || {
+        let peer = peer?;
+        ensure!((0..peer.peer_size()).contains(&remote_leader), ERR_RANK, "no such remote leader");
+        let other = peer.peer(remote_leader);
+        ensure!(other != init::me(), ERR_RANK, "the remote leader is the local leader");
+        Ok((Channel { context: leader_context(&peer), tag }, other))
+    })?;
+    let (group, others) = (Rc::clone(&local.group), Group::shared(met.others));
+    Ok(publish(Comm::inter_child(local, met.shared, met.own, group, others)))
+}
+
+/// The message space in which leaders meet: the fourth plane of a communicator's context.
+fn leader_context(comm: &Comm) -> u64 {
+    comm.context.0 | 3
+}
+
+/// `MPI_Intercomm_create_from_groups`. The remote arguments matter on the local leader only.
+pub fn intercomm_create_from_groups(
+    local_group: &Rc<Group>,
+    local_leader: i32,
+    remote: Result<Rc<Group>>,
+    remote_leader: i32,
+    stringtag: &[u8],
+    info: Option<&Info>,
+    errhandler: Errhandler,
+) -> Result<Option<Rc<Comm>>> {
+    ensure!(
+        local_group.size() == 0 || (0..local_group.size()).contains(&local_leader),
+        ERR_RANK,
+        "the local leader is not in the group"
+    );
+    let Some(local) = unpublished_from_group(local_group, stringtag, info, errhandler)? else { return Ok(None) };
+    let local = Rc::new(local);
+    let met = meet(&local, local_leader, || {
+        let remote = remote?;
+        ensure!((0..remote.size()).contains(&remote_leader), ERR_RANK, "the remote leader is not in the group");
+        let (mine, other) = (init::me(), remote.peer(remote_leader));
+        ensure!(mine != other, ERR_RANK, "the remote leader is the local leader");
+        let leaders = [mine.min(other), mine.max(other)];
+        Ok((meeting_point(leaders[0], stringtag, leaders.into_iter()), other))
+    })?;
+    let group = Rc::clone(local_group);
+    let comm = Comm::inter_child(&local, met.shared, met.own, group, Group::shared(met.others));
+    *comm.hints.borrow_mut() = info.map(Hints::of).unwrap_or_default();
+    Ok(Some(publish(comm)))
+}
+
+/// `MPI_Intercomm_merge`.
+pub fn intercomm_merge(comm: &Rc<Comm>, high: bool) -> Result<Rc<Comm>> {
+    let (Some(local), Some(remote), Some(other)) = (&comm.local, &comm.remote, remote_first(comm)) else {
+        fail!(ERR_COMM, "an inter-communicator is needed");
+    };
+    let channel = collective_channel(comm);
+    let first = comm.group.peer(0) < other;
+    let told = share(local, 0, || {
+        let mine = propose().0;
+        let theirs = introduce(channel, other, &Words::new().wide(u64::from(high)).wide(mine).bytes)?;
+        let mut theirs = Words::from(theirs);
+        let (their_high, proposed) = (theirs.take_wide()? != 0, theirs.take_wide()?);
+        let first = if high == their_high { first } else { !high };
+        let shared = if comm.group.peer(0) < other { mine } else { proposed };
+        Ok(Words::new().wide(u64::from(first)).wide(shared).bytes)
+    })?;
+    let mut told = Words::from(told);
+    let (first, shared) = (told.take_wide()? != 0, ContextId(told.take_wide()?));
+    let group = if first { comm.group.union(remote) } else { remote.union(&comm.group) };
+    Ok(publish(Comm::child(comm, shared, group)))
+}

@@ -1,0 +1,100 @@
+//! Virtual topologies (MPI-5.0, chapter 8): what a communicator knows of the shape of its program.
+//!
+//! [`cart`] grids, [`graph`] graphs known to everybody, [`dist_graph`] graphs of which each process knows its own edges;
+//! [`dims`] factors numbers of processes, `place` permutes ranks so that neighbours share a node.
+
+pub mod cart;
+pub mod dims;
+pub mod dist_graph;
+pub mod graph;
+mod place;
+
+use crate::comm::Comm;
+use crate::status::UNDEFINED;
+use base::{Result, fail};
+use cart::Cart;
+use dist_graph::DistGraph;
+use graph::Graph;
+
+/// `MPI_CART`.
+pub const CART: i32 = 211;
+/// `MPI_GRAPH`.
+pub const GRAPH: i32 = 212;
+/// `MPI_DIST_GRAPH`.
+pub const DIST_GRAPH: i32 = 213;
+
+/// The topology of a communicator.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Topology {
+    /// A grid.
+    Cart(Cart),
+    /// A graph known to everybody.
+    Graph(Graph),
+    /// A graph of which each process knows its own edges.
+    DistGraph(DistGraph),
+}
+
+/// `MPI_Topo_test`.
+pub fn test(comm: &Comm) -> i32 {
+    match comm.topology().map(|t| &**t) {
+        None => UNDEFINED,
+        Some(Topology::Cart(_)) => CART,
+        Some(Topology::Graph(_)) => GRAPH,
+        Some(Topology::DistGraph(_)) => DIST_GRAPH,
+    }
+}
+
+/// The grid of a communicator.
+pub fn cart_of(comm: &Comm) -> Result<&Cart> {
+    match comm.topology().map(|t| &**t) {
+        Some(Topology::Cart(cart)) => Ok(cart),
+        _ => fail!(ERR_TOPOLOGY, "the communicator has no Cartesian topology"),
+    }
+}
+
+/// The graph of a communicator.
+pub fn graph_of(comm: &Comm) -> Result<&Graph> {
+    match comm.topology().map(|t| &**t) {
+        Some(Topology::Graph(graph)) => Ok(graph),
+        _ => fail!(ERR_TOPOLOGY, "the communicator has no graph topology"),
+    }
+}
+
+/// The distributed graph of a communicator.
+pub fn dist_graph_of(comm: &Comm) -> Result<&DistGraph> {
+    match comm.topology().map(|t| &**t) {
+        Some(Topology::DistGraph(graph)) => Ok(graph),
+        _ => fail!(ERR_TOPOLOGY, "the communicator has no distributed graph topology"),
+    }
+}
+
+/// The neighbours of a process, in the order of neighbourhood collectives (8.6); `MPI_PROC_NULL` where a grid ends.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Neighbors {
+    /// Who sends to this process.
+    pub sources: Vec<i32>,
+    /// To whom it sends.
+    pub destinations: Vec<i32>,
+    /// Whether neighbours come in pairs of opposite directions.
+    pub cartesian: bool,
+}
+
+/// This process's neighbours.
+pub fn neighbors(comm: &Comm) -> Result<Neighbors> {
+    Ok(match comm.topology().map(|t| &**t) {
+        None => fail!(ERR_TOPOLOGY, "the communicator has no topology"),
+        Some(Topology::Cart(cart)) => {
+            let all = cart.neighbors(comm.rank);
+            Neighbors { sources: all.clone(), destinations: all, cartesian: true }
+        }
+        Some(Topology::Graph(graph)) => {
+            let all = graph.neighbors(comm.rank)?.to_vec();
+            Neighbors { sources: all.clone(), destinations: all, cartesian: false }
+        }
+        Some(Topology::DistGraph(graph)) => Neighbors {
+            sources: graph.sources.ranks.clone(),
+            destinations: graph.destinations.ranks.clone(),
+            cartesian: false,
+        },
+    })
+}
