@@ -28,6 +28,19 @@ pub fn set_level(level: Level) {
     LEVEL.store(level as u8, Ordering::Relaxed);
 }
 
+/// Sets what is shown by name (`error`, `warn`, `info`, `debug`); false if there is no such level.
+pub fn set_level_named(name: &str) -> bool {
+    let level = match name {
+        "error" => Level::Error,
+        "warn" | "warning" => Level::Warn,
+        "info" => Level::Info,
+        "debug" => Level::Debug,
+        _ => return false,
+    };
+    set_level(level);
+    true
+}
+
 /// Names this process in every line, for example `3@node7`. The first call wins.
 pub fn set_prefix(prefix: String) {
     let _ = PREFIX.set(prefix);

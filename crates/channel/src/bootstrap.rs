@@ -19,6 +19,8 @@ pub use protocol::control::{Card, JobInfo};
 base::config! {
     /// Run as a job of one rank even if another launcher has started this process, or a rank of a job has.
     SINGLETON: bool = false;
+    /// What is logged: error, warn, info or debug.
+    LOG: text = "warn";
 }
 
 /// What the agent has to say.
@@ -65,6 +67,9 @@ pub struct Bootstrap {
 impl Bootstrap {
     /// Joins the job that the environment names, or makes one of size 1 if no launcher is involved.
     pub fn from_environment() -> Result<Bootstrap> {
+        if !base::log::set_level_named(LOG.value()) {
+            log!(Warn, "FERRULE_LOG={} is not error, warn, info or debug", LOG.value());
+        }
         if SINGLETON.value() {
             return Ok(Bootstrap::singleton());
         }

@@ -2,9 +2,9 @@
 
 use base::config::Meta;
 
+pub use channel::tcp::PORT_RANGE;
+
 base::config! {
-    /// TCP ports that may be listened on, as `first-last`; empty for any that the kernel gives.
-    PORT_RANGE: text = "";
     /// Width of the tree of node agents.
     TREE_WIDTH: u64 = 16, 1..=1024, "agents";
     /// How long a node agent may take to call back.
@@ -19,12 +19,28 @@ base::config! {
     BIND_TO: text = "none";
 }
 
-/// Names of settings without a table of their own.
-const OTHERS: &[&str] = &["CONTROL_FD", "RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "WHY", "SINGLETON", "LOG"];
+/// What mpiexec itself puts into a rank's environment.
+const OTHERS: &[&str] = &["CONTROL_FD", "RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE"];
 
 /// All tables, by the name of their module.
 pub fn tables() -> Vec<(&'static str, &'static [Meta])> {
-    vec![("launch", TABLE)]
+    vec![
+        ("launch", TABLE),
+        ("bootstrap", channel::bootstrap::TABLE),
+        ("channels", channel::fabric::TABLE),
+        ("locality", channel::locality::TABLE),
+        ("shared memory", channel::shm::TABLE),
+        ("single copy", channel::single_copy::TABLE),
+        ("tcp", channel::tcp::TABLE),
+        ("thresholds", channel::calibrate::TABLE),
+        ("waiting", channel::wait::TABLE),
+        ("collectives", mpi::coll::select::rules::TABLE),
+    ]
+}
+
+/// Obeys `FERRULE_LOG`.
+pub fn set_log_level() {
+    base::log::set_level_named(channel::bootstrap::LOG.value());
 }
 
 /// A warning about `name` (without `FERRULE_`) if no table has it.

@@ -3,6 +3,7 @@
 use launch::cli::{Command, parse, table};
 
 fn main() {
+    launch::settings::set_log_level();
     let code = match parse(std::env::args_os().skip(1)) {
         Ok(Command::Run(options)) => launch::front::run(*options),
         Ok(Command::Agent) => launch::guardian::run(),
