@@ -1,5 +1,6 @@
 //! Direct reduce-scatter and allgather: each process combines its part of the vector, received from everybody in rank order, and
-//! sends the result to everybody.
+//! sends the result to everybody. Long parts go in segments, each of which is passed on as soon as it is complete, while it
+//! is in the cache.
 //!
 //! Cost: 2 α + 2 (n-1)/n mβ + (n-1)/n mγ with n - 1 messages of each process in both phases. Two waits whatever n is. Memory: one
 //! vector. With two processes and no `MPI_IN_PLACE` nothing is copied but by the messages.
@@ -7,29 +8,65 @@
 use crate::coll::fold::Fold;
 use crate::coll::program::Program;
 use crate::coll::select::Needs;
-use crate::coll::span::Span;
+use crate::coll::span::{Span, part_start};
 use crate::coll::team::Team;
 
 /// Keeps the order of operands.
 pub const NEEDS: Needs = Needs::ANY;
 
+/// The parts of a vector, cut into segments.
+#[derive(Clone, Copy)]
+struct Cut {
+    parts: usize,
+    segments: usize,
+}
+
+impl Cut {
+    fn get(&self, whole: Span, part: usize, segment: usize) -> Span {
+        let part = whole.part(part, self.parts);
+        let from = part_start(part.count, segment, self.segments);
+        part.slice(from, part_start(part.count, segment + 1, self.segments) - from)
+    }
+}
+
 /// Adds the steps of this process. `own` may be `result`.
-pub fn build(p: &mut Program, team: &Team<'_>, own: Span, result: Span) {
+pub fn build(p: &mut Program, team: &Team<'_>, own: Span, result: Span, segment_bytes: usize) {
     let n = team.size;
-    let part = result.part(team.rank, n);
-    let fold = Fold::post(p, team, own.part(team.rank, n), part, false);
-    for distance in 1..n {
-        let to = team.after(distance);
-        p.send(team, to, own.part(to, n));
+    // The same on all processes: the largest part decides.
+    let segments = (own.bytes() / n / segment_bytes).max(1);
+    let cut = Cut { parts: n, segments };
+    let in_place = own.ptr == result.ptr;
+    let me = team.rank;
+    let folds: Vec<Fold> =
+        (0..segments).map(|s| Fold::post(p, team, cut.get(own, me, s), cut.get(result, me, s), false)).collect();
+    let mut sent = p.lend();
+    for (s, to) in (0..segments).flat_map(|s| (1..n).map(move |distance| (s, team.after(distance)))) {
+        let span = cut.get(own, to, s);
+        sent.push((span, p.send(team, to, span)));
     }
-    fold.finish(p);
+    if !in_place {
+        post_results(p, team, result, cut);
+    }
+    for (s, fold) in folds.into_iter().enumerate() {
+        fold.finish(p);
+        for distance in 1..n {
+            p.send(team, team.after(distance), cut.get(result, me, s));
+        }
+    }
+    if in_place {
+        // What is about to be overwritten must have left. A fence would also wait for the results on their way.
+        sent.iter().for_each(|&(_, ticket)| p.wait_for(ticket));
+        post_results(p, team, result, cut);
+    }
+    p.give_back(sent);
     p.fence();
-    for distance in 1..n {
-        let from = team.before(distance);
-        p.recv(team, from, result.part(from, n));
+}
+
+fn post_results(p: &mut Program, team: &Team<'_>, result: Span, cut: Cut) {
+    for s in 0..cut.segments {
+        for distance in 1..team.size {
+            let from = team.before(distance);
+            p.recv(team, from, cut.get(result, from, s));
+        }
     }
-    for distance in 1..n {
-        p.send(team, team.after(distance), part);
-    }
-    p.fence();
 }

@@ -10,7 +10,7 @@ pub mod ring;
 use super::args::{ReduceArgs, is_in_place};
 use super::program::Program;
 use super::select::Situation;
-use super::select::rules::Allreduce;
+use super::select::rules::{Allreduce, COLL_SEGMENT_BYTES};
 use super::site::Site;
 use super::span::Span;
 use super::{bcast, hierarchical, reduce};
@@ -45,7 +45,7 @@ fn local(p: &mut Program, site: &Site<'_>, own: Span, result: Span) {
         (Allreduce::RecursiveDoubling | Allreduce::Hierarchical, _) => {
             recursive_doubling::build(p, &team, own, result);
         }
-        (Allreduce::Direct, _) => direct::build(p, &team, own, result),
+        (Allreduce::Direct, _) => direct::build(p, &team, own, result, COLL_SEGMENT_BYTES.value() as usize),
         (Allreduce::Rabenseifner, _) => rabenseifner::build(p, &team, own, result),
         (Allreduce::Ring, _) => ring::build(p, &team, own, result),
         (Allreduce::Flat, _) => reduce_bcast::build(p, &team, own, result, true),

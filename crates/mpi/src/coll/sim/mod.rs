@@ -2,6 +2,7 @@
 //!
 //! Checks on the way that matching messages have the same size and that no program waits for ever.
 
+mod cost;
 mod data;
 mod inter;
 mod memory;

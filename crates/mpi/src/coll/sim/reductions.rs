@@ -200,6 +200,28 @@ fn reduce_scatter_block_gives_each_its_block() {
 }
 
 #[test]
+fn long_vectors_are_pipelined() {
+    for (kind, operation) in cases() {
+        for (n, in_place) in [(2, false), (2, true), (3, false), (5, true)] {
+            let count = 997;
+            let mut world = World::new(&kind, n, count, in_place);
+            run(n, 8, |r, p| {
+                let (own, result) = {
+                    let args = world.args(r, &operation, in_place);
+                    args.set_up(p)?;
+                    args.both(p)?
+                };
+                allreduce::direct::build(p, &Site::new(r, n).team(), own, result, 700);
+                Ok(())
+            });
+            world.check_sends();
+            let expected: Vec<Item> = (0..count).map(|i| world.expected(&operation, 0..n, i).unwrap()).collect();
+            assert!(world.recvs.iter().all(|recv| recv.all() == expected), "{} n={n} {in_place}", kind.name);
+        }
+    }
+}
+
+#[test]
 fn a_program_runs_again() {
     let (kind, operation, n) = (Kind::plain(), Operation::sum(), 3);
     let mut world = World::new(&kind, n, 4, false);
