@@ -123,6 +123,11 @@ impl Bootstrap {
             );
             fail!(ERR_OTHER, "started by a rank of a job instead of by mpiexec");
         };
+        Bootstrap::over(socket)
+    }
+
+    /// Joins the job of the node agent at the other end of `socket`.
+    pub fn over(socket: OwnedFd) -> Result<Bootstrap> {
         let mut link = Link { socket, splitter: Splitter::default(), fds: VecDeque::new() };
         let ToRank::Job { job } = link.read()? else {
             fail!(ERR_OTHER, "the node agent did not begin with the job");

@@ -18,6 +18,7 @@ use crate::tcp::hello::Identity;
 use crate::tcp::{Net, NetEvent, NetPacket};
 use crate::wait::{self, Waiter};
 use crate::why::{self, Why};
+use base::log::Level;
 use base::{Class, Error, Peer, Result, log};
 use protocol::fabric::{Delivery, Event, Fabric, Limits, Outcome, Packet};
 use protocol::wire::Header;
@@ -159,6 +160,9 @@ impl ChannelFabric {
         if job.size > 1 {
             fabric.open_lanes(&job)?;
         }
+        if WHY.value() {
+            fabric.resolve_all();
+        }
         Ok(fabric)
     }
 
@@ -237,10 +241,12 @@ impl ChannelFabric {
         std::mem::take(&mut self.dump_requested)
     }
 
-    /// Resolves the lane to every rank of this node, and waits for that: for `ferrule why`.
-    pub fn resolve_node(&mut self) {
-        for rank in self.job().local_ranks.clone() {
-            let _ = self.limits(Peer(rank));
+    /// Opens the lanes to all ranks, to see which channels they get.
+    pub fn resolve_all(&mut self) {
+        for rank in 0..self.job().size {
+            if matches!(self.lane(Peer(rank)), Lane::Unresolved) {
+                self.resolve(Peer(rank));
+            }
         }
     }
 
@@ -260,7 +266,7 @@ impl ChannelFabric {
         why
     }
 
-    /// The table of all pairs of this process that have been used.
+    /// The table of all pairs of this process whose lanes were opened.
     pub fn why_table(&self) -> Vec<String> {
         let job = self.job();
         let pairs = (0..job.size).map(Peer).filter(|p| !matches!(self.lanes[p.0 as usize], Lane::Unresolved));
@@ -271,7 +277,7 @@ impl ChannelFabric {
     pub fn close(&mut self) -> Result {
         if WHY.value() {
             for line in self.why_table() {
-                log!(Warn, "why: {line}");
+                base::log::write(Level::Info, format_args!("why: {line}"));
             }
         }
         if let Some(net) = &mut self.net {

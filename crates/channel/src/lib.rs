@@ -14,3 +14,17 @@ pub mod single_copy;
 pub mod tcp;
 pub mod wait;
 pub mod why;
+
+/// The settings of all channels, by module.
+pub fn settings() -> Vec<(&'static str, &'static [base::config::Meta])> {
+    vec![
+        ("bootstrap", bootstrap::TABLE),
+        ("calibrate", calibrate::TABLE),
+        ("fabric", fabric::TABLE),
+        ("locality", locality::TABLE),
+        ("shm", shm::TABLE),
+        ("single_copy", single_copy::TABLE),
+        ("tcp", tcp::TABLE),
+        ("wait", wait::TABLE),
+    ]
+}

@@ -23,7 +23,7 @@ const BACKLOG: i32 = 1024;
 const PAUSE: Duration = Duration::from_millis(200);
 
 fn parse_ports(text: &str) -> Option<RangeInclusive<u16>> {
-    let (low, high) = text.split_once(['-', ':'])?;
+    let (low, high) = text.split_once(['-', ':']).unwrap_or((text, text));
     let (low, high) = (low.trim().parse().ok()?, high.trim().parse().ok()?);
     (low > 0 && low <= high).then_some(low..=high)
 }
@@ -43,7 +43,11 @@ pub(super) fn listen(id: &Identity, with_loopback: bool) -> io::Result<(TcpListe
     let listener = sock::listen(ports(), id.me.0, BACKLOG)?;
     let at = listener.local_addr()?;
     let mut addresses = sock::local_addresses().unwrap_or_default();
-    addresses.retain(|a| (with_loopback || !a.is_loopback()) && (at.is_ipv6() || a.is_ipv4()));
+    addresses.retain(|a| at.is_ipv6() || a.is_ipv4());
+    // A host without a network can only run jobs of its own.
+    if !with_loopback && addresses.iter().any(|a| !a.is_loopback()) {
+        addresses.retain(|a| !a.is_loopback());
+    }
     Ok((listener, addresses.into_iter().map(|a| SocketAddr::new(a, at.port())).collect()))
 }
 
@@ -339,7 +343,10 @@ impl Net {
         let Failure::Stranger(stranger) = failure else { return };
         counters::PACKETS_REJECTED.add(1);
         let bit = 1 << stranger as u8;
-        if self.strangers_logged & bit == 0 {
+        if stranger == Stranger::Misdirected {
+            // An address that several hosts have, such as a container bridge's, leads peers astray; they try another one.
+            log!(Info, "turned away a connection from {address}: {stranger}");
+        } else if self.strangers_logged & bit == 0 {
             self.strangers_logged |= bit;
             log!(
                 Warn,
@@ -357,6 +364,7 @@ mod tests {
     fn port_ranges_are_read() {
         assert_eq!(parse_ports("5000-5010"), Some(5000..=5010));
         assert_eq!(parse_ports("5000:5000"), Some(5000..=5000));
+        assert_eq!(parse_ports("5000"), Some(5000..=5000));
         assert_eq!(parse_ports("5010-5000"), None);
         assert_eq!(parse_ports("0-1"), None);
         assert_eq!(parse_ports("x"), None);
