@@ -1,5 +1,6 @@
-//! Project chores. `cargo xtask tidy` enforces what STYLE.md says can be enforced; `cargo xtask docs` writes the generated pages.
+//! Project chores. `cargo xtask tidy` enforces what STYLE.md says can be enforced; `cargo xtask api` writes the list of functions.
 
+mod api;
 mod tidy;
 
 use std::process::ExitCode;
@@ -7,9 +8,10 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let command = std::env::args().nth(1);
     match command.as_deref() {
+        Some("api") => api::run(),
         Some("tidy") => tidy::run(),
         _ => {
-            eprintln!("usage: cargo xtask tidy");
+            eprintln!("usage: cargo xtask api | tidy");
             ExitCode::from(2)
         }
     }

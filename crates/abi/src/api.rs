@@ -1,14 +1,15 @@
-//! The C API as data: the [`api!`] macro turns one entry per function into `PMPI_X` (strong), `MPI_X` (weak, same address),
-//! their large-count twins, and a row of a machine-readable table.
+//! The C API as data: the [`api!`] macro turns one entry per function into `PMPI_X` (strong), `MPI_X` (weak, same
+//! address), their large-count twins, and a row of a machine-readable table.
 //!
 //! An entry reads: doc, names, parameters with their kinds ([`crate::kinds`]), whose error handler is raised, body.
 //! ```text
 //! /// Standard-mode send
 //! MPI_Send, MPI_Send_c => (buf: SendBuf, count: Count, …, comm: Comm) on comm { p2p::send(…) }
 //! ```
-//! Every generated function enters the critical section, checks that MPI is running (but `on anytime`), converts its
-//! arguments left to right and runs the body; an `Err` on that way is raised through the error handler of the object named
-//! after `on`. `later` instead of a body means: exists, and raises `MPI_ERR_UNSUPPORTED_OPERATION`.
+//! Every generated function enters the critical section, checks that MPI is running, converts its arguments left to right
+//! and runs the body; an `Err` on that way is raised through the error handler of the object named after `on`. `on none`:
+//! that of the process; `on anytime`: the same, and callable before initialisation; `on tool`: no handler.
+//! `later` instead of a body means: exists, and raises `MPI_ERR_UNSUPPORTED_OPERATION`.
 //! No exported symbol is called from inside, so tools may replace any `MPI_X` by their own.
 
 /// Whether a function does its work already.
@@ -42,7 +43,7 @@ pub struct Entry {
     pub doc: &'static str,
     /// C return type.
     pub returns: &'static str,
-    /// Parameter whose error handler is raised, or `none`.
+    /// Parameter whose error handler is raised, or `none`, `anytime`, `tool`.
     pub on: &'static str,
     /// Implemented or not.
     pub state: State,
@@ -52,7 +53,7 @@ pub struct Entry {
 
 /// Declares the functions of a chapter; see the head of this file.
 macro_rules! api {
-    ($($(#[doc = $doc:literal])+ $name:ident $(, $large:ident)? => $params:tt on $on:ident $body:tt)*) => {
+    ($($(#[doc = $doc:expr])+ $name:ident $(, $large:ident)? => $params:tt on $on:ident $body:tt)*) => {
         $(api!{@entry $name [$($large)?] $params $on $body})*
 
         /// The functions of this file.
@@ -76,7 +77,7 @@ macro_rules! api {
         $(api!{@alias $large})?
     };
     (@body $name:ident ($($p:ident : $k:ident),* $(,)?) $on:ident later) => {
-        #[allow(unused_variables)]
+        #[allow(unused_variables, clippy::too_many_arguments, clippy::extra_unused_type_parameters)]
         fn body<W: Width>($($p: <$k as Kind<W>>::C),*) -> core::ffi::c_int {
             let inside = mpi::cs::enter();
             let error = base::Error::new(
@@ -88,7 +89,7 @@ macro_rules! api {
     };
     (@body $name:ident ($($p:ident : $k:ident),* $(,)?) $on:ident $body:block) => {
         #[inline(always)]
-        #[allow(unused_variables, unused_unsafe, clippy::too_many_arguments)]
+        #[allow(unused_variables, unused_unsafe, clippy::too_many_arguments, clippy::extra_unused_type_parameters)]
         fn body<W: Width>($($p: <$k as Kind<W>>::C),*) -> core::ffi::c_int {
             let inside = mpi::cs::enter();
             let on = api!(@on $on);
@@ -108,7 +109,7 @@ macro_rules! api {
         }
     };
     (@symbol $w:ident $name:ident ($($p:ident : $k:ident),* $(,)?)) => {
-        #[allow(non_snake_case)]
+        #[allow(non_snake_case, clippy::too_many_arguments)]
         #[unsafe(export_name = concat!("P", stringify!($name)))]
         extern "C" fn $name($($p: <$k as Kind<$w>>::C),*) -> core::ffi::c_int {
             body::<$w>($($p),*)
@@ -122,6 +123,7 @@ macro_rules! api {
     };
     (@on none) => { $crate::raise::On::Process };
     (@on anytime) => { $crate::raise::On::Process };
+    (@on tool) => { $crate::raise::On::Tool };
     (@on $on:ident) => { $crate::raise::Raise::on($on) };
     (@scope none) => { $crate::raise::Scope::NONE };
     (@scope anytime) => { $crate::raise::Scope::NONE };
@@ -141,6 +143,44 @@ macro_rules! api {
     };
 }
 pub(crate) use api;
+
+/// Declares collectives in their blocking, non-blocking and persistent forms, which differ in what happens to the plan.
+/// After the arguments come statements that prepare them, then the expression of the plan.
+macro_rules! collectives {
+    ($(
+        $(#[doc = $doc:expr])+
+        $name:ident $(, $large:ident)?; $iname:ident $(, $ilarge:ident)?; $pname:ident $(, $plarge:ident)? => (
+            $($param:ident : $kind:ident),+ $(,)?
+        ) on $comm:ident { $($prepare:tt)* } plan $plan:expr;
+    )*) => {
+        api! {
+            $(
+                #[doc = concat!($($doc),+)]
+                $name $(, $large)? => ($($param: $kind),+) on $comm {
+                    $($prepare)*
+                    mpi::coll::run($plan?)
+                }
+
+                #[doc = concat!($($doc),+, ", non-blocking")]
+                $iname $(, $ilarge)? => ($($param: $kind),+, request: OutRequest) on $comm {
+                    $($prepare)*
+                    let operation = mpi::coll::start($plan?)?;
+                    request.set(CRequest(mpi::request::enter_collective(operation, &$comm)));
+                    Ok(())
+                }
+
+                #[doc = concat!($($doc),+, ", persistent")]
+                $pname $(, $plarge)? => ($($param: $kind),+, info: Info, request: OutRequest) on $comm {
+                    $($prepare)*
+                    let operation = mpi::coll::persist($plan?);
+                    request.set(CRequest(mpi::request::enter_persistent_collective(operation, &$comm)));
+                    Ok(())
+                }
+            )*
+        }
+    };
+}
+pub(crate) use collectives;
 
 /// Declares functions that return a value and cannot fail: clocks, address arithmetic, handle conversion.
 macro_rules! plain {

@@ -2,47 +2,78 @@
 
 use crate::api::api;
 use crate::kinds::*;
+use core::ffi::c_void;
+use mpi::p2p::buffered;
+use mpi::runtime::rt;
 
 api! {
     /// Attaches the process's buffer for buffered sends
-    MPI_Buffer_attach, MPI_Buffer_attach_c => (buffer: Addr, size: Count) on none later
+    MPI_Buffer_attach, MPI_Buffer_attach_c => (buffer: Addr, size: Count) on none {
+        buffered::attach(&rt().buffer, buffer as usize, size)
+    }
 
     /// Detaches the process's buffer after all its messages have left
-    MPI_Buffer_detach, MPI_Buffer_detach_c => (buffer_addr: OutAddr, size: OutCount) on none later
+    MPI_Buffer_detach, MPI_Buffer_detach_c => (buffer_addr: OutAddr, size: OutCount) on none {
+        let (address, bytes) = buffered::detach(&rt().buffer)?;
+        *buffer_addr = address as *mut c_void;
+        size.set(bytes as i64);
+        Ok(())
+    }
 
     /// Waits until all messages have left the process's buffer
-    MPI_Buffer_flush => () on none later
+    MPI_Buffer_flush => () on none { buffered::flush(&rt().buffer) }
 
     /// Starts to wait until all messages have left the process's buffer
-    MPI_Buffer_iflush => (request: OutRequest) on none later
+    MPI_Buffer_iflush => (request: OutRequest) on none {
+        request.set(CRequest(buffered::iflush(&rt().buffer)?));
+        Ok(())
+    }
 
     /// Attaches a communicator's buffer for buffered sends
-    MPI_Comm_attach_buffer, MPI_Comm_attach_buffer_c => (comm: Comm, buffer: Addr, size: Count) on comm later
+    MPI_Comm_attach_buffer, MPI_Comm_attach_buffer_c => (comm: Comm, buffer: Addr, size: Count) on comm {
+        buffered::attach(&comm.buffer, buffer as usize, size)
+    }
 
     /// Detaches a communicator's buffer after all its messages have left
     MPI_Comm_detach_buffer, MPI_Comm_detach_buffer_c => (
         comm: Comm, buffer_addr: OutAddr, size: OutCount
-    ) on comm later
+    ) on comm {
+        let (address, bytes) = buffered::detach(&comm.buffer)?;
+        *buffer_addr = address as *mut c_void;
+        size.set(bytes as i64);
+        Ok(())
+    }
 
     /// Waits until all messages have left a communicator's buffer
-    MPI_Comm_flush_buffer => (comm: Comm) on comm later
+    MPI_Comm_flush_buffer => (comm: Comm) on comm { buffered::flush(&comm.buffer) }
 
     /// Starts to wait until all messages have left a communicator's buffer
-    MPI_Comm_iflush_buffer => (comm: Comm, request: OutRequest) on comm later
+    MPI_Comm_iflush_buffer => (comm: Comm, request: OutRequest) on comm {
+        request.set(CRequest(buffered::iflush(&comm.buffer)?));
+        Ok(())
+    }
 
     /// Attaches a session's buffer for buffered sends
     MPI_Session_attach_buffer, MPI_Session_attach_buffer_c => (
         session: Session, buffer: Addr, size: Count
-    ) on session later
+    ) on session { buffered::attach(&session.buffer, buffer as usize, size) }
 
     /// Detaches a session's buffer after all its messages have left
     MPI_Session_detach_buffer, MPI_Session_detach_buffer_c => (
         session: Session, buffer_addr: OutAddr, size: OutCount
-    ) on session later
+    ) on session {
+        let (address, bytes) = buffered::detach(&session.buffer)?;
+        *buffer_addr = address as *mut c_void;
+        size.set(bytes as i64);
+        Ok(())
+    }
 
     /// Waits until all messages have left a session's buffer
-    MPI_Session_flush_buffer => (session: Session) on session later
+    MPI_Session_flush_buffer => (session: Session) on session { buffered::flush(&session.buffer) }
 
     /// Starts to wait until all messages have left a session's buffer
-    MPI_Session_iflush_buffer => (session: Session, request: OutRequest) on session later
+    MPI_Session_iflush_buffer => (session: Session, request: OutRequest) on session {
+        request.set(CRequest(buffered::iflush(&session.buffer)?));
+        Ok(())
+    }
 }

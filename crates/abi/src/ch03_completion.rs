@@ -2,89 +2,198 @@
 
 use crate::api::api;
 use crate::kinds::*;
+use base::{Result, ensure};
+use core::ffi::c_int;
+use mpi::handle::Handle;
+use mpi::request::{self, REQUEST_NULL, complete};
+use mpi::status::{Status, UNDEFINED};
 
 api! {
     /// Marks a pending operation for cancellation
-    MPI_Cancel => (request: InOutRequest) on none later
+    MPI_Cancel => (request: InOutRequest) on none { request::cancel(live(request)?) }
 
     /// Number of top-level elements received
-    MPI_Get_count, MPI_Get_count_c => (status: InStatus, datatype: AnyType, count: OutCount) on none later
+    MPI_Get_count, MPI_Get_count_c => (status: InStatus, datatype: AnyType, count: OutCount) on none {
+        let (bytes, size) = (status.bytes(), datatype.size() as u64);
+        let whole = if size == 0 { (bytes == 0).then_some(0) } else { (bytes % size == 0).then(|| bytes / size) };
+        count.set(whole.map_or(i64::from(UNDEFINED), |n| n as i64));
+        Ok(())
+    }
 
     /// Frees a request; its operation still completes
-    MPI_Request_free => (request: InOutRequest) on none later
+    MPI_Request_free => (request: InOutRequest) on none {
+        request::free(live(request)?)?;
+        request.set(CRequest(REQUEST_NULL));
+        Ok(())
+    }
 
     /// Whether an operation is complete, without freeing the request
-    MPI_Request_get_status => (request: Request, flag: OutFlag, status: OutStatus) on none later
+    MPI_Request_get_status => (request: Request, flag: OutFlag, status: OutStatus) on none {
+        let complete = complete::get_status(request.0, status.or(&mut { Status::EMPTY }))?;
+        flag.set_flag(complete);
+        Ok(())
+    }
 
     /// Whether all operations are complete, without freeing the requests
     MPI_Request_get_status_all => (
         count: Length, array_of_requests: RequestArray, flag: OutFlag, array_of_statuses: OutStatusArray
-    ) on none later
+    ) on none {
+        let handles = handles(array_of_requests.cast_mut(), count)?;
+        flag.set_flag(complete::get_status_all(handles, statuses(array_of_statuses, count))?);
+        Ok(())
+    }
 
     /// Whether any operation is complete, without freeing its request
     MPI_Request_get_status_any => (
         count: Length, array_of_requests: RequestArray, indx: OutInt, flag: OutFlag, status: OutStatus
-    ) on none later
+    ) on none {
+        let handles = handles(array_of_requests.cast_mut(), count)?;
+        let found = complete::get_status_any(handles, status.or(&mut { Status::EMPTY }))?;
+        flag.set_flag(found.is_some());
+        indx.set(index(found.flatten()));
+        Ok(())
+    }
 
     /// Which operations are complete, without freeing the requests
     MPI_Request_get_status_some => (
         incount: Length, array_of_requests: RequestArray, outcount: OutInt, array_of_indices: OutIntArray,
         array_of_statuses: OutStatusArray
-    ) on none later
+    ) on none {
+        let handles = handles(array_of_requests.cast_mut(), incount)?;
+        let indices = slice_mut(array_of_indices, incount);
+        outcount.set(index(complete::get_status_some(handles, indices, statuses(array_of_statuses, incount))?));
+        Ok(())
+    }
 
     /// Starts a persistent operation
-    MPI_Start => (request: InOutRequest) on none later
+    MPI_Start => (request: InOutRequest) on none { request::start(live(request)?) }
 
     /// Starts several persistent operations
-    MPI_Startall => (count: Length, array_of_requests: InOutRequestArray) on none later
+    MPI_Startall => (count: Length, array_of_requests: InOutRequestArray) on none {
+        handles(array_of_requests, count)?.iter().try_for_each(|&handle| request::start(handle))
+    }
 
     /// Error field of a status
-    MPI_Status_get_error => (status: InStatus, error: OutInt) on none later
+    MPI_Status_get_error => (status: InStatus, error: OutInt) on none {
+        error.set(status.error);
+        Ok(())
+    }
 
     /// Source field of a status
-    MPI_Status_get_source => (status: InStatus, source: OutInt) on none later
+    MPI_Status_get_source => (status: InStatus, source: OutInt) on none {
+        source.set(status.source);
+        Ok(())
+    }
 
     /// Tag field of a status
-    MPI_Status_get_tag => (status: InStatus, tag: OutInt) on none later
+    MPI_Status_get_tag => (status: InStatus, tag: OutInt) on none {
+        tag.set(status.tag);
+        Ok(())
+    }
 
     /// Whether an operation is complete
-    MPI_Test => (request: InOutRequest, flag: OutFlag, status: OutStatus) on none later
+    MPI_Test => (request: InOutRequest, flag: OutFlag, status: OutStatus) on none {
+        let ended = complete::test(&mut request.as_mut().0, status.or(&mut { Status::EMPTY }));
+        flag.set_flag(!matches!(ended, Ok(false)));
+        ended.map(drop)
+    }
 
     /// Whether an operation was cancelled
-    MPI_Test_cancelled => (status: InStatus, flag: OutFlag) on none later
+    MPI_Test_cancelled => (status: InStatus, flag: OutFlag) on none {
+        flag.set_flag(status.cancelled());
+        Ok(())
+    }
 
     /// Whether all operations are complete
     MPI_Testall => (
         count: Length, array_of_requests: InOutRequestArray, flag: OutFlag, array_of_statuses: OutStatusArray
-    ) on none later
+    ) on none {
+        let ended = complete::testall(handles(array_of_requests, count)?, statuses(array_of_statuses, count));
+        flag.set_flag(!matches!(ended, Ok(false)));
+        ended.map(drop)
+    }
 
     /// Whether any operation is complete
     MPI_Testany => (
         count: Length, array_of_requests: InOutRequestArray, indx: OutInt, flag: OutFlag, status: OutStatus
-    ) on none later
+    ) on none {
+        let ended = complete::testany(handles(array_of_requests, count)?, status.or(&mut { Status::EMPTY }))?;
+        flag.set_flag(ended.is_some());
+        indx.set(index(ended.flatten()));
+        Ok(())
+    }
 
     /// Which operations are complete
     MPI_Testsome => (
         incount: Length, array_of_requests: InOutRequestArray, outcount: OutInt, array_of_indices: OutIntArray,
         array_of_statuses: OutStatusArray
-    ) on none later
+    ) on none {
+        let (handles, indices) = (handles(array_of_requests, incount)?, slice_mut(array_of_indices, incount));
+        let mut ended = None;
+        let result = complete::testsome(handles, indices, statuses(array_of_statuses, incount), &mut ended);
+        outcount.set(index(ended));
+        result
+    }
 
     /// Waits for an operation
-    MPI_Wait => (request: InOutRequest, status: OutStatus) on none later
+    MPI_Wait => (request: InOutRequest, status: OutStatus) on none {
+        complete::wait(&mut request.as_mut().0, status.or(&mut { Status::EMPTY }))
+    }
 
     /// Waits for all operations
     MPI_Waitall => (
         count: Length, array_of_requests: InOutRequestArray, array_of_statuses: OutStatusArray
-    ) on none later
+    ) on none { complete::waitall(handles(array_of_requests, count)?, statuses(array_of_statuses, count)) }
 
     /// Waits for any operation
     MPI_Waitany => (
         count: Length, array_of_requests: InOutRequestArray, indx: OutInt, status: OutStatus
-    ) on none later
+    ) on none {
+        let ended = complete::waitany(handles(array_of_requests, count)?, status.or(&mut { Status::EMPTY }))?;
+        indx.set(index(ended));
+        Ok(())
+    }
 
     /// Waits for at least one operation
     MPI_Waitsome => (
         incount: Length, array_of_requests: InOutRequestArray, outcount: OutInt, array_of_indices: OutIntArray,
         array_of_statuses: OutStatusArray
-    ) on none later
+    ) on none {
+        let (handles, indices) = (handles(array_of_requests, incount)?, slice_mut(array_of_indices, incount));
+        let mut ended = None;
+        let result = complete::waitsome(handles, indices, statuses(array_of_statuses, incount), &mut ended);
+        outcount.set(index(ended));
+        result
+    }
+}
+
+/// The live request at a place.
+fn live(place: Out<CRequest>) -> Result<Handle> {
+    let handle = place.value().0;
+    ensure!(handle != REQUEST_NULL, ERR_REQUEST, "MPI_REQUEST_NULL where a request is needed");
+    Ok(handle)
+}
+
+/// The program's array of requests.
+///
+/// # Safety
+/// `array` is null or has `count` elements that nothing else of this call touches.
+unsafe fn handles<'a>(array: *mut CRequest, count: usize) -> Result<&'a mut [Handle]> {
+    ensure!(count == 0 || !array.is_null(), ERR_ARG, "null pointer for requests");
+    // SAFETY: by the caller; `CRequest` is a transparent `Handle`.
+    Ok(unsafe { slice_mut(array.cast(), count) })
+}
+
+/// The program's array of statuses, if it wants any.
+///
+/// # Safety
+/// `array` is null or has `count` elements that nothing else of this call touches.
+unsafe fn statuses<'a>(array: *mut Status, count: usize) -> Option<&'a mut [Status]> {
+    // SAFETY: by the caller.
+    (!array.is_null()).then(|| unsafe { slice_mut(array, count) })
+}
+
+/// An index or number as the standard gives it.
+fn index(value: Option<usize>) -> c_int {
+    value.map_or(UNDEFINED, |value| value as c_int)
 }

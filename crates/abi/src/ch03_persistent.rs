@@ -2,25 +2,53 @@
 
 use crate::api::api;
 use crate::kinds::*;
+use crate::message::{incoming, outgoing};
+use mpi::p2p::persistent;
+use mpi::p2p::send::SendMode;
 
 api! {
     /// Creates a persistent buffered send
     MPI_Bsend_init, MPI_Bsend_init_c => (
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
-    ) on comm later
+    ) on comm {
+        let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
+        request.set(CRequest(persistent::send_init(SendMode::Buffered, &m)?));
+        Ok(())
+    }
 
     /// Creates a persistent receive
     MPI_Recv_init, MPI_Recv_init_c => (
         buf: RecvBuf, count: Count, datatype: Type, source: Source, tag: RecvTag, comm: Comm, request: OutRequest
-    ) on comm later
+    ) on comm {
+        let m = incoming(buf, count, &datatype, source, tag, &comm)?;
+        request.set(CRequest(persistent::recv_init(&m)?));
+        Ok(())
+    }
 
     /// Creates a persistent ready send
     MPI_Rsend_init, MPI_Rsend_init_c => (
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
-    ) on comm later
+    ) on comm {
+        let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
+        request.set(CRequest(persistent::send_init(SendMode::Ready, &m)?));
+        Ok(())
+    }
+
+    /// Creates a persistent standard-mode send
+    MPI_Send_init, MPI_Send_init_c => (
+        buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
+    ) on comm {
+        let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
+        request.set(CRequest(persistent::send_init(SendMode::Standard, &m)?));
+        Ok(())
+    }
 
     /// Creates a persistent synchronous send
     MPI_Ssend_init, MPI_Ssend_init_c => (
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
-    ) on comm later
+    ) on comm {
+        let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
+        request.set(CRequest(persistent::send_init(SendMode::Synchronous, &m)?));
+        Ok(())
+    }
 }

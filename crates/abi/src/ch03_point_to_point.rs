@@ -2,84 +2,137 @@
 
 use crate::api::api;
 use crate::kinds::*;
+use crate::message::{check, incoming, outgoing};
+use mpi::p2p::combined::{self, Replace};
+use mpi::p2p::receive;
+use mpi::p2p::send::{self, SendMode};
+use mpi::status::Status;
 
 api! {
     /// Buffered send
     MPI_Bsend, MPI_Bsend_c => (
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm
-    ) on comm later
+    ) on comm {
+        let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
+        send::send(SendMode::Buffered, &m)
+    }
 
     /// Starts a buffered send
     MPI_Ibsend, MPI_Ibsend_c => (
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
-    ) on comm later
+    ) on comm {
+        let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
+        request.set(CRequest(send::isend(SendMode::Buffered, &m)?));
+        Ok(())
+    }
 
     /// Starts a receive
     MPI_Irecv, MPI_Irecv_c => (
         buf: RecvBuf, count: Count, datatype: Type, source: Source, tag: RecvTag, comm: Comm, request: OutRequest
-    ) on comm later
+    ) on comm {
+        let m = incoming(buf, count, &datatype, source, tag, &comm)?;
+        request.set(CRequest(receive::irecv(&m)?));
+        Ok(())
+    }
 
     /// Starts a ready send
     MPI_Irsend, MPI_Irsend_c => (
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
-    ) on comm later
+    ) on comm {
+        let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
+        request.set(CRequest(send::isend(SendMode::Ready, &m)?));
+        Ok(())
+    }
 
     /// Starts a standard-mode send
     MPI_Isend, MPI_Isend_c => (
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
-    ) on comm later
+    ) on comm {
+        let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
+        request.set(CRequest(send::isend(SendMode::Standard, &m)?));
+        Ok(())
+    }
 
     /// Starts a send and a receive
     MPI_Isendrecv, MPI_Isendrecv_c => (
         sendbuf: SendBuf, sendcount: Count, sendtype: Type, dest: Dest, sendtag: SendTag, recvbuf: RecvBuf,
         recvcount: Count, recvtype: Type, source: Source, recvtag: RecvTag, comm: Comm, request: OutRequest
-    ) on comm later
+    ) on comm {
+        let out = outgoing(sendbuf, sendcount, &sendtype, dest, sendtag, &comm)?;
+        let inc = incoming(recvbuf, recvcount, &recvtype, source, recvtag, &comm)?;
+        request.set(CRequest(combined::isendrecv(&out, &inc)?));
+        Ok(())
+    }
 
     /// Starts a send and a receive through one buffer
     MPI_Isendrecv_replace, MPI_Isendrecv_replace_c => (
         buf: RecvBuf, count: Count, datatype: Type, dest: Dest, sendtag: SendTag, source: Source, recvtag: RecvTag,
         comm: Comm, request: OutRequest
-    ) on comm later
+    ) on comm {
+        check(buf, count, &datatype)?;
+        let both = Replace { buf, count, datatype: &datatype, dest, sendtag, source, recvtag, comm: &comm };
+        request.set(CRequest(combined::isendrecv_replace(&both)?));
+        Ok(())
+    }
 
     /// Starts a synchronous send
     MPI_Issend, MPI_Issend_c => (
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
-    ) on comm later
+    ) on comm {
+        let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
+        request.set(CRequest(send::isend(SendMode::Synchronous, &m)?));
+        Ok(())
+    }
 
     /// Receives a message
     MPI_Recv, MPI_Recv_c => (
         buf: RecvBuf, count: Count, datatype: Type, source: Source, tag: RecvTag, comm: Comm, status: OutStatus
-    ) on comm later
+    ) on comm {
+        let m = incoming(buf, count, &datatype, source, tag, &comm)?;
+        receive::recv(&m, status.or(&mut { Status::EMPTY }))
+    }
 
     /// Ready send
     MPI_Rsend, MPI_Rsend_c => (
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm
-    ) on comm later
+    ) on comm {
+        let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
+        send::send(SendMode::Ready, &m)
+    }
 
     /// Standard-mode send
     MPI_Send, MPI_Send_c => (
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm
-    ) on comm later
-
-    /// Creates a persistent standard-mode send
-    MPI_Send_init, MPI_Send_init_c => (
-        buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
-    ) on comm later
+    ) on comm {
+        let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
+        send::send(SendMode::Standard, &m)
+    }
 
     /// Sends and receives at once
     MPI_Sendrecv, MPI_Sendrecv_c => (
         sendbuf: SendBuf, sendcount: Count, sendtype: Type, dest: Dest, sendtag: SendTag, recvbuf: RecvBuf,
         recvcount: Count, recvtype: Type, source: Source, recvtag: RecvTag, comm: Comm, status: OutStatus
-    ) on comm later
+    ) on comm {
+        let out = outgoing(sendbuf, sendcount, &sendtype, dest, sendtag, &comm)?;
+        let inc = incoming(recvbuf, recvcount, &recvtype, source, recvtag, &comm)?;
+        combined::sendrecv(&out, &inc, status.or(&mut { Status::EMPTY }))
+    }
 
     /// Sends and receives at once through one buffer
     MPI_Sendrecv_replace, MPI_Sendrecv_replace_c => (
         buf: RecvBuf, count: Count, datatype: Type, dest: Dest, sendtag: SendTag, source: Source, recvtag: RecvTag,
         comm: Comm, status: OutStatus
-    ) on comm later
+    ) on comm {
+        check(buf, count, &datatype)?;
+        let both = Replace { buf, count, datatype: &datatype, dest, sendtag, source, recvtag, comm: &comm };
+        combined::sendrecv_replace(&both, status.or(&mut { Status::EMPTY }))
+    }
 
     /// Synchronous send
     MPI_Ssend, MPI_Ssend_c => (
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm
-    ) on comm later
+    ) on comm {
+        let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
+        send::send(SendMode::Synchronous, &m)
+    }
 }

@@ -2,29 +2,70 @@
 
 use crate::api::api;
 use crate::kinds::*;
+use base::ensure;
+use mpi::handle::Handle;
+use mpi::p2p::{probe, receive};
+use mpi::status::Status;
+
+/// `MPI_MESSAGE_NULL`.
+const MESSAGE_NULL: Handle = Handle(0x128);
 
 api! {
     /// Looks for a message and takes it out of matching, without waiting
     MPI_Improbe => (
         source: Source, tag: RecvTag, comm: Comm, flag: OutFlag, message: OutMessage, status: OutStatus
-    ) on comm later
+    ) on comm {
+        let found = probe::improbe(source, tag, &comm)?;
+        flag.set_flag(found.is_some());
+        if let Some((handle, found)) = found {
+            message.set(CMessage(handle));
+            status.set(&found);
+        }
+        Ok(())
+    }
 
     /// Starts to receive a matched message
     MPI_Imrecv, MPI_Imrecv_c => (
         buf: RecvBuf, count: Count, datatype: Type, message: InOutMessage, request: InOutRequest
-    ) on none later
+    ) on none {
+        let handle = message.value().0;
+        ensure!(handle != MESSAGE_NULL, ERR_REQUEST, "MPI_MESSAGE_NULL can't be received");
+        message.set(CMessage(MESSAGE_NULL));
+        request.set(CRequest(receive::imrecv(handle, buf, count, &datatype)?));
+        Ok(())
+    }
 
     /// Looks for a message without waiting
-    MPI_Iprobe => (source: Source, tag: RecvTag, comm: Comm, flag: OutFlag, status: OutStatus) on comm later
+    MPI_Iprobe => (source: Source, tag: RecvTag, comm: Comm, flag: OutFlag, status: OutStatus) on comm {
+        let found = probe::iprobe(source, tag, &comm)?;
+        flag.set_flag(found.is_some());
+        if let Some(found) = found {
+            status.set(&found);
+        }
+        Ok(())
+    }
 
     /// Waits for a message and takes it out of matching
-    MPI_Mprobe => (source: Source, tag: RecvTag, comm: Comm, message: OutMessage, status: OutStatus) on comm later
+    MPI_Mprobe => (source: Source, tag: RecvTag, comm: Comm, message: OutMessage, status: OutStatus) on comm {
+        let (handle, found) = probe::mprobe(source, tag, &comm)?;
+        message.set(CMessage(handle));
+        status.set(&found);
+        Ok(())
+    }
 
     /// Receives a matched message
     MPI_Mrecv, MPI_Mrecv_c => (
         buf: RecvBuf, count: Count, datatype: Type, message: InOutMessage, status: OutStatus
-    ) on none later
+    ) on none {
+        let handle = message.value().0;
+        ensure!(handle != MESSAGE_NULL, ERR_REQUEST, "MPI_MESSAGE_NULL can't be received");
+        message.set(CMessage(MESSAGE_NULL));
+        receive::mrecv(handle, buf, count, &datatype, status.or(&mut { Status::EMPTY }))
+    }
 
     /// Waits for a message without receiving it
-    MPI_Probe => (source: Source, tag: RecvTag, comm: Comm, status: OutStatus) on comm later
+    MPI_Probe => (source: Source, tag: RecvTag, comm: Comm, status: OutStatus) on comm {
+        status.set(&probe::probe(source, tag, &comm)?);
+        Ok(())
+    }
 }

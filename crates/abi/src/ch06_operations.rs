@@ -2,19 +2,51 @@
 
 use crate::api::api;
 use crate::kinds::*;
+use crate::lookup;
+use base::ensure;
+use core::mem::transmute;
+use mpi::handle::Handle;
+use mpi::runtime::rt;
 
 api! {
     /// Whether an operation commutes
-    MPI_Op_commutative => (op: Op, commute: OutFlag) on none later
+    MPI_Op_commutative => (op: Op, commute: OutFlag) on none {
+        commute.set_flag(op.is_commutative());
+        Ok(())
+    }
 
     /// Creates a reduction operation from a user's function
-    MPI_Op_create, MPI_Op_create_c => (user_fn: FnUser, commute: Flag, op: OutOp) on none later
+    MPI_Op_create, MPI_Op_create_c => (user_fn: FnUser, commute: Flag, op: OutOp) on none {
+        ensure!(!user_fn.is_null(), ERR_ARG, "the reduction function is null");
+        // SAFETY: the program passes a function of the type that belongs to this width.
+        let new = unsafe {
+            if W::LARGE {
+                mpi::op::Op::user_c(transmute::<Function, mpi::op::UserFnCount>(user_fn), commute)
+            } else {
+                mpi::op::Op::user(transmute::<Function, mpi::op::UserFn>(user_fn), commute)
+            }
+        };
+        op.set(COp(rt().ops.enter(new)));
+        Ok(())
+    }
 
     /// Frees a reduction operation
-    MPI_Op_free => (op: InOutOp) on none later
+    MPI_Op_free => (op: InOutOp) on none {
+        let handle = op.value();
+        ensure!(!lookup::op(handle)?.is_predefined(), ERR_OP, "a predefined operation can't be freed");
+        rt().ops.release(handle.0);
+        op.set(COp(Handle(mpi::op::OP_NULL)));
+        Ok(())
+    }
 
     /// Combines two local buffers
     MPI_Reduce_local, MPI_Reduce_local_c => (
         inbuf: SendBuf, inoutbuf: RecvBuf, count: Count, datatype: Type, op: Op
-    ) on none later
+    ) on none {
+        op.check(&datatype)?;
+        if count > 0 {
+            op.apply(inbuf, inoutbuf, count, &datatype, lookup::handle_of(&datatype).0);
+        }
+        Ok(())
+    }
 }

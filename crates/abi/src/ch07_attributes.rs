@@ -2,67 +2,124 @@
 
 use crate::api::api;
 use crate::kinds::*;
+use core::ffi::c_int;
+use mpi::attr::{self, ObjectKind};
+use mpi::comm::MAX_OBJECT_NAME;
 
 api! {
     /// Creates an attribute key for communicators
     MPI_Comm_create_keyval => (
         comm_copy_attr_fn: FnCommCopyAttr, comm_delete_attr_fn: FnCommDeleteAttr, comm_keyval: OutInt,
         extra_state: Addr
-    ) on none later
+    ) on none {
+        let (copy, delete) = (comm_copy_attr_fn as usize, comm_delete_attr_fn as usize);
+        comm_keyval.set(attr::create_keyval(ObjectKind::Comm, copy, delete, extra_state));
+        Ok(())
+    }
 
     /// Deletes an attribute of a communicator
-    MPI_Comm_delete_attr => (comm: Comm, comm_keyval: Int) on comm later
+    MPI_Comm_delete_attr => (comm: Comm, comm_keyval: Int) on comm { attr::delete(&**comm, comm_keyval) }
 
     /// Frees an attribute key for communicators
-    MPI_Comm_free_keyval => (comm_keyval: InOutInt) on none later
+    MPI_Comm_free_keyval => (comm_keyval: InOutInt) on none {
+        attr::free_keyval(ObjectKind::Comm, comm_keyval.value())?;
+        comm_keyval.set(attr::KEYVAL_INVALID);
+        Ok(())
+    }
 
     /// Reads an attribute of a communicator
-    MPI_Comm_get_attr => (comm: Comm, comm_keyval: Int, attribute_val: OutAddr, flag: OutFlag) on comm later
+    MPI_Comm_get_attr => (comm: Comm, comm_keyval: Int, attribute_val: OutAddr, flag: OutFlag) on comm {
+        let found = comm.attribute(comm_keyval)?;
+        flag.set_flag(found.is_some());
+        if let Some(found) = found {
+            *attribute_val = found;
+        }
+        Ok(())
+    }
 
     /// The name of a communicator
-    MPI_Comm_get_name => (comm: Comm, comm_name: OutText, resultlen: OutInt) on comm later
+    MPI_Comm_get_name => (comm: Comm, comm_name: OutText, resultlen: OutInt) on comm {
+        resultlen.set(comm_name.write(&comm.name(), MAX_OBJECT_NAME) as c_int);
+        Ok(())
+    }
 
     /// Stores an attribute of a communicator
-    MPI_Comm_set_attr => (comm: Comm, comm_keyval: Int, attribute_val: Addr) on comm later
+    MPI_Comm_set_attr => (comm: Comm, comm_keyval: Int, attribute_val: Addr) on comm {
+        attr::set(&**comm, comm_keyval, attribute_val)
+    }
 
     /// Names a communicator
-    MPI_Comm_set_name => (comm: Comm, comm_name: Text) on comm later
+    MPI_Comm_set_name => (comm: Comm, comm_name: Text) on comm {
+        comm.set_name(comm_name);
+        Ok(())
+    }
 
     /// Creates an attribute key for datatypes
     MPI_Type_create_keyval => (
         type_copy_attr_fn: FnTypeCopyAttr, type_delete_attr_fn: FnTypeDeleteAttr, type_keyval: OutInt,
         extra_state: Addr
-    ) on none later
+    ) on none {
+        let (copy, delete) = (type_copy_attr_fn as usize, type_delete_attr_fn as usize);
+        type_keyval.set(attr::create_keyval(ObjectKind::Datatype, copy, delete, extra_state));
+        Ok(())
+    }
 
     /// Deletes an attribute of a datatype
-    MPI_Type_delete_attr => (datatype: AnyType, type_keyval: Int) on none later
+    MPI_Type_delete_attr => (datatype: AnyType, type_keyval: Int) on none { attr::delete(&**datatype, type_keyval) }
 
     /// Frees an attribute key for datatypes
-    MPI_Type_free_keyval => (type_keyval: InOutInt) on none later
+    MPI_Type_free_keyval => (type_keyval: InOutInt) on none {
+        attr::free_keyval(ObjectKind::Datatype, type_keyval.value())?;
+        type_keyval.set(attr::KEYVAL_INVALID);
+        Ok(())
+    }
 
     /// Reads an attribute of a datatype
-    MPI_Type_get_attr => (datatype: AnyType, type_keyval: Int, attribute_val: OutAddr, flag: OutFlag) on none later
+    MPI_Type_get_attr => (datatype: AnyType, type_keyval: Int, attribute_val: OutAddr, flag: OutFlag) on none {
+        let found = attr::get(&**datatype, type_keyval)?;
+        flag.set_flag(found.is_some());
+        if let Some(found) = found {
+            *attribute_val = found;
+        }
+        Ok(())
+    }
 
     /// The name of a datatype
-    MPI_Type_get_name => (datatype: AnyType, type_name: OutText, resultlen: OutInt) on none later
+    MPI_Type_get_name => (datatype: AnyType, type_name: OutText, resultlen: OutInt) on none {
+        resultlen.set(type_name.write(datatype.name().as_bytes(), MAX_OBJECT_NAME) as c_int);
+        Ok(())
+    }
 
     /// Stores an attribute of a datatype
-    MPI_Type_set_attr => (datatype: AnyType, type_keyval: Int, attribute_val: Addr) on none later
+    MPI_Type_set_attr => (datatype: AnyType, type_keyval: Int, attribute_val: Addr) on none {
+        attr::set(&**datatype, type_keyval, attribute_val)
+    }
 
     /// Names a datatype
-    MPI_Type_set_name => (datatype: AnyType, type_name: Text) on none later
+    MPI_Type_set_name => (datatype: AnyType, type_name: Text) on none {
+        datatype.set_name(&String::from_utf8_lossy(type_name));
+        Ok(())
+    }
 
     /// Creates an attribute key for windows
     MPI_Win_create_keyval => (
         win_copy_attr_fn: FnWinCopyAttr, win_delete_attr_fn: FnWinDeleteAttr, win_keyval: OutInt,
         extra_state: Addr
-    ) on none later
+    ) on none {
+        let (copy, delete) = (win_copy_attr_fn as usize, win_delete_attr_fn as usize);
+        win_keyval.set(attr::create_keyval(ObjectKind::Window, copy, delete, extra_state));
+        Ok(())
+    }
 
     /// Deletes an attribute of a window
     MPI_Win_delete_attr => (win: Win, win_keyval: Int) on win later
 
     /// Frees an attribute key for windows
-    MPI_Win_free_keyval => (win_keyval: InOutInt) on none later
+    MPI_Win_free_keyval => (win_keyval: InOutInt) on none {
+        attr::free_keyval(ObjectKind::Window, win_keyval.value())?;
+        win_keyval.set(attr::KEYVAL_INVALID);
+        Ok(())
+    }
 
     /// Reads an attribute of a window
     MPI_Win_get_attr => (win: Win, win_keyval: Int, attribute_val: OutAddr, flag: OutFlag) on win later

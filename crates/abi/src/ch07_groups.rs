@@ -2,52 +2,104 @@
 
 use crate::api::api;
 use crate::kinds::*;
+use base::fail;
+use mpi::status::UNDEFINED;
+use mpi::{group, init, session};
 
 api! {
     /// The group of a communicator
-    MPI_Comm_group => (comm: Comm, group: OutGroup) on comm later
+    MPI_Comm_group => (comm: Comm, group: OutGroup) on comm {
+        group.set(CGroup(group::share(&comm.group)));
+        Ok(())
+    }
 
     /// Remote group of an inter-communicator
-    MPI_Comm_remote_group => (comm: Comm, group: OutGroup) on comm later
+    MPI_Comm_remote_group => (comm: Comm, group: OutGroup) on comm {
+        let Some(remote) = &comm.remote else { fail!(ERR_COMM, "not an inter-communicator") };
+        group.set(CGroup(group::share(remote)));
+        Ok(())
+    }
 
     /// Compares two groups
-    MPI_Group_compare => (group1: Group, group2: Group, result: OutInt) on none later
+    MPI_Group_compare => (group1: Group, group2: Group, result: OutInt) on none {
+        result.set(group1.compare(&group2));
+        Ok(())
+    }
 
     /// Members of the first group that are not in the second
-    MPI_Group_difference => (group1: Group, group2: Group, newgroup: OutGroup) on none later
+    MPI_Group_difference => (group1: Group, group2: Group, newgroup: OutGroup) on none {
+        newgroup.set(CGroup(group::share(&group1.difference(&group2))));
+        Ok(())
+    }
 
     /// Group without the listed ranks
-    MPI_Group_excl => (group: Group, n: Int, ranks: IntArray, newgroup: OutGroup) on none later
+    MPI_Group_excl => (group: Group, n: Room, ranks: IntArray, newgroup: OutGroup) on none {
+        newgroup.set(CGroup(group::share(&group.exclude(slice(ranks, n))?)));
+        Ok(())
+    }
 
     /// Frees a group
-    MPI_Group_free => (group: InOutGroup) on none later
+    MPI_Group_free => (group: InOutGroup) on none {
+        group::free(group.value().0)?;
+        group.set(CGroup(group::GROUP_NULL));
+        Ok(())
+    }
 
     /// Group of a named process set
-    MPI_Group_from_session_pset => (session: Session, pset_name: Text, newgroup: OutGroup) on session later
+    MPI_Group_from_session_pset => (session: Session, pset_name: Text, newgroup: OutGroup) on session {
+        newgroup.set(CGroup(group::share(&session::group_from_pset(&session, pset_name)?)));
+        Ok(())
+    }
 
     /// Group of the listed ranks
-    MPI_Group_incl => (group: Group, n: Int, ranks: IntArray, newgroup: OutGroup) on none later
+    MPI_Group_incl => (group: Group, n: Room, ranks: IntArray, newgroup: OutGroup) on none {
+        newgroup.set(CGroup(group::share(&group.include(slice(ranks, n))?)));
+        Ok(())
+    }
 
     /// Members of both groups
-    MPI_Group_intersection => (group1: Group, group2: Group, newgroup: OutGroup) on none later
+    MPI_Group_intersection => (group1: Group, group2: Group, newgroup: OutGroup) on none {
+        newgroup.set(CGroup(group::share(&group1.intersection(&group2))));
+        Ok(())
+    }
 
     /// Group without the listed ranges of ranks
-    MPI_Group_range_excl => (group: Group, n: Int, ranges: RangeArray, newgroup: OutGroup) on none later
+    MPI_Group_range_excl => (group: Group, n: Room, ranges: RangeArray, newgroup: OutGroup) on none {
+        newgroup.set(CGroup(group::share(&group.exclude_ranges(slice(ranges, n))?)));
+        Ok(())
+    }
 
     /// Group of the listed ranges of ranks
-    MPI_Group_range_incl => (group: Group, n: Int, ranges: RangeArray, newgroup: OutGroup) on none later
+    MPI_Group_range_incl => (group: Group, n: Room, ranges: RangeArray, newgroup: OutGroup) on none {
+        newgroup.set(CGroup(group::share(&group.include_ranges(slice(ranges, n))?)));
+        Ok(())
+    }
 
     /// Rank of this process in a group
-    MPI_Group_rank => (group: Group, rank: OutInt) on none later
+    MPI_Group_rank => (group: Group, rank: OutInt) on none {
+        rank.set(group.rank_of(init::me()).unwrap_or(UNDEFINED));
+        Ok(())
+    }
 
     /// Number of processes in a group
-    MPI_Group_size => (group: Group, size: OutInt) on none later
+    MPI_Group_size => (group: Group, size: OutInt) on none {
+        size.set(group.size());
+        Ok(())
+    }
 
     /// Ranks in one group of processes given by their ranks in another
     MPI_Group_translate_ranks => (
-        group1: Group, n: Int, ranks1: IntArray, group2: Group, ranks2: OutIntArray
-    ) on none later
+        group1: Group, n: Room, ranks1: IntArray, group2: Group, ranks2: OutIntArray
+    ) on none {
+        for (place, &rank) in slice_mut(ranks2, n).iter_mut().zip(slice(ranks1, n)) {
+            *place = group1.translate(rank, &group2)?;
+        }
+        Ok(())
+    }
 
     /// Members of the first group followed by the other members of the second
-    MPI_Group_union => (group1: Group, group2: Group, newgroup: OutGroup) on none later
+    MPI_Group_union => (group1: Group, group2: Group, newgroup: OutGroup) on none {
+        newgroup.set(CGroup(group::share(&group1.union(&group2))));
+        Ok(())
+    }
 }

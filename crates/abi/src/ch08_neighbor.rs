@@ -1,97 +1,69 @@
-//! Neighbourhood collectives (MPI-5.0, 8.6-8.8).
+//! Neighbourhood collectives: blocking, non-blocking, persistent (MPI-5.0, 8.6-8.8).
 
-use crate::api::api;
+use crate::api::{api, collectives};
+use crate::collective::{Listed, Near, Part, Typed};
 use crate::kinds::*;
+use mpi::coll::api::{plan_neighbor_allgather, plan_neighbor_alltoall};
 
-api! {
-    /// Starts a gather from the neighbours
-    MPI_Ineighbor_allgather, MPI_Ineighbor_allgather_c => (
-        sendbuf: SendBuf, sendcount: Count, sendtype: Type, recvbuf: RecvBuf, recvcount: Count, recvtype: Type,
-        comm: Comm, request: OutRequest
-    ) on comm later
-
-    /// Starts a gather of varying counts from the neighbours
-    MPI_Ineighbor_allgatherv, MPI_Ineighbor_allgatherv_c => (
-        sendbuf: SendBuf, sendcount: Count, sendtype: Type, recvbuf: RecvBuf, recvcounts: CountArray,
-        displs: DisplArray, recvtype: Type, comm: Comm, request: OutRequest
-    ) on comm later
-
-    /// Starts an exchange with the neighbours
-    MPI_Ineighbor_alltoall, MPI_Ineighbor_alltoall_c => (
-        sendbuf: SendBuf, sendcount: Count, sendtype: Type, recvbuf: RecvBuf, recvcount: Count, recvtype: Type,
-        comm: Comm, request: OutRequest
-    ) on comm later
-
-    /// Starts an exchange of varying counts with the neighbours
-    MPI_Ineighbor_alltoallv, MPI_Ineighbor_alltoallv_c => (
-        sendbuf: SendBuf, sendcounts: CountArray, sdispls: DisplArray, sendtype: Type, recvbuf: RecvBuf,
-        recvcounts: CountArray, rdispls: DisplArray, recvtype: Type, comm: Comm, request: OutRequest
-    ) on comm later
-
-    /// Starts an exchange of varying counts and datatypes with the neighbours
-    MPI_Ineighbor_alltoallw, MPI_Ineighbor_alltoallw_c => (
-        sendbuf: SendBuf, sendcounts: CountArray, sdispls: AintArray, sendtypes: TypeArray, recvbuf: RecvBuf,
-        recvcounts: CountArray, rdispls: AintArray, recvtypes: TypeArray, comm: Comm, request: OutRequest
-    ) on comm later
-
+collectives! {
     /// Gather from the neighbours
-    MPI_Neighbor_allgather, MPI_Neighbor_allgather_c => (
-        sendbuf: SendBuf, sendcount: Count, sendtype: Type, recvbuf: RecvBuf, recvcount: Count, recvtype: Type,
-        comm: Comm
-    ) on comm later
-
-    /// Creates a persistent gather from the neighbours
+    MPI_Neighbor_allgather, MPI_Neighbor_allgather_c;
+    MPI_Ineighbor_allgather, MPI_Ineighbor_allgather_c;
     MPI_Neighbor_allgather_init, MPI_Neighbor_allgather_init_c => (
-        sendbuf: SendBuf, sendcount: Count, sendtype: Type, recvbuf: RecvBuf, recvcount: Count, recvtype: Type,
-        comm: Comm, info: Info, request: OutRequest
-    ) on comm later
+        sendbuf: SendBuf, sendcount: MaybeCount, sendtype: MaybeType, recvbuf: RecvBuf, recvcount: MaybeCount,
+        recvtype: MaybeType, comm: Comm
+    ) on comm {
+        let near = Near::of(&comm)?;
+        let send = Part::new(sendbuf.cast_mut(), sendcount, sendtype)?;
+        let recv = Part::new(recvbuf, recvcount, recvtype)?;
+    } plan plan_neighbor_allgather(&comm, near.neighbors(), send.buffer(), recv.blocks());
 
     /// Gather of varying counts from the neighbours
-    MPI_Neighbor_allgatherv, MPI_Neighbor_allgatherv_c => (
-        sendbuf: SendBuf, sendcount: Count, sendtype: Type, recvbuf: RecvBuf, recvcounts: CountArray,
-        displs: DisplArray, recvtype: Type, comm: Comm
-    ) on comm later
-
-    /// Creates a persistent gather of varying counts from the neighbours
+    MPI_Neighbor_allgatherv, MPI_Neighbor_allgatherv_c;
+    MPI_Ineighbor_allgatherv, MPI_Ineighbor_allgatherv_c;
     MPI_Neighbor_allgatherv_init, MPI_Neighbor_allgatherv_init_c => (
-        sendbuf: SendBuf, sendcount: Count, sendtype: Type, recvbuf: RecvBuf, recvcounts: CountArray,
-        displs: DisplArray, recvtype: Type, comm: Comm, info: Info, request: OutRequest
-    ) on comm later
+        sendbuf: SendBuf, sendcount: MaybeCount, sendtype: MaybeType, recvbuf: RecvBuf, recvcounts: CountArray,
+        displs: DisplArray, recvtype: MaybeType, comm: Comm
+    ) on comm {
+        let near = Near::of(&comm)?;
+        let send = Part::new(sendbuf.cast_mut(), sendcount, sendtype)?;
+        let recv = Listed::new(recvbuf, recvcounts, displs, recvtype, near.indegree())?;
+    } plan plan_neighbor_allgather(&comm, near.neighbors(), send.buffer(), recv.blocks());
 
     /// Exchange with the neighbours
-    MPI_Neighbor_alltoall, MPI_Neighbor_alltoall_c => (
-        sendbuf: SendBuf, sendcount: Count, sendtype: Type, recvbuf: RecvBuf, recvcount: Count, recvtype: Type,
-        comm: Comm
-    ) on comm later
-
-    /// Creates a persistent exchange with the neighbours
+    MPI_Neighbor_alltoall, MPI_Neighbor_alltoall_c;
+    MPI_Ineighbor_alltoall, MPI_Ineighbor_alltoall_c;
     MPI_Neighbor_alltoall_init, MPI_Neighbor_alltoall_init_c => (
-        sendbuf: SendBuf, sendcount: Count, sendtype: Type, recvbuf: RecvBuf, recvcount: Count, recvtype: Type,
-        comm: Comm, info: Info, request: OutRequest
-    ) on comm later
+        sendbuf: SendBuf, sendcount: MaybeCount, sendtype: MaybeType, recvbuf: RecvBuf, recvcount: MaybeCount,
+        recvtype: MaybeType, comm: Comm
+    ) on comm {
+        let near = Near::of(&comm)?;
+        let send = Part::new(sendbuf.cast_mut(), sendcount, sendtype)?;
+        let recv = Part::new(recvbuf, recvcount, recvtype)?;
+    } plan plan_neighbor_alltoall(&comm, near.neighbors(), send.blocks(), recv.blocks());
 
     /// Exchange of varying counts with the neighbours
-    MPI_Neighbor_alltoallv, MPI_Neighbor_alltoallv_c => (
-        sendbuf: SendBuf, sendcounts: CountArray, sdispls: DisplArray, sendtype: Type, recvbuf: RecvBuf,
-        recvcounts: CountArray, rdispls: DisplArray, recvtype: Type, comm: Comm
-    ) on comm later
-
-    /// Creates a persistent exchange of varying counts with the neighbours
+    MPI_Neighbor_alltoallv, MPI_Neighbor_alltoallv_c;
+    MPI_Ineighbor_alltoallv, MPI_Ineighbor_alltoallv_c;
     MPI_Neighbor_alltoallv_init, MPI_Neighbor_alltoallv_init_c => (
-        sendbuf: SendBuf, sendcounts: CountArray, sdispls: DisplArray, sendtype: Type, recvbuf: RecvBuf,
-        recvcounts: CountArray, rdispls: DisplArray, recvtype: Type, comm: Comm, info: Info, request: OutRequest
-    ) on comm later
+        sendbuf: SendBuf, sendcounts: CountArray, sdispls: DisplArray, sendtype: MaybeType, recvbuf: RecvBuf,
+        recvcounts: CountArray, rdispls: DisplArray, recvtype: MaybeType, comm: Comm
+    ) on comm {
+        let near = Near::of(&comm)?;
+        let send = Listed::new(sendbuf.cast_mut(), sendcounts, sdispls, sendtype, near.outdegree())?;
+        let recv = Listed::new(recvbuf, recvcounts, rdispls, recvtype, near.indegree())?;
+    } plan plan_neighbor_alltoall(&comm, near.neighbors(), send.blocks(), recv.blocks());
 
     /// Exchange of varying counts and datatypes with the neighbours
-    MPI_Neighbor_alltoallw, MPI_Neighbor_alltoallw_c => (
-        sendbuf: SendBuf, sendcounts: CountArray, sdispls: AintArray, sendtypes: TypeArray, recvbuf: RecvBuf,
-        recvcounts: CountArray, rdispls: AintArray, recvtypes: TypeArray, comm: Comm
-    ) on comm later
-
-    /// Creates a persistent exchange of varying counts and datatypes with the neighbours
+    MPI_Neighbor_alltoallw, MPI_Neighbor_alltoallw_c;
+    MPI_Ineighbor_alltoallw, MPI_Ineighbor_alltoallw_c;
     MPI_Neighbor_alltoallw_init, MPI_Neighbor_alltoallw_init_c => (
         sendbuf: SendBuf, sendcounts: CountArray, sdispls: AintArray, sendtypes: TypeArray, recvbuf: RecvBuf,
-        recvcounts: CountArray, rdispls: AintArray, recvtypes: TypeArray, comm: Comm, info: Info,
-        request: OutRequest
-    ) on comm later
+        recvcounts: CountArray, rdispls: AintArray, recvtypes: TypeArray, comm: Comm
+    ) on comm {
+        let near = Near::of(&comm)?;
+        let (to, from) = (near.outdegree(), near.indegree());
+        let send = Typed::new(sendbuf.cast_mut(), sendcounts, Ints::Wide(sdispls), sendtypes, to)?;
+        let recv = Typed::new(recvbuf, recvcounts, Ints::Wide(rdispls), recvtypes, from)?;
+    } plan plan_neighbor_alltoall(&comm, near.neighbors(), send.blocks(), recv.blocks());
 }

@@ -2,46 +2,88 @@
 
 use crate::api::{api, plain};
 use crate::kinds::*;
+use core::ffi::c_int;
+use mpi::errhandler::{self, HandlerFunction, On, Target};
+use mpi::{comm, env, errors, info, memory};
+
+/// The program's error handler function; null is none.
+///
+/// # Safety
+/// `function` is null or a function of one of the types `MPI_*_errhandler_function`.
+unsafe fn function(function: Function) -> Option<HandlerFunction> {
+    // SAFETY: null is `None`; by the caller.
+    unsafe { core::mem::transmute::<Function, Option<HandlerFunction>>(function) }
+}
 
 api! {
     /// Creates an error class
-    MPI_Add_error_class => (errorclass: OutInt) on anytime later
+    MPI_Add_error_class => (errorclass: OutInt) on anytime {
+        errorclass.set(errors::add_class()?);
+        Ok(())
+    }
 
     /// Creates an error code of a class
-    MPI_Add_error_code => (errorclass: Int, errorcode: OutInt) on anytime later
+    MPI_Add_error_code => (errorclass: Int, errorcode: OutInt) on anytime {
+        errorcode.set(errors::add_code(errorclass)?);
+        Ok(())
+    }
 
     /// Gives an error class or code its text
-    MPI_Add_error_string => (errorcode: Int, string: Text) on anytime later
+    MPI_Add_error_string => (errorcode: Int, string: Text) on anytime { errors::add_string(errorcode, string) }
 
     /// Allocates memory that is good for communication
-    MPI_Alloc_mem => (size: Aint, info: Info, baseptr: OutAddr) on none later
+    MPI_Alloc_mem => (size: Aint, info: Info, baseptr: OutAddr) on none {
+        let align = info.and_then(|info| info.text("mpi_minimum_memory_alignment")).and_then(|text| text.parse().ok());
+        let align = align.filter(|align: &usize| align.is_power_of_two()).unwrap_or(1);
+        *baseptr = memory::allocate(size, align)?;
+        Ok(())
+    }
 
     /// Calls a communicator's error handler
-    MPI_Comm_call_errhandler => (comm: Comm, errorcode: Int) on comm later
+    MPI_Comm_call_errhandler => (comm: Comm, errorcode: Int) on comm { errhandler::call(On::Comm(&comm), errorcode) }
 
     /// Creates an error handler for communicators
-    MPI_Comm_create_errhandler => (comm_errhandler_fn: FnCommErrhandler, errhandler: OutErrhandler) on none later
+    MPI_Comm_create_errhandler => (comm_errhandler_fn: FnCommErrhandler, errhandler: OutErrhandler) on none {
+        errhandler.set(CErrhandler(errhandler::create(Target::Comm, function(comm_errhandler_fn))?));
+        Ok(())
+    }
 
     /// The error handler of a communicator
-    MPI_Comm_get_errhandler => (comm: Comm, errhandler: OutErrhandler) on comm later
+    MPI_Comm_get_errhandler => (comm: Comm, errhandler: OutErrhandler) on comm {
+        errhandler.set(CErrhandler(comm.get_errhandler()));
+        Ok(())
+    }
 
     /// Sets the error handler of a communicator
-    MPI_Comm_set_errhandler => (comm: Comm, errhandler: Errhandler) on comm later
+    MPI_Comm_set_errhandler => (comm: Comm, errhandler: Errhandler) on comm { comm.set_errhandler(errhandler.0) }
 
     /// Frees an error handler
-    MPI_Errhandler_free => (errhandler: InOutErrhandler) on anytime later
+    MPI_Errhandler_free => (errhandler: InOutErrhandler) on anytime {
+        errhandler::free(errhandler.value().0)?;
+        errhandler.set(CErrhandler(errhandler::ERRHANDLER_NULL));
+        Ok(())
+    }
 
     /// Class of an error code
-    MPI_Error_class => (errorcode: Int, errorclass: OutInt) on anytime later
+    MPI_Error_class => (errorcode: Int, errorclass: OutInt) on anytime {
+        errorclass.set(errors::class_of(errorcode)?);
+        Ok(())
+    }
 
     /// Text of an error code or class
-    MPI_Error_string => (errorcode: Int, string: OutText, resultlen: OutInt) on anytime later
+    MPI_Error_string => (errorcode: Int, string: OutText, resultlen: OutInt) on anytime {
+        resultlen.set(string.write(&errors::string_of(errorcode)?, errors::MAX_ERROR_STRING) as c_int);
+        Ok(())
+    }
 
     /// Calls a file's error handler
     MPI_File_call_errhandler => (fh: File, errorcode: Int) on fh later
 
     /// Creates an error handler for files
-    MPI_File_create_errhandler => (file_errhandler_fn: FnFileErrhandler, errhandler: OutErrhandler) on none later
+    MPI_File_create_errhandler => (file_errhandler_fn: FnFileErrhandler, errhandler: OutErrhandler) on none {
+        errhandler.set(CErrhandler(errhandler::create(Target::File, function(file_errhandler_fn))?));
+        Ok(())
+    }
 
     /// The error handler of a file
     MPI_File_get_errhandler => (file: File, errhandler: OutErrhandler) on file later
@@ -50,48 +92,76 @@ api! {
     MPI_File_set_errhandler => (file: File, errhandler: Errhandler) on file later
 
     /// Frees memory of `MPI_Alloc_mem`
-    MPI_Free_mem => (base: Addr) on none later
+    MPI_Free_mem => (base: Addr) on none { memory::free(base) }
 
     /// Which hardware resources this process runs on
-    MPI_Get_hw_resource_info => (hw_info: OutInfo) on none later
+    MPI_Get_hw_resource_info => (hw_info: OutInfo) on none {
+        hw_info.set(CInfo(info::enter(comm::hardware_info())));
+        Ok(())
+    }
 
     /// Name and version of this library
-    MPI_Get_library_version => (version: OutText, resultlen: OutInt) on anytime later
+    MPI_Get_library_version => (version: OutText, resultlen: OutInt) on anytime {
+        const MAX_LIBRARY_VERSION_STRING: usize = 8192;
+        resultlen.set(version.write(env::LIBRARY_VERSION.as_bytes(), MAX_LIBRARY_VERSION_STRING) as c_int);
+        Ok(())
+    }
 
     /// Name of this host
-    MPI_Get_processor_name => (name: OutText, resultlen: OutInt) on none later
+    MPI_Get_processor_name => (name: OutText, resultlen: OutInt) on none {
+        const MAX_PROCESSOR_NAME: usize = 256;
+        resultlen.set(name.write(env::processor_name().as_bytes(), MAX_PROCESSOR_NAME) as c_int);
+        Ok(())
+    }
 
     /// Version of the MPI standard
-    MPI_Get_version => (version: OutInt, subversion: OutInt) on anytime later
+    MPI_Get_version => (version: OutInt, subversion: OutInt) on anytime {
+        version.set(env::VERSION.0);
+        subversion.set(env::VERSION.1);
+        Ok(())
+    }
 
     /// Removes a user's error class
-    MPI_Remove_error_class => (errorclass: Int) on anytime later
+    MPI_Remove_error_class => (errorclass: Int) on anytime { errors::remove_class(errorclass) }
 
     /// Removes a user's error code
-    MPI_Remove_error_code => (errorcode: Int) on anytime later
+    MPI_Remove_error_code => (errorcode: Int) on anytime { errors::remove_code(errorcode) }
 
     /// Removes the text of a user's error class or code
-    MPI_Remove_error_string => (errorcode: Int) on anytime later
+    MPI_Remove_error_string => (errorcode: Int) on anytime { errors::remove_string(errorcode) }
 
     /// Calls a session's error handler
-    MPI_Session_call_errhandler => (session: Session, errorcode: Int) on anytime later
+    MPI_Session_call_errhandler => (session: Session, errorcode: Int) on anytime {
+        errhandler::call(On::Session(&session), errorcode)
+    }
 
     /// Creates an error handler for sessions
     MPI_Session_create_errhandler => (
         session_errhandler_fn: FnSessionErrhandler, errhandler: OutErrhandler
-    ) on anytime later
+    ) on anytime {
+        errhandler.set(CErrhandler(errhandler::create(Target::Session, function(session_errhandler_fn))?));
+        Ok(())
+    }
 
     /// The error handler of a session
-    MPI_Session_get_errhandler => (session: Session, errhandler: OutErrhandler) on session later
+    MPI_Session_get_errhandler => (session: Session, errhandler: OutErrhandler) on session {
+        errhandler.set(CErrhandler(session.get_errhandler()));
+        Ok(())
+    }
 
     /// Sets the error handler of a session
-    MPI_Session_set_errhandler => (session: Session, errhandler: Errhandler) on session later
+    MPI_Session_set_errhandler => (session: Session, errhandler: Errhandler) on session {
+        session.set_errhandler(errhandler.0)
+    }
 
     /// Calls a window's error handler
     MPI_Win_call_errhandler => (win: Win, errorcode: Int) on win later
 
     /// Creates an error handler for windows
-    MPI_Win_create_errhandler => (win_errhandler_fn: FnWinErrhandler, errhandler: OutErrhandler) on none later
+    MPI_Win_create_errhandler => (win_errhandler_fn: FnWinErrhandler, errhandler: OutErrhandler) on none {
+        errhandler.set(CErrhandler(errhandler::create(Target::Window, function(win_errhandler_fn))?));
+        Ok(())
+    }
 
     /// The error handler of a window
     MPI_Win_get_errhandler => (win: Win, errhandler: OutErrhandler) on win later

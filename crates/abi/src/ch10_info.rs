@@ -2,34 +2,63 @@
 
 use crate::api::api;
 use crate::kinds::*;
+use core::ffi::c_int;
+use mpi::info;
 
 api! {
     /// Creates an empty info object
-    MPI_Info_create => (info: OutInfo) on anytime later
+    MPI_Info_create => (info: OutInfo) on anytime {
+        info.set(CInfo(info::enter(info::Info::new())));
+        Ok(())
+    }
 
     /// Info object of the environment before `MPI_Init`
-    MPI_Info_create_env => (argc: Int, argv: Strings, info: OutInfo) on anytime later
+    MPI_Info_create_env => (argc: Int, argv: Strings, info: OutInfo) on anytime {
+        info.set(CInfo(info::enter(info::create_environment())));
+        Ok(())
+    }
 
     /// Deletes a key
-    MPI_Info_delete => (info: Info, key: Text) on anytime later
+    MPI_Info_delete => (info: InfoObject, key: Text) on anytime { info.delete(key) }
 
     /// Duplicates an info object
-    MPI_Info_dup => (info: Info, newinfo: OutInfo) on anytime later
+    MPI_Info_dup => (info: InfoObject, newinfo: OutInfo) on anytime {
+        newinfo.set(CInfo(info::enter(info.duplicate())));
+        Ok(())
+    }
 
     /// Frees an info object
-    MPI_Info_free => (info: InOutInfo) on anytime later
+    MPI_Info_free => (info: InOutInfo) on anytime {
+        info::free(info.value().0)?;
+        info.set(CInfo(info::INFO_NULL));
+        Ok(())
+    }
 
     /// Number of keys
-    MPI_Info_get_nkeys => (info: Info, nkeys: OutInt) on anytime later
+    MPI_Info_get_nkeys => (info: InfoObject, nkeys: OutInt) on anytime {
+        nkeys.set(info.len() as c_int);
+        Ok(())
+    }
 
     /// The n-th key
-    MPI_Info_get_nthkey => (info: Info, n: Int, key: OutText) on anytime later
+    MPI_Info_get_nthkey => (info: InfoObject, n: Int, key: OutText) on anytime {
+        key.write(&info.nth_key(n)?, info::MAX_INFO_KEY);
+        Ok(())
+    }
 
     /// Value of a key
     MPI_Info_get_string => (
-        info: Info, key: Text, buflen: InOutInt, value: OutText, flag: OutFlag
-    ) on anytime later
+        info: InfoObject, key: Text, buflen: InOutInt, value: OutText, flag: OutFlag
+    ) on anytime {
+        let found = info.get(key)?;
+        flag.set_flag(found.is_some());
+        if let Some(found) = found {
+            value.write(&found, usize::try_from(buflen.value()).unwrap_or(0));
+            buflen.set(found.len() as c_int + 1);
+        }
+        Ok(())
+    }
 
     /// Sets a key
-    MPI_Info_set => (info: Info, key: Text, value: Text) on anytime later
+    MPI_Info_set => (info: InfoObject, key: Text, value: Text) on anytime { info.set(key, value) }
 }

@@ -2,6 +2,8 @@
 
 use crate::api::api;
 use crate::kinds::*;
+use crate::lookup;
+use mpi::comm;
 
 api! {
     /// Closes a port
@@ -14,7 +16,11 @@ api! {
     MPI_Comm_connect => (port_name: Text, info: Info, root: Int, comm: Comm, newcomm: OutComm) on comm later
 
     /// Frees a communicator after all its pending communication
-    MPI_Comm_disconnect => (comm: InOutComm) on comm later
+    MPI_Comm_disconnect => (comm: InOutComm) on comm {
+        comm::disconnect(&*lookup::comm(comm.value())?)?;
+        comm.set(CComm(comm::COMM_NULL));
+        Ok(())
+    }
 
     /// The communicator with the job that spawned this one
     MPI_Comm_get_parent => (parent: OutComm) on none later

@@ -2,49 +2,90 @@
 
 use crate::api::api;
 use crate::kinds::*;
+use core::ffi::c_int;
+use mpi::thread::Level;
+use mpi::{info, init, session};
 
 api! {
     /// Ends every process of the communicator's job
-    MPI_Abort => (comm: Comm, errorcode: Int) on comm later
+    MPI_Abort => (comm: Comm, errorcode: Int) on comm { init::abort_from(&comm, errorcode) }
 
     /// Leaves the world model
-    MPI_Finalize => () on none later
+    MPI_Finalize => () on none { init::finalize() }
 
     /// Whether `MPI_Finalize` has completed
-    MPI_Finalized => (flag: OutFlag) on anytime later
+    MPI_Finalized => (flag: OutFlag) on anytime {
+        flag.set_flag(init::is_finalized());
+        Ok(())
+    }
 
     /// Enters the world model
-    MPI_Init => (argc: ArgcPtr, argv: ArgvPtr) on anytime later
+    MPI_Init => (argc: ArgcPtr, argv: ArgvPtr) on anytime { init::init_world(Level::Single as c_int).map(drop) }
 
     /// Enters the world model with a thread level
-    MPI_Init_thread => (argc: ArgcPtr, argv: ArgvPtr, required: Int, provided: OutInt) on anytime later
+    MPI_Init_thread => (argc: ArgcPtr, argv: ArgvPtr, required: Int, provided: OutInt) on anytime {
+        provided.set(init::init_world(required)? as c_int);
+        Ok(())
+    }
 
     /// Whether `MPI_Init` has completed
-    MPI_Initialized => (flag: OutFlag) on anytime later
+    MPI_Initialized => (flag: OutFlag) on anytime {
+        flag.set_flag(init::is_initialized());
+        Ok(())
+    }
 
     /// Whether this thread initialised MPI
-    MPI_Is_thread_main => (flag: OutFlag) on none later
+    MPI_Is_thread_main => (flag: OutFlag) on none {
+        flag.set_flag(init::is_thread_main());
+        Ok(())
+    }
 
     /// The thread level in use
-    MPI_Query_thread => (provided: OutInt) on none later
+    MPI_Query_thread => (provided: OutInt) on none {
+        provided.set(init::thread_level() as c_int);
+        Ok(())
+    }
 
     /// Ends a session
-    MPI_Session_finalize => (session: InOutSession) on session later
+    MPI_Session_finalize => (session: InOutSession) on session {
+        session::finalize(&session::from_handle(session.value().0)?)?;
+        session.set(CSession(session::SESSION_NULL));
+        Ok(())
+    }
 
     /// The hints in use of a session
-    MPI_Session_get_info => (session: Session, info_used: OutInfo) on session later
+    MPI_Session_get_info => (session: Session, info_used: OutInfo) on session {
+        info_used.set(CInfo(info::enter(session.info())));
+        Ok(())
+    }
 
     /// Name of the n-th process set
     MPI_Session_get_nth_pset => (
         session: Session, info: Info, n: Int, pset_len: InOutInt, pset_name: OutText
-    ) on session later
+    ) on session {
+        let name = session::nth_pset(n)?.as_bytes();
+        if pset_len.value() > 0 {
+            pset_name.write(name, pset_len.value() as usize);
+        }
+        pset_len.set(name.len() as c_int + 1);
+        Ok(())
+    }
 
     /// Number of process sets
-    MPI_Session_get_num_psets => (session: Session, info: Info, npset_names: OutInt) on session later
+    MPI_Session_get_num_psets => (session: Session, info: Info, npset_names: OutInt) on session {
+        npset_names.set(session::pset_count());
+        Ok(())
+    }
 
     /// Info about a process set
-    MPI_Session_get_pset_info => (session: Session, pset_name: Text, info: OutInfo) on session later
+    MPI_Session_get_pset_info => (session: Session, pset_name: Text, info: OutInfo) on session {
+        info.set(CInfo(info::enter(session::pset_info(pset_name)?)));
+        Ok(())
+    }
 
     /// Starts a session
-    MPI_Session_init => (info: Info, errhandler: Errhandler, session: OutSession) on anytime later
+    MPI_Session_init => (info: Info, errhandler: Errhandler, session: OutSession) on anytime {
+        session.set(CSession(session::init(info.as_deref(), errhandler.0)?.handle()));
+        Ok(())
+    }
 }

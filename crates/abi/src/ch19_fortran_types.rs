@@ -2,17 +2,31 @@
 
 use crate::api::api;
 use crate::kinds::*;
+use crate::lookup;
+use mpi::datatype;
 
 api! {
     /// Complex type of a Fortran precision and range
-    MPI_Type_create_f90_complex => (p: Int, r: Int, newtype: OutType) on none later
+    MPI_Type_create_f90_complex => (p: Int, r: Int, newtype: OutType) on none {
+        newtype.set(CType(lookup::share_datatype(&datatype::create_f90_complex(p, r)?)));
+        Ok(())
+    }
 
     /// Integer type of a Fortran range
-    MPI_Type_create_f90_integer => (r: Int, newtype: OutType) on none later
+    MPI_Type_create_f90_integer => (r: Int, newtype: OutType) on none {
+        newtype.set(CType(lookup::share_datatype(&datatype::create_f90_integer(r)?)));
+        Ok(())
+    }
 
     /// Real type of a Fortran precision and range
-    MPI_Type_create_f90_real => (p: Int, r: Int, newtype: OutType) on none later
+    MPI_Type_create_f90_real => (p: Int, r: Int, newtype: OutType) on none {
+        newtype.set(CType(lookup::share_datatype(&datatype::create_f90_real(p, r)?)));
+        Ok(())
+    }
 
     /// Basic type of a class and size
-    MPI_Type_match_size => (typeclass: Int, size: Int, datatype: OutType) on none later
+    MPI_Type_match_size => (typeclass: Int, size: Int, datatype: OutType) on none {
+        datatype.set(CType(lookup::share_datatype(datatype::match_size(typeclass, size.into())?)));
+        Ok(())
+    }
 }

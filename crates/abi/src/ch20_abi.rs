@@ -4,29 +4,52 @@ use crate::api::{api, plain};
 use crate::kinds::*;
 use core::ffi::c_int;
 use mpi::handle::Handle;
+use mpi::{env, fortran, info};
 
 api! {
     /// The bit patterns of Fortran's `.TRUE.` and `.FALSE.`, if they were set
     MPI_Abi_get_fortran_booleans => (
         logical_size: Int, logical_true: Addr, logical_false: Addr, is_set: OutFlag
-    ) on anytime later
+    ) on anytime {
+        let found = fortran::logicals(logical_size)?;
+        is_set.set_flag(found.is_some());
+        if let Some((yes, no)) = found {
+            slice_mut(logical_true.cast(), yes.len()).copy_from_slice(&yes);
+            slice_mut(logical_false.cast(), no.len()).copy_from_slice(&no);
+        }
+        Ok(())
+    }
 
     /// Sizes and availability of the Fortran types, as an info object
-    MPI_Abi_get_fortran_info => (info: OutInfo) on anytime later
+    MPI_Abi_get_fortran_info => (info: OutInfo) on anytime {
+        info.set(CInfo(info::enter(fortran::fortran_info())));
+        Ok(())
+    }
 
     /// Sizes of the ABI's integer types, as an info object
-    MPI_Abi_get_info => (info: OutInfo) on anytime later
+    MPI_Abi_get_info => (info: OutInfo) on anytime {
+        info.set(CInfo(info::enter(fortran::abi_info())));
+        Ok(())
+    }
 
     /// Version of the ABI that the library implements
-    MPI_Abi_get_version => (abi_major: OutInt, abi_minor: OutInt) on anytime later
+    MPI_Abi_get_version => (abi_major: OutInt, abi_minor: OutInt) on anytime {
+        abi_major.set(env::ABI_VERSION.0);
+        abi_minor.set(env::ABI_VERSION.1);
+        Ok(())
+    }
 
     /// Tells the library the bit patterns of `.TRUE.` and `.FALSE.`
     MPI_Abi_set_fortran_booleans => (
         logical_size: Int, logical_true: Addr, logical_false: Addr
-    ) on anytime later
+    ) on anytime {
+        let size = usize::try_from(logical_size).unwrap_or(0);
+        let (yes, no) = (slice(logical_true.cast_const().cast(), size), slice(logical_false.cast_const().cast(), size));
+        fortran::set_logicals(logical_size, yes, no)
+    }
 
     /// Tells the library the sizes of the Fortran types
-    MPI_Abi_set_fortran_info => (info: Info) on anytime later
+    MPI_Abi_set_fortran_info => (info: InfoObject) on anytime { fortran::set_fortran_info(&info) }
 }
 
 plain! {
@@ -40,7 +63,9 @@ plain! {
     MPI_Errhandler_toint => (errhandler: Errhandler) -> "int" c_int { errhandler.0.0 as c_int }
 
     /// Handle of an error handler from its integer
-    MPI_Errhandler_fromint => (errhandler: Int) -> "MPI_Errhandler" CErrhandler { CErrhandler(Handle(errhandler as usize)) }
+    MPI_Errhandler_fromint => (errhandler: Int) -> "MPI_Errhandler" CErrhandler {
+        CErrhandler(Handle(errhandler as usize))
+    }
 
     /// Integer for a file
     MPI_File_toint => (file: File) -> "int" c_int { file.0.0 as c_int }

@@ -5,7 +5,10 @@
 //! [`functions`] lists all 664 names, for the reference page and the tests.
 
 pub mod api;
+mod collective;
 pub mod kinds;
+mod lookup;
+mod message;
 pub mod raise;
 
 mod ch03_buffers;
@@ -17,10 +20,8 @@ mod ch04_partitioned;
 mod ch05_constructors;
 mod ch05_pack;
 mod ch05_queries;
-mod ch06_blocking;
-mod ch06_nonblocking;
+mod ch06_collectives;
 mod ch06_operations;
-mod ch06_persistent;
 mod ch07_attributes;
 mod ch07_communicators;
 mod ch07_groups;
@@ -56,10 +57,8 @@ const CHAPTERS: &[(&str, &[Entry])] = &[
     ("ch05_constructors", ch05_constructors::TABLE),
     ("ch05_pack", ch05_pack::TABLE),
     ("ch05_queries", ch05_queries::TABLE),
-    ("ch06_blocking", ch06_blocking::TABLE),
-    ("ch06_nonblocking", ch06_nonblocking::TABLE),
+    ("ch06_collectives", ch06_collectives::TABLE),
     ("ch06_operations", ch06_operations::TABLE),
-    ("ch06_persistent", ch06_persistent::TABLE),
     ("ch07_attributes", ch07_attributes::TABLE),
     ("ch07_communicators", ch07_communicators::TABLE),
     ("ch07_groups", ch07_groups::TABLE),

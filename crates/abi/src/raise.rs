@@ -1,10 +1,12 @@
 //! Whose error handler is called (MPI-5.0, 9.3), and what an object says about the other arguments of a call.
 
 use crate::kinds::{CComm, CFile, CSession, CWin};
-use base::{Error, Result};
+use crate::lookup;
+use base::{Class, Error, Result};
 use core::ffi::c_int;
 use mpi::cs::Guard;
 use mpi::handle::Handle;
+use mpi::{errhandler, init, request, session};
 
 /// The object whose error handler is called.
 #[derive(Clone, Copy, Debug)]
@@ -12,16 +14,16 @@ pub enum On {
     /// No object: the handler of `MPI_COMM_SELF`.
     Process,
     /// A communicator.
-    Comm(Handle),
-    /// A window.
-    Win(Handle),
-    /// A file.
-    File(Handle),
+    Comm(CComm),
     /// A session.
     Session(Handle),
+    /// A window or file: there is none yet, so the error is the process's.
+    Other,
+    /// None: functions of the tool interface only return their code (MPI-5.0, 15.3.9).
+    Tool,
 }
 
-/// What the checks of other arguments need to know of the object a call is about.
+/// What the checks of other arguments need to know of the object that a call is about.
 pub struct Scope {
     /// Number of ranks that messages can go to.
     pub ranks: i32,
@@ -46,43 +48,76 @@ pub trait Raise: Copy {
 #[cold]
 #[inline(never)]
 pub fn fail(on: On, error: Error, name: &'static str, inside: Guard) -> c_int {
-    base::log!(Debug, "{name}: {:?} ({}) on {on:?}", error.class, error.origin);
+    let code = match on {
+        On::Tool => tool_code(error, name),
+        On::Comm(c) => match lookup::comm(c) {
+            Ok(comm) => errhandler::raise_from(name, errhandler::On::Comm(&comm), error),
+            Err(_) => raise_on_process(error, name),
+        },
+        On::Session(handle) => match session::from_handle(handle) {
+            Ok(session) => errhandler::raise_from(name, errhandler::On::Session(&session), error),
+            Err(_) => raise_on_process(error, name),
+        },
+        On::Process | On::Other => raise_on_process(error, name),
+    };
     drop(inside);
-    error.class.0
+    code
+}
+
+/// Errors of requests belong to the request's communicator, others to none.
+fn raise_on_process(error: Error, name: &'static str) -> c_int {
+    match request::take_blamed() {
+        Some(comm) => errhandler::raise_from(name, errhandler::On::Comm(&comm), error),
+        None => errhandler::raise_from(name, errhandler::On::Nothing, error),
+    }
+}
+
+/// The tool interface doesn't exist yet: it can't be initialised, and so nothing else of it can be used.
+fn tool_code(error: Error, name: &str) -> c_int {
+    match (error.class, name) {
+        (Class::ERR_UNSUPPORTED_OPERATION, "MPI_T_init_thread") => Class::T_ERR_CANNOT_INIT.0,
+        (Class::ERR_UNSUPPORTED_OPERATION, _) => Class::T_ERR_NOT_INITIALIZED.0,
+        (class, _) => class.0,
+    }
 }
 
 /// Whether MPI is initialised and not finalised.
 #[inline(always)]
 pub fn ensure_running() -> Result {
+    base::ensure!(init::is_running(), ERR_OTHER, "MPI is not initialised, or finalised already");
     Ok(())
 }
 
 impl Raise for CComm {
     #[inline(always)]
     fn on(self) -> On {
-        On::Comm(self.0)
+        On::Comm(self)
     }
+
     #[inline(always)]
     fn scope(self) -> Result<Scope> {
-        Ok(Scope::NONE)
+        let comm = lookup::comm(self)?;
+        Ok(Scope { ranks: comm.peer_size(), inter: comm.is_inter() })
     }
 }
 
 impl Raise for CWin {
     fn on(self) -> On {
-        On::Win(self.0)
+        On::Other
     }
+
     fn scope(self) -> Result<Scope> {
-        Ok(Scope::NONE)
+        base::fail!(ERR_WIN, "not the handle of a live window")
     }
 }
 
 impl Raise for CFile {
     fn on(self) -> On {
-        On::File(self.0)
+        On::Other
     }
+
     fn scope(self) -> Result<Scope> {
-        Ok(Scope::NONE)
+        base::fail!(ERR_FILE, "not the handle of a live file")
     }
 }
 
@@ -90,19 +125,20 @@ impl Raise for CSession {
     fn on(self) -> On {
         On::Session(self.0)
     }
+
     fn scope(self) -> Result<Scope> {
         Ok(Scope::NONE)
     }
 }
 
-impl<T: Raise> Raise for *mut T
-where
-    *mut T: Copy,
-{
+/// Functions that free an object get its handle's address.
+impl<T: Raise> Raise for *mut T {
+    #[expect(clippy::not_unsafe_ptr_arg_deref, reason = "the C function's caller vouches for the address")]
     fn on(self) -> On {
         // SAFETY: null, or the program passed the address of a handle.
         unsafe { self.as_ref() }.map_or(On::Process, |handle| handle.on())
     }
+
     fn scope(self) -> Result<Scope> {
         Ok(Scope::NONE)
     }

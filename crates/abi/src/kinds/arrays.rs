@@ -147,6 +147,8 @@ pointers! {
     StringLists, *const *const *const c_char, "char **@[]";
     /// Integers to write.
     OutIntArray, *mut c_int, "int @[]";
+    /// Integers to write, or `MPI_UNWEIGHTED`; written as a pointer in the standard.
+    OutWeights, *mut c_int, "int *@";
     /// Addresses to write.
     OutAintArray, *mut i64, "MPI_Aint @[]";
     /// Large counts to write.

@@ -1,9 +1,12 @@
 //! Handles: as C sees them, and the objects that bodies get for them.
 
 use super::{Kind, Out, Width};
+use crate::collective::LazyType;
+use crate::lookup::{self, Held};
 use crate::raise::Scope;
-use base::Result;
+use base::{Result, ensure};
 use mpi::handle::Handle;
+use std::rc::Rc;
 
 /// One C type per kind of object, so that they can't be mixed up.
 macro_rules! c_handles {
@@ -51,26 +54,16 @@ macro_rules! values {
 }
 
 values! {
-    /// A communicator.
-    Comm, CComm, "MPI_Comm @";
-    /// A group.
-    Group, CGroup, "MPI_Group @";
-    /// A committed datatype.
-    Type, CType, "MPI_Datatype @";
-    /// A datatype, committed or not.
-    AnyType, CType, "MPI_Datatype @";
-    /// A reduction operation.
-    Op, COp, "MPI_Op @";
+    /// A communicator that only matters on some processes.
+    AnyComm, CComm, "MPI_Comm @";
+    /// A group that only matters on some processes.
+    AnyGroup, CGroup, "MPI_Group @";
     /// A request.
     Request, CRequest, "MPI_Request @";
     /// A message taken out of matching.
     Message, CMessage, "MPI_Message @";
     /// An error handler.
     Errhandler, CErrhandler, "MPI_Errhandler @";
-    /// An info object, or `MPI_INFO_NULL`.
-    Info, CInfo, "MPI_Info @";
-    /// A session.
-    Session, CSession, "MPI_Session @";
     /// A window.
     Win, CWin, "MPI_Win @";
     /// A file.
@@ -79,6 +72,50 @@ values! {
     InOutRequestArray, *mut CRequest, "MPI_Request @[]";
     /// Requests to look at.
     RequestArray, *const CRequest, "const MPI_Request @[]";
+}
+
+/// Kinds that a body gets as the object.
+macro_rules! objects {
+    ($($(#[doc = $doc:literal])+ $kind:ident, $c:ty => $r:ty, $text:literal, |$v:ident| $take:expr;)*) => {
+        $(
+            $(#[doc = $doc])+
+            pub struct $kind;
+            impl<W: Width> Kind<W> for $kind {
+                type C = $c;
+                type R = $r;
+                const TEXT: &'static str = $text;
+                #[inline(always)]
+                unsafe fn take($v: $c, _: &Scope) -> Result<$r> {
+                    $take
+                }
+            }
+        )*
+    };
+}
+
+objects! {
+    /// A communicator.
+    Comm, CComm => Held<mpi::comm::Comm>, "MPI_Comm @", |c| lookup::comm(c);
+    /// A group.
+    Group, CGroup => Rc<mpi::group::Group>, "MPI_Group @", |c| mpi::group::from_handle(c.0);
+    /// A committed datatype.
+    Type, CType => Held<mpi::datatype::Datatype>, "MPI_Datatype @", |c| {
+        let datatype = lookup::datatype(c)?;
+        ensure!(datatype.is_committed(), ERR_TYPE, "datatype is not committed");
+        Ok(datatype)
+    };
+    /// A datatype that doesn't matter everywhere.
+    MaybeType, CType => LazyType, "MPI_Datatype @", |c| Ok(LazyType(c));
+    /// A datatype, committed or not.
+    AnyType, CType => Held<mpi::datatype::Datatype>, "MPI_Datatype @", |c| lookup::datatype(c);
+    /// An info object, or `MPI_INFO_NULL`.
+    Info, CInfo => Option<Rc<mpi::info::Info>>, "MPI_Info @", |c| mpi::info::from_handle_or_null(c.0);
+    /// An info object.
+    InfoObject, CInfo => Rc<mpi::info::Info>, "MPI_Info @", |c| mpi::info::from_handle(c.0);
+    /// A session.
+    Session, CSession => Rc<mpi::session::Session>, "MPI_Session @", |c| mpi::session::from_handle(c.0);
+    /// A reduction operation.
+    Op, COp => Held<mpi::op::Op>, "MPI_Op @", |c| lookup::op(c);
 }
 
 /// Kinds that are the address of a handle.

@@ -1,6 +1,7 @@
 //! Numbers that go in: counts, displacements, ranks, tags, flags.
 
 use super::{Kind, Width};
+use crate::collective::LazyCount;
 use crate::raise::Scope;
 use base::{Result, ensure};
 use core::ffi::c_int;
@@ -37,6 +38,16 @@ numbers! {
     /// Number of array elements, `int` in both twins.
     Length, c_int => usize, "int @", |v, _s| {
         ensure!(v >= 0, ERR_COUNT, "negative count");
+        Ok(v as usize)
+    };
+    /// Number of array elements or room for them, where a negative one is `MPI_ERR_ARG`.
+    Room, c_int => usize, "int @", |v, _s| {
+        ensure!(v >= 0, ERR_ARG, "negative length");
+        Ok(v as usize)
+    };
+    /// Number of dimensions.
+    Dims, c_int => usize, "int @", |v, _s| {
+        ensure!(v >= 0, ERR_DIMS, "negative number of dimensions");
         Ok(v as usize)
     };
     /// `MPI_Aint` in both twins.
@@ -88,13 +99,25 @@ numbers! {
 pub struct Count;
 impl<W: Width> Kind<W> for Count {
     type C = W::Int;
-    type R = i64;
+    type R = usize;
     const TEXT: &'static str = if W::LARGE { "MPI_Count @" } else { "int @" };
     #[inline(always)]
-    unsafe fn take(v: W::Int, _: &Scope) -> Result<i64> {
+    unsafe fn take(v: W::Int, _: &Scope) -> Result<usize> {
         let v: i64 = v.into();
         ensure!(v >= 0, ERR_COUNT, "negative count");
-        Ok(v)
+        Ok(v as usize)
+    }
+}
+
+/// A count that doesn't matter everywhere.
+pub struct MaybeCount;
+impl<W: Width> Kind<W> for MaybeCount {
+    type C = W::Int;
+    type R = LazyCount;
+    const TEXT: &'static str = if W::LARGE { "MPI_Count @" } else { "int @" };
+    #[inline(always)]
+    unsafe fn take(v: W::Int, _: &Scope) -> Result<LazyCount> {
+        Ok(LazyCount(v.into()))
     }
 }
 

@@ -31,6 +31,16 @@ impl<T: Copy> Out<T> {
         // SAFETY: not null, and the program passed it with a value.
         unsafe { *self.0 }
     }
+
+    /// The place itself.
+    ///
+    /// # Safety
+    /// Nothing else of this call reads or writes it meanwhile.
+    #[inline(always)]
+    pub unsafe fn as_mut<'a>(self) -> &'a mut T {
+        // SAFETY: not null; exclusive by the caller.
+        unsafe { &mut *self.0 }
+    }
 }
 
 impl Out<c_int> {
@@ -159,14 +169,11 @@ impl TextBuffer {
     ///
     /// # Safety
     /// There is room for `room` bytes.
-    pub unsafe fn write(self, text: &str, room: usize) -> usize {
+    pub unsafe fn write(self, text: &[u8], room: usize) -> usize {
         if room == 0 || self.0.is_null() {
             return 0;
         }
-        let mut len = text.len().min(room - 1);
-        while !text.is_char_boundary(len) {
-            len -= 1;
-        }
+        let len = text.len().min(room - 1);
         // SAFETY: `len + 1 <= room`.
         unsafe {
             core::ptr::copy_nonoverlapping(text.as_ptr(), self.0.cast(), len);
@@ -207,10 +214,14 @@ impl StatusPlace {
         }
     }
 
-    /// Where, or null.
+    /// The program's status, or `scratch` if it wants none.
+    ///
+    /// # Safety
+    /// Nothing else of this call reads or writes it meanwhile.
     #[inline(always)]
-    pub fn pointer(self) -> *mut Status {
-        self.0
+    pub unsafe fn or(self, scratch: &mut Status) -> &mut Status {
+        // SAFETY: null, or the program passed a status; exclusive by the caller.
+        unsafe { self.0.as_mut() }.unwrap_or(scratch)
     }
 }
 

@@ -38,13 +38,13 @@ addresses! {
         ensure!(!p.is_null(), ERR_ARG, "null pointer for a result");
         Ok(p.cast())
     };
-    /// A C string. Text that is not UTF-8 is refused.
-    Text, *const c_char => &'static str, "const char *@", |p| {
+    /// A C string, as bytes without the terminating null.
+    Text, *const c_char => &'static [u8], "const char *@", |p| {
         // SAFETY: `take`'s caller passes null or a C string that outlives the call; the body doesn't keep it.
         unsafe { text(p) }
     };
     /// As [`Text`], written as an array in the standard.
-    TextArray, *const c_char => &'static str, "const char @[]", |p| {
+    TextArray, *const c_char => &'static [u8], "const char @[]", |p| {
         // SAFETY: as for `Text`.
         unsafe { text(p) }
     };
@@ -54,16 +54,12 @@ addresses! {
     ArgvPtr, *mut *mut *mut c_char => *mut *mut *mut c_char, "char ***@", |p| Ok(p);
 }
 
-/// The text of a C string.
+/// The bytes of a C string.
 ///
 /// # Safety
 /// `p` is null or a C string that lives as long as the result is used.
-pub unsafe fn text<'a>(p: *const c_char) -> Result<&'a str> {
+pub unsafe fn text<'a>(p: *const c_char) -> Result<&'a [u8]> {
     ensure!(!p.is_null(), ERR_ARG, "null pointer for a string");
     // SAFETY: the caller says so.
-    let bytes = unsafe { CStr::from_ptr(p) };
-    match bytes.to_str() {
-        Ok(text) => Ok(text),
-        Err(_) => base::fail!(ERR_ARG, "string is not UTF-8"),
-    }
+    Ok(unsafe { CStr::from_ptr(p) }.to_bytes())
 }

@@ -1,0 +1,85 @@
+//! From handles to objects. Predefined objects live as long as the process and are lent; others are held by a count.
+
+use crate::kinds::{CComm, COp, CType};
+use base::{Class, Error, Result};
+use core::ops::Deref;
+use mpi::comm::Comm;
+use mpi::datatype::{self, Datatype};
+use mpi::handle::{Handle, Named, PREDEFINED_END, Table};
+use mpi::op::{self, Op};
+use mpi::runtime::rt;
+use std::rc::Rc;
+
+/// An object during a call: the program may free its handle meanwhile, from a callback or another thread.
+pub enum Held<T: 'static> {
+    /// Predefined.
+    Lent(&'static Rc<T>),
+    /// Made by the program.
+    Owned(Rc<T>),
+}
+
+impl<T> Deref for Held<T> {
+    type Target = Rc<T>;
+    #[inline(always)]
+    fn deref(&self) -> &Rc<T> {
+        match self {
+            Held::Lent(object) => object,
+            Held::Owned(object) => object,
+        }
+    }
+}
+
+#[inline(always)]
+fn live<T: Named>(table: &Table<Rc<T>>, handle: Handle, class: Class, what: &'static str) -> Result<Held<T>> {
+    table.get(handle).map(Held::Owned).ok_or(Error::new(class, what))
+}
+
+const COMM_WORLD: usize = 0x101;
+const COMM_SELF: usize = 0x102;
+
+/// A communicator.
+#[inline(always)]
+pub fn comm(c: CComm) -> Result<Held<Comm>> {
+    let predefined = match c.0.0 {
+        COMM_WORLD => rt().world.get(),
+        COMM_SELF => rt().self_comm.get(),
+        _ => return live(&rt().comms, c.0, Class::ERR_COMM, "not the handle of a live communicator"),
+    };
+    match predefined {
+        Some(comm) => Ok(Held::Lent(comm)),
+        None => base::fail!(ERR_COMM, "MPI_COMM_WORLD and MPI_COMM_SELF need the world model"),
+    }
+}
+
+/// A datatype.
+#[inline(always)]
+pub fn datatype(c: CType) -> Result<Held<Datatype>> {
+    if c.0.0 < PREDEFINED_END {
+        return datatype::predefined(c.0.0)
+            .map(Held::Lent)
+            .ok_or(Error::new(Class::ERR_TYPE, "not the handle of a datatype"));
+    }
+    live(&rt().datatypes, c.0, Class::ERR_TYPE, "not the handle of a live datatype")
+}
+
+/// An operation.
+#[inline(always)]
+pub fn op(c: COp) -> Result<Held<Op>> {
+    if c.0.0 < PREDEFINED_END {
+        return op::predefined(c.0.0)
+            .map(Held::Lent)
+            .ok_or(Error::new(Class::ERR_OP, "not the handle of an operation"));
+    }
+    live(&rt().ops, c.0, Class::ERR_OP, "not the handle of a live operation")
+}
+
+/// A handle that the program owns for a datatype; predefined ones keep theirs.
+pub fn share_datatype(datatype: &Rc<Datatype>) -> Handle {
+    datatype.named_handle().map_or_else(|| rt().datatypes.share(datatype), Handle)
+}
+
+/// The handle by which user-defined functions know a datatype.
+#[inline]
+pub fn handle_of(datatype: &Datatype) -> Handle {
+    datatype.named_handle().map_or_else(|| datatype.handle_cell().get(), Handle)
+}

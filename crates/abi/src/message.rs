@@ -1,0 +1,55 @@
+//! Arguments of messages, put together, with the one check that needs several of them: is there a buffer?
+
+use base::{Result, ensure};
+use mpi::comm::Comm;
+use mpi::datatype::Datatype;
+use mpi::p2p::receive::Incoming;
+use mpi::p2p::send::Outgoing;
+use std::rc::Rc;
+
+/// Addresses up to this one are `MPI_BOTTOM`, `MPI_IN_PLACE`, `MPI_BUFFER_AUTOMATIC`, not buffers.
+const LAST_SPECIAL: usize = 2;
+
+/// Data can't be at a special address; only a type with absolute addresses makes a buffer of `MPI_BOTTOM`.
+#[inline(always)]
+pub fn check(buf: *const u8, count: usize, datatype: &Datatype) -> Result {
+    if buf.addr() <= LAST_SPECIAL {
+        check_special(buf, count, datatype)?;
+    }
+    Ok(())
+}
+
+#[cold]
+fn check_special(buf: *const u8, count: usize, datatype: &Datatype) -> Result {
+    let somewhere = buf.is_null() && (count == 0 || datatype.size() == 0 || !datatype.is_contiguous());
+    ensure!(somewhere, ERR_BUFFER, "there is no buffer at this address");
+    Ok(())
+}
+
+/// A send.
+#[inline(always)]
+pub fn outgoing<'a>(
+    buf: *const u8,
+    count: usize,
+    datatype: &'a Rc<Datatype>,
+    dest: i32,
+    tag: i32,
+    comm: &'a Rc<Comm>,
+) -> Result<Outgoing<'a>> {
+    check(buf, count, datatype)?;
+    Ok(Outgoing { buf, count, datatype, dest, tag, comm })
+}
+
+/// A receive.
+#[inline(always)]
+pub fn incoming<'a>(
+    buf: *mut u8,
+    count: usize,
+    datatype: &'a Rc<Datatype>,
+    source: i32,
+    tag: i32,
+    comm: &'a Rc<Comm>,
+) -> Result<Incoming<'a>> {
+    check(buf, count, datatype)?;
+    Ok(Incoming { buf, count, datatype, source, tag, comm })
+}
