@@ -158,13 +158,13 @@ macro_rules! collectives {
                 #[doc = concat!($($doc),+)]
                 $name $(, $large)? => ($($param: $kind),+) on $comm {
                     $($prepare)*
-                    mpi::coll::run($plan?)
+                    mpi::coll::schedule::run($plan?)
                 }
 
                 #[doc = concat!($($doc),+, ", non-blocking")]
                 $iname $(, $ilarge)? => ($($param: $kind),+, request: OutRequest) on $comm {
                     $($prepare)*
-                    let operation = mpi::coll::start($plan?)?;
+                    let operation = mpi::coll::schedule::start($plan?)?;
                     request.set(CRequest(mpi::request::enter_collective(operation, &$comm)));
                     Ok(())
                 }
@@ -172,7 +172,7 @@ macro_rules! collectives {
                 #[doc = concat!($($doc),+, ", persistent")]
                 $pname $(, $plarge)? => ($($param: $kind),+, info: Info, request: OutRequest) on $comm {
                     $($prepare)*
-                    let operation = mpi::coll::persist($plan?);
+                    let operation = mpi::coll::schedule::persist($plan?);
                     request.set(CRequest(mpi::request::enter_persistent_collective(operation, &$comm)));
                     Ok(())
                 }
