@@ -6,12 +6,13 @@
 
 use super::args::{BlockBuffer, Buffer, ReduceArgs, is_in_place};
 use super::ints::Ints;
-use super::neighbor::{self, Neighbors};
+use super::neighbor;
 use super::reduce_scatter::Counts;
 use super::schedule::Plan;
 use super::{allgather, allreduce, alltoall, barrier, bcast, gather, reduce, reduce_scatter, scan, scatter};
 use crate::comm::Comm;
 use crate::status::{PROC_NULL, ROOT};
+use crate::topo::Neighbors;
 use base::Result;
 use base::ids::Plane;
 use std::rc::Rc;
@@ -109,10 +110,10 @@ pub fn plan_exscan(comm: &Rc<Comm>, args: ReduceArgs<'_>) -> Result<Plan> {
     Plan::new(comm, PLANE, |p, site| scan::build(p, site, args, true))
 }
 
-/// `MPI_Neighbor_allgather`, `MPI_Neighbor_allgatherv`.
+/// `MPI_Neighbor_allgather`, `MPI_Neighbor_allgatherv`; `neighbors` is what [`crate::topo::neighbors`] says.
 pub fn plan_neighbor_allgather(
     comm: &Rc<Comm>,
-    neighbors: Neighbors<'_>,
+    neighbors: &Neighbors,
     send: Buffer<'_>,
     recv: BlockBuffer<'_>,
 ) -> Result<Plan> {
@@ -122,7 +123,7 @@ pub fn plan_neighbor_allgather(
 /// `MPI_Neighbor_alltoall`, `MPI_Neighbor_alltoallv`, `MPI_Neighbor_alltoallw`.
 pub fn plan_neighbor_alltoall(
     comm: &Rc<Comm>,
-    neighbors: Neighbors<'_>,
+    neighbors: &Neighbors,
     send: BlockBuffer<'_>,
     recv: BlockBuffer<'_>,
 ) -> Result<Plan> {

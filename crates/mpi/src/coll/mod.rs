@@ -34,9 +34,10 @@ pub mod team;
 pub mod throttle;
 pub mod wire;
 
+pub use api::*;
 pub use args::{BlockBuffer, Buffer, IN_PLACE, ReduceArgs, is_in_place};
 pub use ints::Ints;
-pub use neighbor::Neighbors;
+pub use schedule::{Plan, persist, run, start};
 
 #[cfg(test)]
 mod sim;

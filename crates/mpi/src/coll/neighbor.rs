@@ -10,18 +10,8 @@ use super::program::Program;
 use super::site::Site;
 use super::span::Span;
 use crate::status::PROC_NULL;
+use crate::topo::Neighbors;
 use base::Result;
-
-/// The neighbours of a process; `PROC_NULL` where a grid ends.
-#[derive(Clone, Copy)]
-pub struct Neighbors<'a> {
-    /// Who sends to this process.
-    pub sources: &'a [i32],
-    /// To whom it sends.
-    pub destinations: &'a [i32],
-    /// Whether neighbours come in pairs of opposite directions (a Cartesian topology).
-    pub cartesian: bool,
-}
 
 enum From<'a> {
     Same(Span),
@@ -32,7 +22,7 @@ enum From<'a> {
 pub fn allgather(
     p: &mut Program,
     site: &Site<'_>,
-    neighbors: Neighbors<'_>,
+    neighbors: &Neighbors,
     send: Buffer<'_>,
     recv: BlockBuffer<'_>,
 ) -> Result {
@@ -47,7 +37,7 @@ pub fn allgather(
 pub fn alltoall(
     p: &mut Program,
     site: &Site<'_>,
-    neighbors: Neighbors<'_>,
+    neighbors: &Neighbors,
     send: BlockBuffer<'_>,
     recv: BlockBuffer<'_>,
 ) -> Result {
@@ -58,9 +48,9 @@ pub fn alltoall(
     Ok(())
 }
 
-fn exchange(p: &mut Program, site: &Site<'_>, neighbors: Neighbors<'_>, from: From<'_>, into: Blocks<'_>) {
+fn exchange(p: &mut Program, site: &Site<'_>, neighbors: &Neighbors, from: From<'_>, into: Blocks<'_>) {
     let team = site.team();
-    let sources = neighbors.sources;
+    let sources = &neighbors.sources;
     for i in 0..sources.len() {
         let slot = if neighbors.cartesian { i ^ 1 } else { i };
         if sources[slot] != PROC_NULL {

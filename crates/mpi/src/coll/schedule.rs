@@ -73,11 +73,7 @@ impl Plan {
     /// The plan that `build` writes for this process of `comm`. Takes a message tag even if `build` fails, so that the
     /// processes of the communicator stay in step.
     #[inline]
-    pub fn new(
-        comm: &Rc<Comm>,
-        plane: Plane,
-        build: impl FnOnce(&mut Program, &Site<'_>) -> Result,
-    ) -> Result<Plan> {
+    pub fn new(comm: &Rc<Comm>, plane: Plane, build: impl FnOnce(&mut Program, &Site<'_>) -> Result) -> Result<Plan> {
         Plan::with_tags(comm, Tags::next(comm, plane), build)
     }
 

@@ -6,9 +6,9 @@
 use super::send::Outgoing;
 use super::transfer::{self, Transfer, start_send_bytes};
 use crate::datatype;
+use crate::handle::Handle;
 use crate::progress::{self, Active};
 use crate::request::{self, Operation, Request};
-use crate::handle::Handle;
 use crate::runtime::rt;
 use crate::status::{PROC_NULL, Status};
 use base::ids::Plane;

@@ -67,6 +67,7 @@ pub unsafe fn send_init(mode: SendMode, m: &Outgoing<'_>) -> Result<Handle> {
 pub unsafe fn recv_init(m: &Incoming<'_>) -> Result<Handle> {
     let (datatype, comm) = (Rc::clone(m.datatype), Rc::clone(m.comm));
     let (buf, count, rank, tag) = (m.buf, m.count, m.source, m.tag);
-    let persistent = Persistent { direction: Direction::Receive, buf, count, datatype, rank, tag, comm, transfer: None };
+    let persistent =
+        Persistent { direction: Direction::Receive, buf, count, datatype, rank, tag, comm, transfer: None };
     Ok(request::enter(Request::Persistent(Box::new(persistent))))
 }

@@ -1,10 +1,11 @@
 //! Neighbourhood collectives against a model.
 
-use super::super::neighbor::{self, Neighbors};
+use super::super::neighbor;
 use super::super::site::Site;
 use super::memory::*;
 use super::*;
 use crate::status::PROC_NULL;
+use crate::topo::Neighbors;
 
 /// Neighbours in a grid of `dims`, negative direction first; periodic where `periods` says so.
 fn grid(rank: usize, dims: &[usize], periods: &[bool]) -> Vec<i32> {
@@ -42,13 +43,14 @@ fn grids_exchange_opposite_directions() {
         let mut from: Vec<Memory> = (0..n).map(|r| Memory::filled(&kind, 2 * slots, 100 * r as u64)).collect();
         let fresh = || (0..n).map(|_| Memory::new(&kind, 2 * slots)).collect::<Vec<_>>();
         let mut into = fresh();
-        let neighbors = |r: usize| Neighbors { sources: &lists[r], destinations: &lists[r], cartesian: true };
+        let neighbors =
+            |r: usize| Neighbors { sources: lists[r].clone(), destinations: lists[r].clone(), cartesian: true };
         run(n, 3, |r, p| {
-            neighbor::alltoall(p, &Site::new(r, n), neighbors(r), from[r].even(2, &kind), into[r].even(2, &kind))
+            neighbor::alltoall(p, &Site::new(r, n), &neighbors(r), from[r].even(2, &kind), into[r].even(2, &kind))
         });
         let mut all = fresh();
         run(n, 4, |r, p| {
-            neighbor::allgather(p, &Site::new(r, n), neighbors(r), from[r].buffer(2, &kind), all[r].even(2, &kind))
+            neighbor::allgather(p, &Site::new(r, n), &neighbors(r), from[r].buffer(2, &kind), all[r].even(2, &kind))
         });
         for (r, slot) in (0..n).flat_map(|r| (0..slots).map(move |s| (r, s))) {
             for i in 0..2 {
@@ -77,7 +79,8 @@ fn graphs_keep_the_order_of_repeated_edges() {
     let (counts, displs) = ([2, 1, 3], [0, 2, 3]);
     let (back_counts, back_displs) = ([1, 2, 3], [5, 3, 0]);
     run(n, 3, |r, p| {
-        let neighbors = Neighbors { sources: &sources[r], destinations: &destinations[r], cartesian: false };
+        let (sources, destinations) = (sources[r].clone(), destinations[r].clone());
+        let neighbors = &Neighbors { sources, destinations, cartesian: false };
         let send = from[r].listed(&counts, &displs, &kind);
         neighbor::alltoall(p, &Site::new(r, n), neighbors, send, into[r].listed(&back_counts, &back_displs, &kind))
     });
