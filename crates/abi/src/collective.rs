@@ -4,7 +4,6 @@ use crate::kinds::{CType, Ints, slice};
 use crate::lookup::{self, Held};
 use base::{Result, ensure};
 use mpi::coll::args::{BlockBuffer, Buffer, ReduceArgs};
-use mpi::coll::neighbor::Neighbors;
 use mpi::comm::Comm;
 use mpi::datatype::{self, Datatype};
 use mpi::op::Op;
@@ -239,8 +238,7 @@ impl Near {
     }
 
     /// As the core wants it.
-    pub fn neighbors(&self) -> Neighbors<'_> {
-        let topo::Neighbors { sources, destinations, cartesian } = &self.0;
-        Neighbors { sources, destinations, cartesian: *cartesian }
+    pub fn neighbors(&self) -> &topo::Neighbors {
+        &self.0
     }
 }
