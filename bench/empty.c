@@ -1,0 +1,3 @@
+/* The smallest MPI program: what starting and ending costs. */
+#include <mpi.h>
+int main(int argc, char **argv) { MPI_Init(&argc, &argv); MPI_Finalize(); return 0; }

@@ -1,0 +1,277 @@
+#!/usr/bin/env python3
+"""Runs the micro-benchmarks for Ferrule and its peers side by side and writes docs/performance/.
+
+The libraries take turns within each repeat, so that whatever else the machine does falls on all alike. A figure is the median over
+the repeats, its spread is (max - min) / median, and the ratio is against the best peer: above 1 means that Ferrule is better.
+
+Usage: bench/run.py [--quick] [--repeats 5] [--peers ferrule,mpich,openmpi,impi] [--only PATTERN] [--out docs/performance]
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import fnmatch
+import json
+import os
+import pathlib
+import platform
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import peers as registry  # noqa: E402
+import report  # noqa: E402
+
+ROOT = registry.ROOT
+COLLECTIVES = ("barrier,bcast,reduce,allreduce,reduce_scatter,reduce_scatter_block,scan,exscan,gather,gatherv,scatter,scatterv,"
+               "allgather,allgatherv,alltoall,alltoallv")
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """One program run: `fabric` is shm, tcp (one host) or netns (two hosts); `quick` plans also run in quick mode."""
+
+    program: str
+    args: tuple[str, ...]
+    ranks: int
+    fabric: str = "shm"
+    quick: bool = False
+    timeout_s: int = 300
+
+    @property
+    def label(self) -> str:
+        return f"{self.fabric} {self.program} {' '.join(self.args)[:40]} n={self.ranks}"
+
+
+PT2PT = "8,1024,65536,1048576,4194304"
+STREAM = "65536,524288,1048576,4194304"
+PLANS = [
+    Plan("pt2pt", ("latency", PT2PT), 2, quick=True),
+    Plan("pt2pt", ("latency", "65536,1048576,4194304", "cold"), 2),
+    Plan("pt2pt", ("bandwidth", STREAM), 2, quick=True),
+    Plan("pt2pt", ("bandwidth", STREAM, "cold"), 2),
+    Plan("pt2pt", ("bibandwidth", STREAM), 2),
+    Plan("pt2pt", ("rate", "8"), 2, quick=True),
+    Plan("pt2pt", ("rate", "8"), 4),
+    Plan("pt2pt", ("rate", "8"), 8),
+    Plan("coll", (COLLECTIVES, "8,65536,1048576"), 2),
+    Plan("coll", ("barrier,allreduce,bcast,alltoall", "8,65536,1048576"), 2, quick=True),
+    Plan("coll", ("barrier,allreduce,alltoall", "8,65536"), 4, quick=True),
+    Plan("coll", (COLLECTIVES, "8,65536"), 4, timeout_s=900),
+    Plan("coll", (COLLECTIVES, "8,65536"), 8, timeout_s=1500),
+    Plan("coll", ("barrier,bcast,reduce,allreduce,allgather,alltoall", "8,65536"), 16, timeout_s=1500),
+    Plan("overlap", ("16384,65536,524288",), 2),
+    Plan("overlap", ("16384,65536,524288",), 4, timeout_s=900),
+    Plan("empty", (), 2, quick=True),
+    Plan("empty", (), 16, quick=True),
+    Plan("empty", (), 128),
+    Plan("resources", ("memory",), 2),
+    Plan("resources", ("memory",), 8, quick=True),
+    Plan("resources", ("memory",), 32),
+    Plan("resources", ("idle", "2"), 2, quick=True),
+    Plan("resources", ("idle", "2"), 8),
+    Plan("pt2pt", ("latency", PT2PT), 2, "tcp", quick=True),
+    Plan("pt2pt", ("bandwidth", STREAM), 2, "tcp", quick=True),
+    Plan("coll", ("barrier,allreduce,alltoall", "8,65536"), 2, "tcp"),
+    Plan("coll", ("barrier,allreduce,alltoall", "8,65536"), 4, "tcp", timeout_s=900),
+    Plan("pt2pt", ("latency", PT2PT), 2, "netns"),
+    Plan("pt2pt", ("bandwidth", STREAM), 2, "netns"),
+    Plan("coll", ("barrier,allreduce,alltoall", "8,65536"), 4, "netns", timeout_s=900),
+]
+
+
+class Hosts:
+    """Two network namespaces for the length of the run, made when first needed."""
+
+    def __init__(self) -> None:
+        self.prefix = f"fb{os.getpid()}"
+        self.pairs: list[tuple[str, str]] = []
+
+    def get(self) -> list[tuple[str, str]]:
+        if not self.pairs:
+            done = subprocess.run([str(ROOT / "testbeds/netns/create.sh"), self.prefix], check=True, capture_output=True, text=True)
+            self.pairs = [(line.split()[0], line.split()[1]) for line in done.stdout.splitlines()]
+        return self.pairs
+
+    def remove(self) -> None:
+        if self.pairs:
+            subprocess.run([str(ROOT / "testbeds/netns/remove.sh"), self.prefix], check=False)
+
+
+def run_once(peer: registry.Peer, plan: Plan, hosts: Hosts, seconds: float) -> list[dict]:
+    """One run of one library; returns its rows, or none when it fails (which is reported)."""
+    where = hosts.get() if plan.fabric == "netns" else []
+    env = peer.environment(plan.fabric)
+    env["BENCH_SECONDS"] = str(seconds)
+    binary = ROOT / "build/bench" / ("abi" if peer.standard_abi else peer.name) / plan.program
+    command = [*peer.command(plan.ranks, where), str(binary), *plan.args]
+    if where:
+        env["NETNS_MAP"] = ",".join(f"{ns}={address}" for ns, address in where)
+        if peer.name == "ferrule":
+            env["FERRULE_CHANNELS"] = "tcp"
+        command = ["ip", "netns", "exec", where[0][0], *command]
+    start = time.monotonic()
+    with tempfile.TemporaryFile("w+") as out:
+        process = subprocess.Popen(command, env=env, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
+        try:
+            code = process.wait(plan.timeout_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            code = -1
+        elapsed = time.monotonic() - start
+        out.seek(0)
+        text = out.read()
+    rows = [json.loads(line[line.index("{"):]) for line in text.splitlines() if '"row"' in line and line.rstrip().endswith("}")]
+    if code != 0:
+        print(f"  {peer.name}: exit code {code}: {text.strip()[-300:]}", flush=True)
+        return []
+    if plan.program == "empty":
+        rows = [{"row": "startup", "ranks": plan.ranks, "bytes": 0, "value": elapsed, "unit": "s"}]
+    return [dict(row, fabric=plan.fabric) for row in rows]
+
+
+def measure(plans: list[Plan], who: list[registry.Peer], repeats: int, seconds: float, hosts: Hosts) -> list[dict]:
+    """All values of all plans: one record for each row, with the values of each library."""
+    table: dict[tuple, dict] = {}
+    for plan in plans:
+        start = time.monotonic()
+        for repeat in range(repeats):
+            turn = who[repeat % len(who):] + who[:repeat % len(who)]
+            for peer in turn:
+                for row in run_once(peer, plan, hosts, seconds):
+                    key = (row["fabric"], row["row"], row["ranks"], row["bytes"])
+                    record = table.setdefault(key, {**{k: row[k] for k in ("fabric", "row", "ranks", "bytes", "unit")}, "values": {}})
+                    record["values"].setdefault(peer.name, []).append(row["value"])
+        print(f"{plan.label}: {time.monotonic() - start:.0f} s", flush=True)
+    return [summarize(record) for record in table.values()]
+
+
+def summarize(record: dict) -> dict:
+    """Adds medians, spreads and the ratio of Ferrule to its best peer (above 1: Ferrule is better)."""
+    medians = {name: statistics.median(values) for name, values in record["values"].items()}
+    spread = {name: (max(values) - min(values)) / medians[name] if medians[name] else 0.0 for name, values in record["values"].items()}
+    more_is_better = record["unit"] in ("GB/s", "million/s") or record["row"].endswith("overlap")
+    others = {name: value for name, value in medians.items() if name != "ferrule"}
+    record.update(median=medians, spread=spread, more_is_better=more_is_better)
+    if others:
+        best = (max if more_is_better else min)(others, key=others.__getitem__)
+        record["best_peer"] = best
+        if medians.get("ferrule") and others[best]:
+            record["ratio"] = medians["ferrule"] / others[best] if more_is_better else others[best] / medians["ferrule"]
+    return record
+
+
+def raw_limits(repeats: int) -> list[dict]:
+    """The machine's own limits, best of the repeats."""
+    target = ROOT / "build/bench/raw"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["cc", "-O2", "-std=gnu11", "-o", str(target), str(ROOT / "bench/raw.c")], check=True)
+    best: dict[tuple, dict] = {}
+    for _ in range(repeats):
+        try:
+            text = subprocess.run([str(target)], capture_output=True, text=True, timeout=300).stdout
+        except subprocess.TimeoutExpired:
+            continue
+        for row in map(json.loads, text.splitlines()):
+            key = (row["row"], row["bytes"])
+            better = max if row["unit"] == "GB/s" else min
+            best[key] = better(row, best.get(key, row), key=lambda r: r["value"])
+    return list(best.values())
+
+
+def instructions() -> dict[str, float] | None:
+    """Instructions of one MPI_Send and one MPI_Recv of 8 bytes under callgrind, or None without valgrind."""
+    if subprocess.run(["which", "valgrind"], capture_output=True).returncode:
+        print("no valgrind: instruction counts are left out")
+        return None
+    peer = registry.peers(["ferrule"])[0]
+    rounds = 200
+    result = {}
+    with tempfile.TemporaryDirectory() as tmp:
+        binary = ROOT / "build/bench/abi/instructions"
+        command = [*peer.command(2, []), "valgrind", "--tool=callgrind", f"--callgrind-out-file={tmp}/out.%p", str(binary), str(rounds), f"{tmp}/step"]
+        done = subprocess.run(command, env=peer.environment("shm"), capture_output=True, text=True, timeout=600)
+        if done.returncode:
+            print(f"instruction counts failed: {done.stderr[-500:]}")
+            return None
+        for name in ("measured_send", "measured_recv"):
+            counts = []
+            for path in pathlib.Path(tmp).glob("out.*"):
+                text = subprocess.run(["callgrind_annotate", "--inclusive=yes", "--threshold=100", str(path)], capture_output=True, text=True).stdout
+                match = re.search(rf"^\s*([\d,]+) .*:{name}\b", text, re.M)
+                if match:
+                    counts.append(int(match[1].replace(",", "")) / (rounds * 32))
+            if counts:
+                result[name.removeprefix("measured_")] = statistics.mean(counts)
+    return result or None
+
+
+def machine() -> dict[str, str]:
+    """What the figures were taken on."""
+    cpu = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "unknown")
+    memory = next((line.split(":", 1)[1].strip() for line in open("/proc/meminfo") if line.startswith("MemTotal")), "unknown")
+    caches = []
+    for index in sorted(pathlib.Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            caches.append(f"L{(index / 'level').read_text().strip()} {(index / 'size').read_text().strip()}")
+        except OSError:
+            continue
+    return {"cpu": cpu, "cores": str(len(os.sched_getaffinity(0))), "caches": ", ".join(caches), "memory": memory,
+            "kernel": platform.release(), "libc": " ".join(platform.libc_ver()), "load when started": f"{os.getloadavg()[0]:.1f}",
+            "date": time.strftime("%Y-%m-%d %H:%M %Z")}
+
+
+def build(who: list[registry.Peer]) -> None:
+    for peer in who:
+        folder = ROOT / "build/bench" / ("abi" if peer.standard_abi else peer.name)
+        for program in ("pt2pt", "coll", "overlap", "empty", "resources", "instructions"):
+            source, target = ROOT / f"bench/{program}.c", folder / program
+            newest = max(source.stat().st_mtime, (ROOT / "bench/bench.h").stat().st_mtime)
+            if not target.exists() or target.stat().st_mtime < newest:
+                peer.compile(source, target)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="the rows of the peers table, two repeats")
+    parser.add_argument("--repeats", type=int)
+    parser.add_argument("--peers", default="ferrule,mpich,openmpi,impi")
+    parser.add_argument("--only", default="*", help="run only the plans whose label matches")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "docs/performance")
+    options = parser.parse_args()
+    repeats = options.repeats or (2 if options.quick else 5)
+    names = [n for n in options.peers.split(",") if n]
+    registry.install(names)
+    who = registry.peers(names)
+    build(who)
+    plans = [p for p in PLANS if fnmatch.fnmatch(p.label, options.only) and (p.quick or not options.quick)]
+    if not options.quick:  # the short lists are parts of the long ones
+        covered = {(p.program, p.ranks, p.fabric) for p in plans if p.args and p.args[0] == COLLECTIVES}
+        plans = [p for p in plans if p.program != "coll" or p.args[0] == COLLECTIVES or (p.program, p.ranks, p.fabric) not in covered]
+    hosts = Hosts()
+    try:
+        description = machine()
+        raw = raw_limits(1 if options.quick else 3) if options.only == "*" else []
+        records = measure(plans, who, repeats, 0.05 if options.quick else 0.15, hosts)
+        counts = instructions() if "ferrule" in names and options.only == "*" else None
+    finally:
+        hosts.remove()
+    options.out.mkdir(parents=True, exist_ok=True)
+    data = {"machine": description, "repeats": repeats, "raw": raw, "instructions": counts, "rows": records}
+    (options.out / "results.json").write_text(json.dumps(data, indent=1))
+    text = report.markdown(data)
+    (options.out / "README.md").write_text(text)
+    report.plots(data, options.out)
+    print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
