@@ -261,7 +261,7 @@ mod tests {
         let _guard = crate::cs::enter();
         let mut log: Vec<usize> = Vec::new();
         let extra = (&raw mut log).cast();
-        let keys: Vec<i32> = (0..3).map(|_| keyval(0, log_deletion as usize, extra)).collect();
+        let keys: Vec<i32> = (0..3).map(|_| keyval(0, log_deletion as *const () as usize, extra)).collect();
         let thing = Thing::default();
         for (i, k) in keys.iter().enumerate() {
             set(&thing, *k, value(i + 1)).unwrap();
@@ -278,7 +278,7 @@ mod tests {
     fn copies_follow_the_rule_of_the_keyval() {
         let _guard = crate::cs::enter();
         let none = std::ptr::null_mut();
-        let (drop, keep, ask) = (keyval(0, 0, none), keyval(1, 0, none), keyval(double as usize, 0, none));
+        let (drop, keep, ask) = (keyval(0, 0, none), keyval(1, 0, none), keyval(double as *const () as usize, 0, none));
         let (from, to) = (Thing::default(), Thing::default());
         for k in [drop, keep, ask] {
             set(&from, k, value(5)).unwrap();
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn a_callback_that_fails_keeps_the_attribute() {
         let _guard = crate::cs::enter();
-        let key = keyval(0, refuse as usize, std::ptr::null_mut());
+        let key = keyval(0, refuse as *const () as usize, std::ptr::null_mut());
         let thing = Thing::default();
         set(&thing, key, value(1)).unwrap();
         assert_eq!(set(&thing, key, value(2)).unwrap_err().class, Class(77));

@@ -226,7 +226,7 @@ mod tests {
 
     fn note_handler() -> HandlerFunction {
         // SAFETY: the C calling convention passes these two arguments alike with and without the ellipsis.
-        unsafe { std::mem::transmute::<usize, HandlerFunction>(note as usize) }
+        unsafe { std::mem::transmute::<usize, HandlerFunction>(note as *const () as usize) }
     }
 
     #[test]

@@ -177,7 +177,7 @@ pub fn finalize() -> Result {
     let deleted = attr::delete_all(&**own);
     crate::p2p::buffered::flush(&rt().buffer)?;
     // Nobody leaves while another may still need an answer.
-    let met = rt().world.get().map_or(Ok(()), |world| coll::internal::barrier(world));
+    let met = rt().world.get().map_or(Ok(()), coll::internal::barrier);
     LIFE.world.set(World::After);
     leave(LIFE.level.get())?;
     deleted.and(met)

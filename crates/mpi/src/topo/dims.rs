@@ -29,8 +29,9 @@ fn balance(n: u32, parts: usize) -> Vec<u32> {
     let mut factors = Vec::with_capacity(parts);
     let mut rest = n;
     for left in (0..parts as u32).rev() {
-        let fitting =
-            |d: &u32| rest % d == 0 && d.saturating_pow(left + 1) >= rest && fits(rest / d, left, *d, &divisors);
+        let fitting = |d: &u32| {
+            rest.is_multiple_of(*d) && d.saturating_pow(left + 1) >= rest && fits(rest / d, left, *d, &divisors)
+        };
         let next = divisors.iter().copied().find(fitting).unwrap_or(rest);
         factors.push(next);
         rest /= next;
@@ -46,13 +47,13 @@ fn fits(n: u32, parts: u32, largest: u32, divisors: &[u32]) -> bool {
     if n <= largest {
         return true;
     }
-    let candidates = divisors.iter().rev().copied().filter(|&d| d > 1 && d <= largest && n % d == 0);
+    let candidates = divisors.iter().rev().copied().filter(|&d| d > 1 && d <= largest && n.is_multiple_of(d));
     candidates.take_while(|&d| d.saturating_pow(parts) >= n).any(|d| fits(n / d, parts - 1, d, divisors))
 }
 
 /// Ascending.
 fn divisors(n: u32) -> Vec<u32> {
-    let small: Vec<u32> = (1..=n.isqrt()).filter(|d| n % d == 0).collect();
+    let small: Vec<u32> = (1..=n.isqrt()).filter(|d| n.is_multiple_of(*d)).collect();
     let large = small.iter().rev().map(|d| n / d).filter(|d| *d > n.isqrt());
     small.iter().copied().chain(large).collect()
 }

@@ -1,0 +1,151 @@
+//! Makes communicators in every way and checks that messages in them arrive: run by `mpiexec -n N`.
+
+use base::Result;
+use mpi::coll::internal::{allgather_bytes, barrier};
+use mpi::comm::{self, Comm};
+use mpi::errhandler::Errhandler;
+use mpi::group::{CONGRUENT, Group, IDENT, SIMILAR};
+use mpi::request::complete;
+use mpi::{cs, init, session, topo};
+use std::rc::Rc;
+
+/// Everybody tells everybody its world rank, in the order of the group.
+fn check(comm: &Rc<Comm>) -> Result {
+    let local = comm.local.as_ref().unwrap_or(comm);
+    let all = allgather_bytes(local, &init::me().0.to_le_bytes())?;
+    let expected: Vec<u8> = comm.group.peers().flat_map(|p| p.0.to_le_bytes()).collect();
+    assert_eq!(all, expected);
+    Ok(())
+}
+
+fn intra(world: &Rc<Comm>) -> Result {
+    let (rank, size) = (world.rank, world.size());
+    let copy = comm::dup(world)?;
+    assert_eq!(copy.compare(world), CONGRUENT);
+    check(&copy)?;
+    comm::free(&copy)?;
+    let backwards = comm::split(world, rank % 2, -rank)?.expect("a part");
+    assert_eq!(backwards.group.peer(backwards.rank), init::me());
+    check(&backwards)?;
+    assert!(comm::split(world, mpi::status::UNDEFINED, 0)?.is_none());
+    let reversed: Vec<i32> = (0..size).rev().collect();
+    let group = world.group.include(&reversed)?;
+    let made = comm::create(world, &group)?.expect("a member");
+    assert_eq!(made.rank, size - 1 - rank);
+    assert_eq!(made.compare(world), if size > 1 { SIMILAR } else { CONGRUENT });
+    check(&made)?;
+    let own = world.group.include(&[rank])?;
+    let alone = comm::create_group(world, &own, 7)?.expect("a member");
+    check(&alone)?;
+    let from = comm::create_from_group(&group, b"org.example", None, Errhandler::Return)?.expect("a member");
+    check(&from)?;
+    let shared = comm::split_type(world, comm::COMM_TYPE_SHARED, rank, None)?.expect("a node");
+    check(&shared)?;
+    comm::split_type(world, comm::COMM_TYPE_HW_UNGUIDED, 0, None)?;
+    comm::disconnect(&from)
+}
+
+fn nonblocking(world: &Rc<Comm>) -> Result {
+    let started: Vec<_> = (0..5).map(|_| comm::idup(world)).collect::<Result<_>>()?;
+    barrier(world)?;
+    for (handle, request) in started.into_iter().rev() {
+        let mut request = request;
+        complete::wait(&mut request, &mut mpi::status::Status::EMPTY.clone())?;
+        let copy = comm::from_handle(handle)?;
+        assert_eq!(copy.compare(world), CONGRUENT);
+        check(&copy)?;
+        comm::free(&copy)?;
+    }
+    Ok(())
+}
+
+fn inter(world: &Rc<Comm>) -> Result {
+    let (rank, size) = (world.rank, world.size());
+    if size < 2 {
+        return Ok(());
+    }
+    let low = rank < size / 2;
+    let half = comm::split(world, i32::from(low), 0)?.expect("a half");
+    let remote = if low { size / 2 } else { 0 };
+    let inter = comm::intercomm_create(&half, 0, Ok(Rc::clone(world)), remote, 3)?;
+    check(&inter)?;
+    let copy = comm::dup(&inter)?;
+    assert_eq!(copy.compare(&inter), CONGRUENT);
+    check(&copy)?;
+    for (high, first) in [(!low, true), (low, false)] {
+        let merged = comm::intercomm_merge(&copy, high)?;
+        assert_eq!(merged.compare(world), if first { CONGRUENT } else { SIMILAR });
+        check(&merged)?;
+    }
+    let split = comm::split(&inter, 0, -rank)?.expect("both sides");
+    assert_eq!((split.size(), split.peer_size()), (inter.size(), inter.peer_size()));
+    check(&split)?;
+    if let Some(pair) = comm::split(&inter, inter.rank, 0)? {
+        assert_eq!((pair.size(), pair.peer_size()), (1, 1));
+    }
+    let made = comm::create(&inter, &inter.group)?.expect("both sides");
+    assert_eq!(made.compare(&inter), CONGRUENT);
+    let leader = inter.size() - 1;
+    let others = inter.remote.clone().expect("an inter-communicator");
+    let last = others.size() - 1;
+    let from =
+        comm::intercomm_create_from_groups(&inter.group, leader, Ok(others), last, b"x", None, Errhandler::Return)?;
+    assert_eq!(from.expect("both sides").compare(&inter), CONGRUENT);
+    comm::disconnect(&made)
+}
+
+fn topologies(world: &Rc<Comm>) -> Result {
+    let size = world.size();
+    let mut dims = [0, 0];
+    topo::dims::create(size, &mut dims)?;
+    let cart = topo::cart::create(world, &dims, &[true, false], true)?.expect("a place");
+    check(&cart)?;
+    let row = topo::cart::sub(&cart, &[false, true])?;
+    assert_eq!(row.size(), dims[1]);
+    check(&row)?;
+    let neighbors: Vec<i32> = (0..size).flat_map(|r| [(r + size - 1) % size, (r + 1) % size]).collect();
+    let index: Vec<i32> = (1..=size).map(|r| 2 * r).collect();
+    check(&topo::graph::create(world, &index, &neighbors, true)?.expect("a place"))?;
+    // One process names the edges of all.
+    let sources: Vec<i32> = if world.rank == 0 { (0..size).collect() } else { Vec::new() };
+    let degrees = vec![2; sources.len()];
+    let graph = topo::dist_graph::create(world, &sources, &degrees, &neighbors, None, true)?;
+    let found = topo::neighbors(&graph)?;
+    assert_eq!(found.destinations, neighbors[2 * graph.rank as usize..][..2]);
+    let adjacent =
+        topo::dist_graph::create_adjacent(&graph, (&found.sources, None), (&found.destinations, None), false)?;
+    assert_eq!(topo::neighbors(&adjacent)?, found);
+    Ok(())
+}
+
+fn sessions() -> Result {
+    let session = session::init(None, mpi::errhandler::ERRORS_RETURN)?;
+    let group: Rc<Group> = session::group_from_pset(&session, b"mpi://WORLD")?;
+    let comm = comm::create_from_group(&group, b"session", None, Errhandler::Return)?.expect("a member");
+    assert_eq!(comm.group.compare(&group), IDENT);
+    check(&comm)?;
+    comm::disconnect(&comm)?;
+    session::finalize(&session)
+}
+
+fn main() {
+    let _inside = cs::enter();
+    if std::env::args().nth(1).as_deref() == Some("sessions") {
+        for _ in 0..3 {
+            sessions().expect("sessions work");
+        }
+        return;
+    }
+    init::init_world(0).expect("MPI starts");
+    let world = comm::from_handle(comm::COMM_WORLD).expect("there is a world");
+    check(&world).expect("the world works");
+    sessions().expect("sessions work");
+    intra(&world).expect("intra-communicators work");
+    nonblocking(&world).expect("non-blocking duplicates work");
+    inter(&world).expect("inter-communicators work");
+    topologies(&world).expect("topologies work");
+    init::finalize().expect("MPI ends");
+    if init::me().0 == 0 {
+        println!("{} processes: no errors", init::world_size());
+    }
+}
