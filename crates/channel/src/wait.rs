@@ -5,7 +5,9 @@
 //! spin ────────────► yield ───────────► sleep on {bell, sockets} ──► (woken, or SLEEP_MS over) ──► poll
 //! ```
 //! Spinning is for ranks that have a processor each; when there are more ranks than processors it only keeps the
-//! awaited rank from running, and the first yield comes after a few polls. Who has waited for 10 ms sleeps.
+//! awaited rank from running, and the first yield comes after a few polls. Even with enough processors the spin is short: others
+//! use the machine too, a yield costs little when nobody else wants to run, and without it a rank whose peer was put
+//! on the same processor would wait out its time slice. Who has waited for 10 ms sleeps.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -13,9 +15,9 @@ use sys::affinity::{self, CpuSet};
 
 base::config! {
     /// How long a waiting process polls without a pause when ranks have a processor each.
-    SPIN_US: u64 = 1000, 0..=1000000000, "µs";
+    SPIN_US: u64 = 50, 0..=1000000000, "µs";
     /// How long it then polls but yields the processor in between.
-    YIELD_US: u64 = 1000, 0..=1000000000, "µs";
+    YIELD_US: u64 = 2000, 0..=1000000000, "µs";
     /// As YIELD_US, when there are more ranks than processors.
     YIELD_CROWDED_US: u64 = 300, 0..=1000000000, "µs";
     /// Longest sleep before a process looks around by itself.
@@ -38,7 +40,7 @@ pub enum Idle {
 /// Polls between two looks at the clock.
 const CLOCK_EVERY: u64 = 64;
 /// Polls before the first yield when crowded.
-const CROWDED_POLLS: u64 = 8;
+const CROWDED_POLLS: u64 = 2;
 
 /// The waiting of one process.
 #[derive(Debug)]
