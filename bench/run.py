@@ -256,6 +256,7 @@ def main() -> int:
         covered = {(p.program, p.ranks, p.fabric) for p in plans if p.args and p.args[0] == COLLECTIVES}
         plans = [p for p in plans if p.program != "coll" or p.args[0] == COLLECTIVES or (p.program, p.ranks, p.fabric) not in covered]
     hosts = Hosts()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the namespaces go in any case
     try:
         description = machine()
         raw = raw_limits(1 if options.quick else 3) if options.only == "*" else []
