@@ -23,7 +23,11 @@ api! {
     }
 
     /// The communicator with the job that spawned this one
-    MPI_Comm_get_parent => (parent: OutComm) on none later
+    MPI_Comm_get_parent => (parent: OutComm) on none {
+        // No process of a job without dynamic processes has one.
+        parent.set(CComm(comm::COMM_NULL));
+        Ok(())
+    }
 
     /// Connects two processes that share a socket
     MPI_Comm_join => (fd: Int, intercomm: OutComm) on none later

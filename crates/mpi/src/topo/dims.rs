@@ -12,7 +12,7 @@ pub fn create(nodes: i32, dims: &mut [i32]) -> Result {
         base::fail!(ERR_DIMS, "the number of nodes is not a multiple of the given dimensions");
     };
     if free == 0 {
-        ensure!(dims.is_empty() || fixed == nodes, ERR_DIMS, "the given dimensions are not the number of nodes");
+        ensure!(fixed == nodes, ERR_DIMS, "the given dimensions are not the number of nodes");
         return Ok(());
     }
     let sizes = balance((nodes / fixed) as u32, free);
@@ -80,7 +80,8 @@ mod tests {
         assert_eq!(dims(0, [0]).unwrap_err().class, Class::ERR_DIMS);
         assert_eq!(dims(4, [-1, 0]).unwrap_err().class, Class::ERR_DIMS);
         assert_eq!(dims(4, [2]).unwrap_err().class, Class::ERR_DIMS);
-        assert_eq!(dims(4, []), Ok([]));
+        assert_eq!(dims(4, []).unwrap_err().class, Class::ERR_DIMS);
+        assert_eq!(dims(1, []), Ok([]));
         assert_eq!(dims(i32::MAX, [0, 0]), Ok([i32::MAX, 1]));
         assert_eq!(dims(1 << 30, [0; 5]), Ok([64; 5]));
     }
