@@ -6,7 +6,7 @@
 //! very first message block.
 
 use base::{Peer, Result, counters, ensure, fail, log};
-use protocol::control::frame::{self, Splitter};
+use protocol::control::frame::{self, Attached, Splitter};
 use protocol::control::{self, ToAgent, ToRank, VERSION};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -52,7 +52,7 @@ struct Link {
     socket: OwnedFd,
     splitter: Splitter,
     /// Descriptors whose message has not been taken yet.
-    fds: VecDeque<OwnedFd>,
+    fds: Attached<OwnedFd>,
 }
 
 /// This process's place in the job.
@@ -128,7 +128,7 @@ impl Bootstrap {
 
     /// Joins the job of the node agent at the other end of `socket`.
     pub fn over(socket: OwnedFd) -> Result<Bootstrap> {
-        let mut link = Link { socket, splitter: Splitter::default(), fds: VecDeque::new() };
+        let mut link = Link { socket, splitter: Splitter::default(), fds: Attached::default() };
         let ToRank::Job { job } = link.read()? else {
             fail!(ERR_OTHER, "the node agent did not begin with the job");
         };
@@ -258,7 +258,7 @@ impl Link {
             match sys::fdpass::send(self.socket.as_fd(), &bytes[sent..], fds, true) {
                 Ok(n) => sent += n,
                 // Too many descriptors in flight: the agent is about to take some.
-                Err(e) if e.raw_os_error() == Some(109) && Instant::now() < deadline => {
+                Err(e) if sys::fdpass::too_many_in_flight(&e) && Instant::now() < deadline => {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 Err(e) => {
@@ -285,7 +285,10 @@ impl Link {
         let (mut bytes, mut fds) = ([0; 16 << 10], Vec::new());
         let limit = limit.min(bytes.len());
         let result = sys::fdpass::recv(self.socket.as_fd(), &mut bytes[..limit], &mut fds, wait);
-        self.fds.extend(fds);
+        if let Ok(n) = &result {
+            let start = self.splitter.position();
+            self.fds.push(start..start + *n as u64, fds);
+        }
         match result {
             Ok(0) => fail!(ERR_OTHER, "the node agent is gone"),
             Ok(n) => {
@@ -325,11 +328,10 @@ impl Link {
     fn event(&mut self, message: ToRank) -> Result<Option<Event>> {
         Ok(match message {
             ToRank::Card { peer, card, fd_count } => {
-                let count = usize::from(fd_count).min(self.fds.len());
-                if count < usize::from(fd_count) {
+                let fds = self.fds.take(self.splitter.frame_start(), usize::from(fd_count)).unwrap_or_else(|| {
                     log!(Warn, "descriptors of rank {} got lost: open files are at their limit (ulimit -n)", peer.0);
-                }
-                let fds = self.fds.drain(..count).collect();
+                    Vec::new()
+                });
                 Some(Event::Card { peer, card: *card, fds })
             }
             ToRank::PeerGone { peer, host, why } => Some(Event::PeerGone { peer, host, why }),
@@ -400,7 +402,7 @@ mod tests {
 
     fn pair() -> (Bootstrap, UnixStream) {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let link = Link { socket: ours.into(), splitter: Splitter::default(), fds: VecDeque::new() };
+        let link = Link { socket: ours.into(), splitter: Splitter::default(), fds: Attached::default() };
         (Bootstrap { job: job(), link: Some(link), events: VecDeque::new(), own: None }, theirs)
     }
 
@@ -440,7 +442,7 @@ mod tests {
         sys::fdpass::send(agent.as_fd(), &bytes, &[], true).unwrap();
         let socket = rank.link.as_ref().unwrap().socket.try_clone().unwrap();
         rank.finalize().unwrap();
-        let mut link = Link { socket, splitter: Splitter::default(), fds: VecDeque::new() };
+        let mut link = Link { socket, splitter: Splitter::default(), fds: Attached::default() };
         assert!(matches!(link.read().unwrap(), ToRank::Job { .. }));
         assert!(matches!(rank.poll().unwrap(), Some(Event::Dump)));
     }

@@ -57,6 +57,11 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>], wait: 
     }
 }
 
+/// Whether a send failed because receivers have not yet taken what this user sent before.
+pub fn too_many_in_flight(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ETOOMANYREFS)
+}
+
 /// Receives into `bytes`; descriptors that came along are appended to `fds`, close-on-exec. 0 is the end of the stream.
 ///
 /// With `wait` false an empty socket is `WouldBlock`. Descriptors beyond [`MAX_FDS`] or beyond this process's limit are

@@ -36,12 +36,14 @@ pub struct Stream {
     pipe: Option<File>,
     /// The unfinished line.
     line: Vec<u8>,
+    /// Bytes of it that are known to hold no line's end.
+    searched: usize,
 }
 
 impl Stream {
     /// Reads from `pipe`, which doesn't block.
     pub fn new(pipe: File) -> Stream {
-        Stream { pipe: Some(pipe), line: Vec::new() }
+        Stream { pipe: Some(pipe), line: Vec::new(), searched: 0 }
     }
 
     /// Nothing more will come.
@@ -80,13 +82,18 @@ impl Stream {
     /// What can be passed on: whole lines, or everything if the line is too long, at its end, or wanted at once.
     fn take(&mut self, all: bool) -> Vec<u8> {
         if all || self.pipe.is_none() {
+            self.searched = 0;
             return std::mem::take(&mut self.line);
         }
-        let end = match self.line.iter().rposition(|b| *b == b'\n') {
-            Some(at) => at + 1,
+        let end = match self.line[self.searched..].iter().rposition(|b| *b == b'\n') {
+            Some(at) => self.searched + at + 1,
             None if self.line.len() >= LINE_LIMIT => self.line.len(),
-            None => return Vec::new(),
+            None => {
+                self.searched = self.line.len();
+                return Vec::new();
+            }
         };
+        self.searched = self.line.len() - end;
         let rest = self.line.split_off(end);
         std::mem::replace(&mut self.line, rest)
     }

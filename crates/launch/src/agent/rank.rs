@@ -3,13 +3,14 @@
 use super::Agent;
 use crate::pollset::PollSet;
 use base::{Peer, log};
-use protocol::control::frame::{self, Splitter};
+use protocol::control::frame::{self, Attached, Splitter};
 use protocol::control::tree::{Message, Phase, ROOT};
 use protocol::control::{Card, JobInfo, ToAgent, ToRank, decode};
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 use sys::process::{Ended, Pid};
 
 use super::output::Stream;
@@ -28,9 +29,11 @@ struct Outgoing {
 pub(super) struct Control {
     socket: OwnedFd,
     splitter: Splitter,
-    fds: VecDeque<OwnedFd>,
+    fds: Attached<OwnedFd>,
     queue: VecDeque<Outgoing>,
     queued_bytes: usize,
+    /// Too many descriptors of this user were in flight; try again then.
+    stalled: Option<Instant>,
 }
 
 /// A rank.
@@ -61,9 +64,10 @@ impl Rank {
         let control = Control {
             socket,
             splitter: Splitter::default(),
-            fds: VecDeque::new(),
+            fds: Attached::default(),
             queue: VecDeque::new(),
             queued_bytes: 0,
+            stalled: None,
         };
         let mut rank = Rank {
             world: info.rank.0,
@@ -106,7 +110,10 @@ impl Rank {
     /// Registers with the loop.
     pub fn register(&self, set: &mut PollSet, output_open: bool) {
         if let Some(control) = &self.control {
-            set.add(&control.socket, true, !control.queue.is_empty());
+            set.add(&control.socket, true, !control.queue.is_empty() && control.stalled.is_none());
+            if let Some(when) = control.stalled {
+                set.until(when);
+            }
         }
         for stream in &self.streams {
             stream.register(set, output_open);
@@ -119,7 +126,8 @@ impl Rank {
     }
 
     fn control_ready(&self, set: &PollSet) -> bool {
-        self.control.as_ref().is_some_and(|c| set.readable(&c.socket) || set.writable(&c.socket))
+        let due = |c: &Control| c.stalled.is_some_and(|when| when <= Instant::now());
+        self.control.as_ref().is_some_and(|c| set.readable(&c.socket) || set.writable(&c.socket) || due(c))
     }
 
     /// The next message of the rank; closes the socket when it breaks the protocol or hangs up.
@@ -140,6 +148,7 @@ impl Rank {
 
 impl Control {
     fn flush(&mut self) -> Result<(), ()> {
+        self.stalled = None;
         while let Some(first) = self.queue.front_mut() {
             let fds: Vec<BorrowedFd<'_>> =
                 if first.sent == 0 { first.fds.iter().map(|f| f.as_fd()).collect() } else { Vec::new() };
@@ -151,8 +160,11 @@ impl Control {
                         self.queue.pop_front();
                     }
                 }
-                // Full, or too many descriptors in flight: the rank has to read first.
-                Err(e) if e.kind() == ErrorKind::WouldBlock || e.raw_os_error() == Some(109) => return Ok(()),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if sys::fdpass::too_many_in_flight(&e) => {
+                    self.stalled = Some(Instant::now() + Duration::from_millis(1));
+                    return Ok(());
+                }
                 Err(_) => return Err(()),
             }
         }
@@ -167,8 +179,7 @@ impl Control {
                 let message: ToAgent = decode(body).map_err(|e| Some(e.origin))?;
                 let fds = match &message {
                     ToAgent::Register { fd_count, .. } => {
-                        let count = usize::from(*fd_count).min(self.fds.len());
-                        self.fds.drain(..count).collect()
+                        self.fds.take(self.splitter.frame_start(), usize::from(*fd_count)).unwrap_or_default()
                     }
                     _ => Vec::new(),
                 };
@@ -176,7 +187,10 @@ impl Control {
             }
             let mut fds = Vec::new();
             let received = sys::fdpass::recv(self.socket.as_fd(), &mut bytes, &mut fds, false);
-            self.fds.extend(fds);
+            if let Ok(n) = &received {
+                let start = self.splitter.position();
+                self.fds.push(start..start + *n as u64, fds);
+            }
             if self.fds.len() > 16 {
                 return Err(Some("descriptors without a message"));
             }

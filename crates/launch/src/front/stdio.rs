@@ -1,13 +1,15 @@
 //! mpiexec's own standard input, output and error.
 //!
-//! Output never makes the loop wait: at most a pipe's atomic piece is written at a time, and only when poll says that there is room.
-//! (The descriptors are shared with whoever started mpiexec, so they must not be made non-blocking.)
+//! Output never makes the loop wait. The descriptors are shared with whoever started mpiexec, so they must not be made
+//! non-blocking; a pipe is opened a second time instead, and to anything else at most a pipe's atomic piece is written at a
+//! time, when poll says that there is room.
 
 use crate::pollset::PollSet;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::FileTypeExt;
 use std::time::{Duration, Instant};
 use sys::process::{PollFd, WRITABLE};
 
@@ -25,7 +27,8 @@ struct Chunk {
 /// Standard output or standard error.
 pub struct Sink {
     file: File,
-    regular: bool,
+    /// Whole chunks can be written: the file is a regular one, or our own non-blocking end of a pipe.
+    never_waits: bool,
     queue: VecDeque<Chunk>,
     /// The reader is gone.
     broken: bool,
@@ -40,7 +43,9 @@ impl Sink {
             Ok(fd) => (File::from(fd), false),
             Err(_) => (File::open("/dev/null").expect("/dev/null opens"), true),
         };
-        Sink { regular: sys::process::is_regular_file(fd), file, queue: VecDeque::new(), broken, open_line: None }
+        let own_pipe = open_pipe(&file);
+        let never_waits = own_pipe.is_some() || sys::process::is_regular_file(fd);
+        Sink { file: own_pipe.unwrap_or(file), never_waits, queue: VecDeque::new(), broken, open_line: None }
     }
 
     /// Queues `bytes` of `rank`, each line with `tag` before it.
@@ -93,7 +98,7 @@ impl Sink {
             if !self.broken && !has_room(&self.file) {
                 return;
             }
-            let end = if self.regular { chunk.bytes.len() } else { chunk.bytes.len().min(chunk.written + PIECE) };
+            let end = if self.never_waits { chunk.bytes.len() } else { chunk.bytes.len().min(chunk.written + PIECE) };
             if self.broken {
                 chunk.written = chunk.bytes.len();
             } else {
@@ -109,6 +114,16 @@ impl Sink {
             }
         }
     }
+}
+
+/// The same pipe with a file description of our own.
+fn open_pipe(file: &File) -> Option<File> {
+    if !file.metadata().ok()?.file_type().is_fifo() {
+        return None;
+    }
+    let again = File::options().write(true).open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+    sys::process::set_nonblocking(again.as_fd(), true).ok()?;
+    Some(again)
 }
 
 fn has_room(file: &File) -> bool {

@@ -93,3 +93,18 @@ fn a_second_interrupt_kills() {
     kill(job.pid(), 2);
     assert_eq!(job.finish(b"").code, 130);
 }
+
+#[test]
+fn a_stopped_job_goes_on() {
+    let job = start(&["-n", "2", "sh", "-c", "sleep 0.5; echo end"]);
+    let pids = job.wait_for(|pids| pids.iter().filter(|p| is_named(**p, "sleep")).count() == 2);
+    let sleep = *pids.iter().find(|p| is_named(**p, "sleep")).unwrap();
+    let state = |pid: i32| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        text.rsplit_once(") ").and_then(|t| t.1.chars().next())
+    };
+    kill(job.pid(), 20);
+    job.wait_for(|_| state(job.pid()) == Some('T') && state(sleep) == Some('T'));
+    kill(job.pid(), 18);
+    assert_eq!(job.finish(b"").out(), "end\nend\n");
+}

@@ -1,6 +1,6 @@
 //! Agents started by a command template, as on other hosts: the tree, both ways of linking, and strangers.
 
-use crate::harness::{is_named, kill, run, run_with_input, start_with};
+use crate::harness::{is_named, kill, run, run_with_input, start_with, temporary};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -120,4 +120,22 @@ fn strangers_at_the_agents_port_are_dropped() {
     let done = job.finish(b"still here\n");
     assert_eq!((done.code, done.out()), (0, "still here\n"), "{}", done.stderr);
     assert!(done.stderr.contains("dropped a connection from"), "{}", done.stderr);
+}
+
+/// A stand-in for ssh: takes its options, and hands the joined words to a shell in an environment of its own.
+#[test]
+fn ssh_is_used_as_ssh_wants_it() {
+    let folder = temporary("ssh");
+    std::fs::create_dir(&folder).unwrap();
+    let script = "#!/bin/sh\nwhile :; do case $1 in -T) shift;; -o) shift 2;; *) break;; esac; done\nhost=$1; shift\n\
+                  exec env -i PATH=$PATH LAUNCH_TEST_MARK=$LAUNCH_TEST_MARK AT=$host sh -c \"$*\"\n";
+    std::fs::write(folder.join("ssh"), script).unwrap();
+    std::fs::set_permissions(folder.join("ssh"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    let show = "echo $AT $FERRULE_RANK $GIVEN $SSH_SECRET $(pwd)";
+    let args = ["-hosts", "far1.invalid,far2.invalid", "--tree-width", "1", "-wdir", "/", "-n", "2", "sh", "-c", show];
+    let env = [("PATH", path.as_str()), ("GIVEN", "given"), ("SSH_SECRET", "secret")];
+    let done = start_with(&args, &env).finish(b"");
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(done.lines(), ["far1.invalid 0 given /", "far2.invalid 1 given /"], "{}", done.stderr);
 }

@@ -2,6 +2,8 @@
 
 use super::codec::Wire;
 use base::{Result, ensure};
+use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Longest frame that a rank may send to its agent, in bytes.
 pub const RANK_LIMIT: usize = 4 << 20;
@@ -38,6 +40,10 @@ pub fn body_length(header: [u8; HEADER], limit: usize) -> Result<usize> {
 pub struct Splitter {
     buffer: Vec<u8>,
     start: usize,
+    /// Bytes fed so far.
+    fed: u64,
+    /// Where in the stream the last frame began.
+    frame_start: u64,
 }
 
 impl Splitter {
@@ -48,6 +54,17 @@ impl Splitter {
             self.start = 0;
         }
         self.buffer.extend_from_slice(bytes);
+        self.fed += bytes.len() as u64;
+    }
+
+    /// Number of bytes fed so far: the position in the stream of what is fed next.
+    pub fn position(&self) -> u64 {
+        self.fed
+    }
+
+    /// Position in the stream of the last frame that [`Splitter::next_frame`] returned.
+    pub fn frame_start(&self) -> u64 {
+        self.frame_start
     }
 
     /// The body of the next whole frame; `None` until it has arrived, an error when its announced length breaks `limit`.
@@ -59,6 +76,7 @@ impl Splitter {
             return Ok(None);
         }
         let body = self.start + HEADER;
+        self.frame_start = self.fed - (self.buffer.len() - self.start) as u64;
         self.start = body + length;
         Ok(Some(&self.buffer[body..body + length]))
     }
@@ -76,6 +94,52 @@ impl Splitter {
     /// Whether no part of a frame is waiting.
     pub fn is_empty(&self) -> bool {
         self.start == self.buffer.len()
+    }
+}
+
+/// Descriptors that came with a stream, each batch attached to one frame's first byte, until that frame is taken.
+///
+/// When a receiver's file limit makes the kernel drop a batch, its frame finds none instead of the next frame's.
+pub struct Attached<T> {
+    /// Range of the stream that was read together with the batch.
+    batches: VecDeque<(Range<u64>, Vec<T>)>,
+}
+
+impl<T> Default for Attached<T> {
+    fn default() -> Attached<T> {
+        Attached { batches: VecDeque::new() }
+    }
+}
+
+impl<T> Attached<T> {
+    /// Notes a batch that came with the bytes `range` of the stream.
+    pub fn push(&mut self, range: Range<u64>, batch: Vec<T>) {
+        if !batch.is_empty() {
+            self.batches.push_back((range, batch));
+        }
+    }
+
+    /// The batch of the frame that began at `start`; none unless exactly `count` have arrived. Older batches are dropped.
+    pub fn take(&mut self, start: u64, count: usize) -> Option<Vec<T>> {
+        while self.batches.front().is_some_and(|b| b.0.end <= start) {
+            self.batches.pop_front();
+        }
+        if count == 0 {
+            return Some(Vec::new());
+        }
+        let here = self.batches.front().is_some_and(|b| b.0.contains(&start));
+        let batch = if here { self.batches.pop_front()?.1 } else { Vec::new() };
+        (batch.len() == count).then_some(batch)
+    }
+
+    /// Batches that wait.
+    pub fn len(&self) -> usize {
+        self.batches.len()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.batches.is_empty()
     }
 }
 
@@ -98,6 +162,21 @@ mod tests {
             assert_eq!(seen, messages);
             assert!(splitter.is_empty());
         }
+    }
+
+    #[test]
+    fn a_lost_batch_never_shifts_the_others() {
+        // Frames begin at 0, 10 and 20, each with two descriptors; the second's were dropped.
+        let mut attached = Attached::default();
+        attached.push(0..10, vec!['a', 'b']);
+        attached.push(15..30, vec!['e', 'f']);
+        assert_eq!(attached.take(0, 2), Some(vec!['a', 'b']));
+        assert_eq!(attached.take(10, 2), None);
+        assert_eq!(attached.take(12, 0), Some(vec![]));
+        assert_eq!(attached.take(20, 2), Some(vec!['e', 'f']));
+        attached.push(30..40, vec!['g']);
+        assert_eq!(attached.take(30, 2), None);
+        assert!(attached.is_empty());
     }
 
     #[test]
