@@ -5,9 +5,9 @@
 //! spin ────────────► yield ───────────► sleep on {bell, sockets} ──► (woken, or SLEEP_MS over) ──► poll
 //! ```
 //! Spinning is for ranks that have a processor each; when there are more ranks than processors it only keeps the
-//! awaited rank from running, and the first yield comes after a few polls. Even with enough processors the spin is short: others
-//! use the machine too, a yield costs little when nobody else wants to run, and without it a rank whose peer was put
-//! on the same processor would wait out its time slice. Who has waited for 10 ms sleeps.
+//! awaited rank from running, and the first yield comes after a few polls. Even with enough processors the spin is short, and
+//! halves whenever it was in vain: others use the machine too, and a rank whose peer was put on the same processor must let it
+//! run. A yield costs little when nobody else wants to run. Who has waited for 10 ms sleeps.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -39,6 +39,8 @@ pub enum Idle {
 
 /// Polls between two looks at the clock.
 const CLOCK_EVERY: u64 = 64;
+/// By how much the spin can shrink. It stays longer than any answer takes that is on its way.
+const SPIN_SHRINK: u64 = 8;
 /// Polls before the first yield when crowded.
 const CROWDED_POLLS: u64 = 2;
 
@@ -46,9 +48,10 @@ const CROWDED_POLLS: u64 = 2;
 #[derive(Debug)]
 pub struct Waiter {
     crowded: bool,
+    spin_max_ns: u64,
+    /// Length of the next spin.
     spin_ns: u64,
-    /// Length of both active phases.
-    active_ns: u64,
+    yield_ns: u64,
     /// When the present wait began, as far as we noticed.
     since_ns: u64,
     now: Idle,
@@ -75,7 +78,8 @@ impl Waiter {
     /// A waiter for a node that [`is_crowded`] or not.
     pub fn new(crowded: bool) -> Waiter {
         let (spin, yields) = if crowded { (0, YIELD_CROWDED_US.value()) } else { (SPIN_US.value(), YIELD_US.value()) };
-        Waiter { crowded, spin_ns: spin * 1000, active_ns: (spin + yields) * 1000, since_ns: 0, now: Idle::Spin }
+        let spin_ns = spin * 1000;
+        Waiter { crowded, spin_max_ns: spin_ns, spin_ns, yield_ns: yields * 1000, since_ns: 0, now: Idle::Spin }
     }
 
     /// Whether it yields almost at once.
@@ -87,8 +91,7 @@ impl Waiter {
     #[inline]
     pub fn idle(&mut self, idle_polls: u64) -> Idle {
         if idle_polls <= 1 {
-            self.now = Idle::Spin;
-            self.since_ns = 0;
+            self.start();
         }
         let look = if self.now == Idle::Spin && !self.crowded {
             idle_polls.is_multiple_of(CLOCK_EVERY)
@@ -101,6 +104,18 @@ impl Waiter {
         self.now
     }
 
+    /// A new wait begins. The last one tells how long to spin.
+    #[inline]
+    fn start(&mut self) {
+        self.spin_ns = if self.now == Idle::Spin {
+            self.spin_max_ns.min(2 * self.spin_ns)
+        } else {
+            (self.spin_ns / 2).max(self.spin_max_ns / SPIN_SHRINK)
+        };
+        self.now = Idle::Spin;
+        self.since_ns = 0;
+    }
+
     fn look(&mut self, now_ns: u64) {
         if self.since_ns == 0 {
             self.since_ns = now_ns;
@@ -108,7 +123,7 @@ impl Waiter {
         let waited = now_ns.saturating_sub(self.since_ns);
         self.now = if waited < self.spin_ns {
             Idle::Spin
-        } else if waited < self.active_ns {
+        } else if waited < self.spin_ns + self.yield_ns {
             Idle::Yield
         } else {
             Idle::Sleep
@@ -133,7 +148,7 @@ mod tests {
 
     #[test]
     fn phases_follow_each_other() {
-        let mut w = Waiter { crowded: false, spin_ns: 100, active_ns: 300, since_ns: 0, now: Idle::Spin };
+        let mut w = waiter();
         let mut at = |ns| {
             w.look(ns);
             w.now
@@ -145,6 +160,26 @@ mod tests {
         assert_eq!(at(1300), Idle::Sleep);
         assert_eq!(w.idle(1), Idle::Spin, "a new wait begins");
         assert_eq!(w.since_ns, 0);
+    }
+
+    #[test]
+    fn vain_spins_become_short_and_others_long_again() {
+        let mut w = waiter();
+        for _ in 0..10 {
+            w.idle(1);
+            w.look(1);
+            w.look(1000);
+        }
+        assert_eq!(w.spin_ns, 12);
+        for _ in 0..4 {
+            w.now = Idle::Spin;
+            w.idle(1);
+        }
+        assert_eq!(w.spin_ns, 100);
+    }
+
+    fn waiter() -> Waiter {
+        Waiter { crowded: false, spin_max_ns: 100, spin_ns: 100, yield_ns: 200, since_ns: 0, now: Idle::Spin }
     }
 
     #[test]
