@@ -24,18 +24,10 @@ const OTHERS: &[&str] = &["CONTROL_FD", "RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZ
 
 /// All tables, by the name of their module.
 pub fn tables() -> Vec<(&'static str, &'static [Meta])> {
-    vec![
-        ("launch", TABLE),
-        ("bootstrap", channel::bootstrap::TABLE),
-        ("channels", channel::fabric::TABLE),
-        ("locality", channel::locality::TABLE),
-        ("shared memory", channel::shm::TABLE),
-        ("single copy", channel::single_copy::TABLE),
-        ("tcp", channel::tcp::TABLE),
-        ("thresholds", channel::calibrate::TABLE),
-        ("waiting", channel::wait::TABLE),
-        ("collectives", mpi::coll::select::rules::TABLE),
-    ]
+    let mut all: Vec<(&'static str, &'static [Meta])> = vec![("launch", TABLE)];
+    all.extend(channel::settings());
+    all.push(("collectives", mpi::coll::select::rules::TABLE));
+    all
 }
 
 /// Obeys `FERRULE_LOG`.
