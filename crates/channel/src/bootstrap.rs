@@ -106,6 +106,7 @@ impl Bootstrap {
             command: std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect(),
             working_directory: std::env::current_dir().map(|d| d.to_string_lossy().into_owned()).unwrap_or_default(),
             bound_cpus: Vec::new(),
+            node_cpus: 0,
             continue_on_failure: false,
             launched: false,
         };

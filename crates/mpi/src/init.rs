@@ -224,6 +224,7 @@ fn open() -> Result {
 
 fn remember(job: &JobInfo) {
     let node = job.node_of.get(job.rank.0 as usize).copied().unwrap_or(0);
+    coll::select::set_up(job);
     LIFE.attributes.universe_size.set(job.universe_size as i32);
     LIFE.attributes.app_num.set(job.app_num.map(|n| n as i32));
     LIFE.attributes.app_num_value.set(job.app_num.unwrap_or(0) as i32);

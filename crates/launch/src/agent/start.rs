@@ -253,7 +253,14 @@ fn job_info(job: &JobSpec, place: &Place, locals: &[u32], program: &Program) -> 
         command: program.argv.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
         working_directory: program.directory.to_string_lossy().into_owned(),
         bound_cpus: place.cpus.map(|c| c.iter().map(|cpu| cpu as u32).collect()).unwrap_or_default(),
+        node_cpus: node_cpus(),
         continue_on_failure: job.continue_on_failure,
         launched: true,
     }
+}
+
+/// CPUs that this agent's ranks may use together, rounded to the nearest number.
+fn node_cpus() -> u32 {
+    let allowed = sys::affinity::allowed().map_or(0, |set| set.count());
+    sys::affinity::quota().map_or(allowed as f64, |quota| quota.min(allowed as f64)).round() as u32
 }

@@ -1,5 +1,31 @@
 //! Which processes of a communicator share a node, as the hierarchical algorithms see it.
 
+use crate::comm::Comm;
+use crate::init;
+use std::cell::OnceCell;
+
+/// The layout of a communicator, found when it is first needed; `None` if all of its processes share a node.
+#[derive(Default, Debug)]
+pub struct Cache(OnceCell<Option<Box<Layout>>>);
+
+impl Cache {
+    /// The layout of `comm`, to which this cache belongs.
+    #[inline]
+    pub fn of<'a>(&'a self, comm: &Comm) -> Option<&'a Layout> {
+        self.0.get_or_init(|| find(comm)).as_deref()
+    }
+}
+
+#[cold]
+fn find(comm: &Comm) -> Option<Box<Layout>> {
+    if comm.is_inter() {
+        return None;
+    }
+    let node_of = |rank: usize| init::node_of(comm.peer(rank as i32)) as u64;
+    let layout = Layout::new(comm.rank as usize, comm.size() as usize, node_of);
+    (layout.nodes > 1).then(|| Box::new(layout))
+}
+
 /// The nodes of a communicator, as one of its processes sees them.
 #[derive(Debug)]
 pub struct Layout {

@@ -92,7 +92,7 @@ impl Plan {
             rank: comm.rank as usize,
             size: comm.size() as usize,
             remote: comm.remote.as_ref().map(|remote| remote.size() as usize),
-            layout: None,
+            layout: comm.nodes.of(comm),
             oversubscribed: select::is_oversubscribed(),
             forced: None,
         };

@@ -66,6 +66,8 @@ pub struct Comm {
     pub hints: RefCell<Hints>,
     /// Sequence number of the next collective; its message tag.
     collective_sequence: Cell<u32>,
+    /// Which of its processes share a node.
+    pub(crate) nodes: crate::coll::layout::Cache,
     errhandler: RefCell<Errhandler>,
     name: RefCell<Vec<u8>>,
     attributes: AttrSet,
@@ -103,6 +105,7 @@ impl Comm {
             session,
             hints: RefCell::default(),
             collective_sequence: Cell::new(0),
+            nodes: Default::default(),
             errhandler: RefCell::new(errhandler),
             name: RefCell::default(),
             attributes: AttrSet::default(),

@@ -44,6 +44,8 @@ wire! {
         pub working_directory: String,
         /// CPUs that this rank was bound to; empty when it was not bound.
         pub bound_cpus: Vec<u32>,
+        /// CPUs that the ranks of this node may use together, as the agent sees it: the same for all of them; 0 if unknown.
+        pub node_cpus: u32,
         /// Survivors go on when a rank dies (`--continue-on-failure`).
         pub continue_on_failure: bool,
         /// False for a singleton, which has no agent.

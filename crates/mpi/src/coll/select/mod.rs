@@ -4,6 +4,8 @@
 
 pub mod rules;
 
+use channel::bootstrap::JobInfo;
+use rules::COLL_OVERSUBSCRIBED;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -145,12 +147,18 @@ pub fn parse<A: Algorithm>(setting: &base::config::Text, cell: &'static OnceLock
 
 static OVERSUBSCRIBED: AtomicBool = AtomicBool::new(false);
 
-/// Says whether some node of the job has more ranks than allowed CPUs. Must be the same on all processes.
-pub fn set_oversubscribed(oversubscribed: bool) {
+/// Learns from the job whether its ranks share cores. Only jobs of one node say so: their agent tells all ranks the same.
+pub fn set_up(job: &JobInfo) {
+    let one_node = job.node_names.len() <= 1;
+    let oversubscribed = match COLL_OVERSUBSCRIBED.value() {
+        "yes" => true,
+        "no" => false,
+        _ => one_node && job.node_cpus > 0 && job.size > job.node_cpus,
+    };
     OVERSUBSCRIBED.store(oversubscribed, Ordering::Relaxed);
 }
 
-/// See [`set_oversubscribed`].
+/// Whether a node has more ranks than processors.
 #[inline]
 pub fn is_oversubscribed() -> bool {
     OVERSUBSCRIBED.load(Ordering::Relaxed)

@@ -30,6 +30,8 @@ base::config! {
     COLL_REDUCE_SCATTER: text = "auto";
     /// Algorithm of scans: auto, recursive_doubling, linear.
     COLL_SCAN: text = "auto";
+    /// Whether ranks share cores, which favours algorithms with few waits: auto, yes, no. The same on all ranks.
+    COLL_OVERSUBSCRIBED: text = "auto";
     /// Segments of pipelined collectives.
     COLL_SEGMENT_BYTES: u64 = 65536, 1..=1073741824, "bytes";
     /// Messages of one all-to-all exchange that a process has under way in each direction.
