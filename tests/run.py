@@ -29,7 +29,7 @@ import uuid
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SKIP_CODE = 77
-MARKER = "FERRULE_TEST_MARK"
+MARKER = "PROCESS_TEST_MARK"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -32,6 +32,7 @@ int main(int argc, char **argv)
     MPI_Request rq;
     OK(MPI_Buffer_attach(pool, room));
     exchange(MPI_COMM_WORLD, MESSAGES, BYTES);
+    OK(MPI_Buffer_flush());
     exchange(MPI_COMM_WORLD, MESSAGES, BYTES); /* space is reused */
     OK(MPI_Buffer_flush());
     exchange(MPI_COMM_WORLD, MESSAGES, 10);
@@ -80,6 +81,7 @@ int main(int argc, char **argv)
     OK(MPI_Session_attach_buffer(session, pool, room));
     exchange(a, MESSAGES, BYTES);
     OK(MPI_Session_flush_buffer(session));
+    exchange(a, MESSAGES, BYTES);
     OK(MPI_Session_iflush_buffer(session, &rq));
     for (flag = 0; !flag;)
         OK(MPI_Test(&rq, &flag, MPI_STATUS_IGNORE));

@@ -89,6 +89,15 @@ int main(int argc, char **argv)
 {
     check_init(&argc, &argv);
     basics();
+    MPI_Datatype marked, pair[2] = {MPI_INT};
+    MPI_Aint at[2] = {0, 8}, lb, ext;
+    int ones[2] = {1, 1};
+    OK(MPI_Type_create_resized(MPI_INT, 0, 20, &pair[1]));
+    OK(MPI_Type_create_struct(2, ones, at, pair, &marked));
+    OK(MPI_Type_get_extent(marked, &lb, &ext));
+    STRICT(EQ(lb, 8); EQ(ext, 20)); /* the oracle forgets the markers of a part */
+    OK(MPI_Type_free(&pair[1]));
+    OK(MPI_Type_free(&marked));
     uint64_t state = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     int trials = argc > 2 ? atoi(argv[2]) : 400;
     allow_empty = arg_is(argc, argv, "empty");

@@ -6,7 +6,7 @@ enum { MAP_MAX = 4000 };
 static int allow_empty; /* blocks of length zero, about whose bounds the oracle is wrong */
 
 struct entry { MPI_Aint disp; int basic; };
-struct model { int n; MPI_Aint lb, ub; struct entry map[MAP_MAX]; };
+struct model { int n, marked; MPI_Aint lb, ub; struct entry map[MAP_MAX]; };
 struct basic { MPI_Datatype type; int size, align; };
 static struct basic BASIC[6];
 static inline void basics(void)
@@ -37,7 +37,10 @@ static inline void true_bounds(const struct model *m, MPI_Aint *lb, MPI_Aint *ub
 /* Appends `count` copies of `in` at `at`; the bounds become those of the union (sticky only while `first`). */
 static inline void put(struct model *out, const struct model *in, int count, MPI_Aint at, int *first)
 {
+    if (in->n == 0 && !in->marked)
+        return; /* nothing in it, so it has no bounds */
     for (int k = 0; k < count; k++) {
+        out->marked |= in->marked;
         MPI_Aint d = at + k * (in->ub - in->lb);
         for (int i = 0; i < in->n && out->n < MAP_MAX; i++)
             out->map[out->n++] = (struct entry){in->map[i].disp + d, in->map[i].basic};
@@ -111,6 +114,16 @@ static MPI_Datatype random_type(uint64_t *s, int depth, struct model *m)
     case 7: { /* two parts, one after the other */
         struct model *b = malloc(sizeof *b);
         MPI_Datatype two[2] = {old, random_type(s, depth - 1, b)};
+        /* Markers made by resized and subarray hide the bounds of parts without them (MPI-5.0 5.1.6): mark both or none. */
+        for (int k = 0; k < 2; k++) {
+            struct model *part = k ? b : in, *other = k ? in : b;
+            if (!part->marked && other->marked) {
+                MPI_Datatype plain = two[k];
+                OK(MPI_Type_create_resized(plain, part->lb, part->ub - part->lb, &two[k]));
+                OK(MPI_Type_free(&plain));
+            }
+        }
+        old = two[0];
         int ls[2] = {bl, 1 + rnd_below(s, b->n > 60 ? 1 : 2)};
         MPI_Aint hd[2] = {0, bl * ext + in->lb - b->lb + 16};
         OK(MPI_Type_create_struct(2, ls, hd, two, &t));
@@ -130,7 +143,7 @@ static MPI_Datatype random_type(uint64_t *s, int depth, struct model *m)
         if (e < 8) e = 8;
         OK(MPI_Type_create_resized(old, lb, e, &t));
         *m = *in;
-        m->lb = lb, m->ub = lb + e;
+        m->lb = lb, m->ub = lb + e, m->marked = 1;
         break;
     }
     case 9: {
@@ -148,6 +161,7 @@ static MPI_Datatype random_type(uint64_t *s, int depth, struct model *m)
         OK(MPI_Type_dup(old, &t));
         *m = *in;
     }
+    m->marked |= kind == 9;
     free(in);
     OK(MPI_Type_free(&old));
     return t;
