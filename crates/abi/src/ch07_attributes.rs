@@ -2,9 +2,11 @@
 
 use crate::api::api;
 use crate::kinds::*;
+use crate::lookup;
 use core::ffi::c_int;
 use mpi::attr::{self, ObjectKind};
-use mpi::comm::MAX_OBJECT_NAME;
+use mpi::comm::{COMM_NULL, MAX_OBJECT_NAME};
+use mpi::datatype::DATATYPE_NULL;
 
 api! {
     /// Creates an attribute key for communicators
@@ -38,8 +40,9 @@ api! {
     }
 
     /// The name of a communicator
-    MPI_Comm_get_name => (comm: Comm, comm_name: OutText, resultlen: OutInt) on comm {
-        resultlen.set(comm_name.write(&comm.name(), MAX_OBJECT_NAME) as c_int);
+    MPI_Comm_get_name => (comm: AnyComm, comm_name: OutText, resultlen: OutInt) on none {
+        let name = if comm.0 == COMM_NULL { b"MPI_COMM_NULL".to_vec() } else { lookup::comm(comm)?.name() };
+        resultlen.set(comm_name.write(&name, MAX_OBJECT_NAME) as c_int);
         Ok(())
     }
 
@@ -85,8 +88,10 @@ api! {
     }
 
     /// The name of a datatype
-    MPI_Type_get_name => (datatype: AnyType, type_name: OutText, resultlen: OutInt) on none {
-        resultlen.set(type_name.write(datatype.name().as_bytes(), MAX_OBJECT_NAME) as c_int);
+    MPI_Type_get_name => (datatype: NullableType, type_name: OutText, resultlen: OutInt) on none {
+        let null = datatype.0.0 == DATATYPE_NULL;
+        let name = if null { String::from("MPI_DATATYPE_NULL") } else { lookup::datatype(datatype)?.name() };
+        resultlen.set(type_name.write(name.as_bytes(), MAX_OBJECT_NAME) as c_int);
         Ok(())
     }
 

@@ -54,10 +54,12 @@ macro_rules! values {
 }
 
 values! {
-    /// A communicator that only matters on some processes.
+    /// A communicator that only matters on some processes, or may be `MPI_COMM_NULL`.
     AnyComm, CComm, "MPI_Comm @";
     /// A group that only matters on some processes.
     AnyGroup, CGroup, "MPI_Group @";
+    /// A datatype or `MPI_DATATYPE_NULL`.
+    NullableType, CType, "MPI_Datatype @";
     /// A request.
     Request, CRequest, "MPI_Request @";
     /// A message taken out of matching.
