@@ -229,3 +229,15 @@ fn hostile_packets_are_dropped() {
     job.finish(0, pending);
     assert_eq!(*sink.borrow(), vec![1; 500]);
 }
+
+#[test]
+fn a_stream_waits_while_nothing_is_known_of_the_lane() {
+    for seed in 0..50 {
+        let mut job = Job::new(seed, 2, Faults { delay: 50, ..Faults::default() });
+        let (op, sink) = job.recv(1, Some(0), Some(1), 199);
+        job.send(0, 1, 1, Mode::Standard, vec![3; 199]);
+        job.finish(1, op);
+        assert_eq!(*sink.borrow(), [3; 199]);
+        assert!(job.world.borrow().packets < 10, "packets without data");
+    }
+}

@@ -185,7 +185,8 @@ impl<F: Fabric> Engine<F> {
         let Some(send) = self.sends.get_mut(id) else { return false };
         let SendState::Streaming { receive, mut sent, until } = send.state else { return false };
         let to = send.to;
-        let chunk = self.fabric.limits(to.peer).map_or(0, |l| l.packet_max - size_of::<u64>()) as u64;
+        let Some(limits) = self.fabric.limits(to.peer) else { return false };
+        let chunk = (limits.packet_max - size_of::<u64>()) as u64;
         let start = sent;
         while sent < until {
             let len = chunk.min(until - sent);
