@@ -5,7 +5,7 @@
 //! gives one rank to each host in turn. Programs of one command line share the hosts and go on where the one before
 //! stopped. Without `-n` a program fills all slots of the hosts that were named, or is one rank.
 
-use crate::cli::{Host, MapBy, Options};
+use crate::cli::{Host, MapBy, Options, RANKS_MAX};
 
 /// Hosts that are used, and for each rank its host and program.
 #[derive(Debug, PartialEq, Eq)]
@@ -69,6 +69,9 @@ pub fn place(options: &Options, here: &str) -> Result<Placement, String> {
         let mut dealer = own.as_deref().map(Dealer::new);
         let list = own.as_deref().or(named);
         let count = app.count.unwrap_or_else(|| list.map_or(options.per_node.unwrap_or(1), |l| all_slots(l, options)));
+        if count > RANKS_MAX - ranks.len() as u32 {
+            return Err(format!("these are more than {RANKS_MAX} ranks"));
+        }
         for _ in 0..count {
             let name = dealer.as_mut().unwrap_or(&mut shared).next(options)?;
             let host = hosts.iter().position(|h| *h == name).unwrap_or_else(|| {
@@ -84,7 +87,7 @@ pub fn place(options: &Options, here: &str) -> Result<Placement, String> {
 }
 
 fn all_slots(hosts: &[Host], options: &Options) -> u32 {
-    hosts.iter().map(|h| options.per_node.or(h.slots).unwrap_or(1)).sum()
+    hosts.iter().fold(0, |sum: u32, h| sum.saturating_add(options.per_node.or(h.slots).unwrap_or(1)))
 }
 
 /// `--host a` together with a host file takes the file's slots.
@@ -119,5 +122,10 @@ mod tests {
         assert_eq!(nodes("-ppn 2 -hosts a,b"), "a a b b");
         assert_eq!(nodes("-n 1 -hosts a:2,b x : -n 2"), "a a b");
         assert_eq!(nodes("-n 1 -host a x : -n 2 -host b"), "a b b");
+        assert!(nodes("-ppn 1048576 -hosts a,b,c,d").contains("more than"));
+        assert!(
+            nodes(&format!("-ppn 1048576 -hosts {}", (0..4096).map(|i| format!("a{i},")).collect::<String>()))
+                .contains("more than")
+        );
     }
 }

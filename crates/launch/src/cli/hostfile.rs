@@ -83,7 +83,7 @@ fn number(text: &str) -> Result<u32, String> {
 
 fn add(hosts: &mut Vec<Host>, host: Host) {
     match hosts.iter_mut().find(|h| h.name == host.name) {
-        Some(known) => known.slots = Some(known.slots.unwrap_or(1) + host.slots.unwrap_or(1)),
+        Some(known) => known.slots = Some(known.slots.unwrap_or(1).saturating_add(host.slots.unwrap_or(1))),
         None => hosts.push(host),
     }
 }
@@ -108,6 +108,12 @@ mod tests {
     fn lists_are_read() {
         assert_eq!(parse_list("a,b:3,a").unwrap(), [host("a", Some(2), None), host("b", Some(3), None)]);
         assert_eq!(parse_list("[::1]:2,fe80::1").unwrap(), [host("::1", Some(2), None), host("fe80::1", None, None)]);
+    }
+
+    #[test]
+    fn slots_of_a_host_that_is_named_very_often_do_not_overflow() {
+        let text = "a:1048576,".repeat(5000);
+        assert_eq!(parse_list(&text).unwrap(), [host("a", Some(u32::MAX), None)]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ mod parse;
 pub mod table;
 
 pub use hostfile::Host;
-pub(crate) use parse::words_of;
+pub(crate) use parse::{RANKS_MAX, words_of};
 pub use parse::{bind_to, parse, seconds};
 use protocol::control::tree::Bind;
 

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// Most ranks of a job.
-const RANKS_MAX: u32 = 1 << 20;
+pub(crate) const RANKS_MAX: u32 = 1 << 20;
 
 /// Reads the words after the program's name; an error is a sentence for the user.
 pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Command, String> {
