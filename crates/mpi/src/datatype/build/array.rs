@@ -33,8 +33,8 @@ pub fn subarray(
     let mut offset = 0;
     for dim in outwards {
         layout = layout.repeat(subsizes[dim], stride)?;
-        // No overflow: below the array's extent, which the next line checks.
-        offset += starts[dim].wrapping_mul(stride);
+        // If this overflows, then so does the array's extent, which the next line checks.
+        offset = i64::wrapping_add(offset, starts[dim].wrapping_mul(stride));
         stride = product(stride, sizes[dim])?;
     }
     let layout = layout.shift(offset)?.resized(0, stride)?;

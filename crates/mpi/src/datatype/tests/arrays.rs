@@ -113,4 +113,7 @@ fn wrong_arguments() {
     assert!(darray(Form::Int, DarrayArgs { distribs: &[DISTRIBUTE_NONE, DISTRIBUTE_BLOCK], ..good }, int()).is_err());
     let huge = [1 << 32, 1 << 32];
     assert!(subarray(Form::Count, &huge, &[1, 1], &[0, 0], ORDER_C, int()).is_err());
+    // The offset overflows before the extent does.
+    let (sizes, starts) = ([1 << 30, 3 << 31], [((1 << 30) - 1) / 3, (3 << 31) - 1]);
+    assert!(subarray(Form::Count, &sizes, &[1, 1], &starts, ORDER_C, int()).is_err());
 }
