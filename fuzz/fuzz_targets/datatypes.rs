@@ -1,0 +1,3 @@
+//! See `fuzz::datatypes`.
+#![no_main]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::datatypes::run(data));

@@ -1,0 +1,3 @@
+//! See `fuzz::settings`.
+#![no_main]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::settings::run(data));

@@ -1,0 +1,138 @@
+//! Control messages: any frame decodes to a message with exactly these bytes or is refused; the splitter cuts like a naive
+//! reader; and nobody without the key gets through the handshake between agents.
+
+use crate::input::Input;
+use launch::invite::Invite;
+use protocol::control::frame::{HEADER, RANK_LIMIT, Splitter, frame};
+use protocol::control::handshake::{self, Key};
+use protocol::control::tree::{self, JobSpec, Packet};
+use protocol::control::{Card, JobInfo, ToAgent, ToRank, Wire, decode, encode};
+
+/// Plays one input.
+pub fn run(data: &[u8]) {
+    let mut input = Input::new(data);
+    match input.byte() % 10 {
+        0 => codec::<Packet>(input.rest()),
+        1 => codec::<ToAgent>(input.rest()),
+        2 => codec::<ToRank>(input.rest()),
+        3 => codec::<JobInfo>(input.rest()),
+        4 => codec::<Card>(input.rest()),
+        5 => codec::<JobSpec>(input.rest()),
+        6 => invite(input.rest()),
+        7 => splitter(&mut input),
+        8 => handshake(&mut input),
+        _ => routes(&mut input),
+    }
+}
+
+fn codec<T: Wire + PartialEq + std::fmt::Debug>(bytes: &[u8]) {
+    let Ok(value) = decode::<T>(bytes) else { return };
+    assert_eq!(encode(&value), bytes, "{value:?}");
+    let whole = frame(&value);
+    let mut splitter = Splitter::default();
+    splitter.feed(&whole);
+    if bytes.len() <= RANK_LIMIT && !bytes.is_empty() {
+        assert_eq!(splitter.next_frame(RANK_LIMIT).expect("a frame of ours"), Some(bytes));
+    }
+}
+
+fn invite(bytes: &[u8]) {
+    codec::<Invite>(bytes);
+    if let Ok(invite) = decode::<Invite>(bytes) {
+        assert_eq!(Invite::from_line(&invite.to_line()), Some(invite));
+    }
+    if let Some(invite) = Invite::from_line(&String::from_utf8_lossy(bytes)) {
+        assert_eq!(Invite::from_line(&invite.to_line()), Some(invite));
+    }
+}
+
+/// The frames that a reader of the whole stream sees, and whether it stops at an error.
+fn frames_of(mut stream: &[u8], limit: usize) -> (Vec<Vec<u8>>, bool) {
+    let mut frames = Vec::new();
+    while let Some((header, rest)) = stream.split_first_chunk::<HEADER>() {
+        let length = u32::from_le_bytes(*header) as usize;
+        if length == 0 || length > limit {
+            return (frames, true);
+        }
+        let Some((body, rest)) = rest.split_at_checked(length) else { break };
+        frames.push(body.to_vec());
+        stream = rest;
+    }
+    (frames, false)
+}
+
+fn splitter(input: &mut Input<'_>) {
+    let (step, limit) = (1 + input.below(300), 1 + input.below(2000));
+    let mut stream = Vec::new();
+    while !input.is_empty() {
+        let n = input.below(400);
+        let announced = if input.byte() == 0xff { input.word() } else { n as u32 };
+        stream.extend_from_slice(&announced.to_le_bytes());
+        stream.resize(stream.len() + n, input.byte());
+    }
+    let (expected, fails) = frames_of(&stream, limit);
+    let (mut splitter, mut seen, mut failed) = (Splitter::default(), Vec::new(), false);
+    for part in stream.chunks(step) {
+        splitter.feed(part);
+        loop {
+            let missing = splitter.missing(limit);
+            match splitter.next_frame(limit) {
+                Ok(Some(body)) => {
+                    assert_eq!(missing.expect("a frame is there"), 0);
+                    seen.push(body.to_vec());
+                }
+                Ok(None) => {
+                    assert!((1..=limit + HEADER).contains(&missing.expect("no error yet")));
+                    break;
+                }
+                Err(_) => {
+                    assert!(missing.is_err());
+                    failed = true;
+                    break;
+                }
+            }
+        }
+        if failed {
+            break;
+        }
+    }
+    assert_eq!((seen, failed), (expected, fails));
+}
+
+fn handshake(input: &mut Input<'_>) {
+    let key = Key(*b"sixteen secrets!");
+    let (nonce, answer_nonce) = ([1; 16], [2; 16]);
+    let challenge = handshake::challenge(nonce);
+    let answer = handshake::answer(key, &challenge, 7, answer_nonce).expect("our own challenge");
+    let (_, proof) = handshake::check_answer(key, nonce, &answer).expect("our own answer");
+    // A message that differs from the true one in any byte is refused; one made up from nothing too.
+    let (mut forged_answer, mut forged_proof, mut forged_challenge) = (answer, proof, challenge);
+    if input.flag() {
+        forged_answer = input.array();
+        forged_proof = input.array();
+        forged_challenge = input.array();
+    } else {
+        let (at, flip) = (input.byte(), input.byte());
+        forged_answer[usize::from(at) % answer.len()] ^= flip;
+        forged_proof[usize::from(at) % proof.len()] ^= flip;
+        forged_challenge[usize::from(at) % challenge.len()] ^= flip;
+    }
+    assert_eq!(handshake::check_answer(key, nonce, &forged_answer).is_ok(), forged_answer == answer);
+    assert_eq!(handshake::check_proof(key, &challenge, &answer, &forged_proof).is_ok(), forged_proof == proof);
+    let opening = forged_challenge[..8] == challenge[..8];
+    assert_eq!(handshake::answer(key, &forged_challenge, 7, answer_nonce).is_ok(), opening);
+}
+
+fn routes(input: &mut Input<'_>) {
+    let (node, target, width) = (input.word(), input.word(), 1 + input.below(1024) as u32);
+    // The tree of 2^20 nodes is the largest that mpiexec makes.
+    let (node, target) = (node % (1 << 20), target % (1 << 20));
+    if width > 1 || target < 1 << 12 {
+        if let Some(hop) = tree::next_hop(node, target, width) {
+            assert_eq!(tree::parent(hop, width), node);
+            assert!(tree::children(node, width, 1 << 20).contains(&hop));
+        }
+        let hop = tree::next_hop(tree::ROOT, target, width).expect("everybody is below the root");
+        assert_eq!(tree::parent(hop, width), tree::ROOT);
+    }
+}

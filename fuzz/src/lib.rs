@@ -1,0 +1,35 @@
+//! Hostile input for everything in Ferrule that reads bytes of others.
+//!
+//! Each module is one target: `run(data)` turns arbitrary bytes into a story, plays it, and panics when the code under test
+//! breaks a promise. The libFuzzer programs in `fuzz_targets/` and the replay in `tests/replay.rs` both call [`TARGETS`].
+
+pub mod command_line;
+pub mod control;
+pub mod datatype_sizes;
+pub mod datatypes;
+pub mod engine;
+pub mod host_lists;
+pub mod input;
+pub mod settings;
+pub mod shm_inbox;
+pub mod shm_ring;
+pub mod tcp_conn;
+pub mod tcp_hello;
+
+/// A target: its name and what it does with an input.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    ("command_line", command_line::run),
+    ("control", control::run),
+    ("datatype_sizes", datatype_sizes::run),
+    ("datatypes", datatypes::run),
+    ("engine", engine::run),
+    ("host_lists", host_lists::run),
+    ("settings", settings::run),
+    ("shm_inbox", shm_inbox::run),
+    ("shm_ring", shm_ring::run),
+    ("tcp_conn", tcp_conn::run),
+    ("tcp_hello", tcp_hello::run),
+];
