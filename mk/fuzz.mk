@@ -14,7 +14,7 @@ FUZZ_COVERAGE := -Cpasses=sancov-module $(addprefix -Cllvm-args=-sanitizer-cover
   pc-table trace-compares) --cfg fuzzing -Ccodegen-units=1
 FUZZ_SANITIZER ?= -Zsanitizer=address
 
-.PHONY: fuzz fuzz-build fuzz-smoke
+.PHONY: fuzz fuzz-build fuzz-smoke test
 fuzz-build:
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="$(FUZZ_COVERAGE) $(FUZZ_SANITIZER)" $(CARGO) build $(FUZZ_MANIFEST) \
 	  --target-dir $(FUZZ_DIR) --target $(FUZZ_HOST) --features libfuzzer --bins
