@@ -1,0 +1,133 @@
+//! A node agent for tests, in a thread per rank: hands out cards with descriptors, and tells who is dead.
+
+use base::Peer;
+use channel::bootstrap::{Bootstrap, Card, JobInfo};
+use channel::fabric::ChannelFabric;
+use protocol::control::frame::{self, Splitter};
+use protocol::control::{ToAgent, ToRank, VERSION, decode};
+use protocol::engine::Engine;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+type Left = Option<(Card, Vec<OwnedFd>)>;
+
+struct Agent {
+    node_of: Vec<u32>,
+    sockets: Vec<UnixStream>,
+    cards: Mutex<Vec<Left>>,
+}
+
+impl Agent {
+    fn tell(&self, rank: usize, message: &ToRank, fds: &[OwnedFd]) {
+        let borrowed: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+        // A rank that has ended doesn't listen.
+        let _ = sys::fdpass::send(self.sockets[rank].as_fd(), &frame::frame(message), &borrowed, true);
+    }
+
+    /// Sends the card of `peer` as soon as there is one.
+    fn answer(&self, rank: usize, peer: Peer) {
+        loop {
+            if let Some((card, fds)) = &self.cards.lock().unwrap()[peer.0 as usize] {
+                let near = self.node_of[rank] == self.node_of[peer.0 as usize];
+                let fds = if near { fds.as_slice() } else { &[] };
+                let message = ToRank::Card { peer, card: Box::new(card.clone()), fd_count: fds.len() as u8 };
+                return self.tell(rank, &message, fds);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn serve(&self, rank: usize) {
+        let (mut splitter, mut fds, mut bytes, mut clean) = (Splitter::default(), Vec::new(), [0; 4096], false);
+        loop {
+            let n = sys::fdpass::recv(self.sockets[rank].as_fd(), &mut bytes, &mut fds, true).unwrap_or(0);
+            if n == 0 {
+                break;
+            }
+            splitter.feed(&bytes[..n]);
+            while let Some(body) = splitter.next_frame(frame::RANK_LIMIT).unwrap() {
+                match decode::<ToAgent>(body).unwrap() {
+                    ToAgent::Register { card, .. } => {
+                        self.cards.lock().unwrap()[rank] = Some((card, std::mem::take(&mut fds)));
+                    }
+                    ToAgent::Request { peer } => self.answer(rank, peer),
+                    ToAgent::Finalize {} => {
+                        clean = true;
+                        self.tell(rank, &ToRank::Finalized {}, &[]);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        for other in (0..self.sockets.len()).filter(|r| !clean && *r != rank) {
+            let gone =
+                ToRank::PeerGone { peer: Peer(rank as u32), host: "here".into(), why: "killed by the test".into() };
+            self.tell(other, &gone, &[]);
+        }
+    }
+
+    fn job(&self, rank: usize) -> JobInfo {
+        let node = self.node_of[rank];
+        let size = self.node_of.len() as u32;
+        JobInfo {
+            version: VERSION,
+            rank: Peer(rank as u32),
+            size,
+            job_id: 1,
+            key: [6; 16],
+            node_of: self.node_of.clone(),
+            node_names: vec!["n0".into(), "n1".into()],
+            local_ranks: (0..size).filter(|r| self.node_of[*r as usize] == node).collect(),
+            app_num: None,
+            universe_size: size,
+            command: Vec::new(),
+            working_directory: String::new(),
+            bound_cpus: Vec::new(),
+            continue_on_failure: true,
+            launched: true,
+        }
+    }
+}
+
+/// How a rank ends: in good order if it says so, else it is dead to its peers.
+#[derive(Default)]
+pub struct End(bool);
+
+impl End {
+    /// In good order.
+    pub fn clean(&mut self) {
+        self.0 = true;
+    }
+}
+
+/// Runs `body` as each rank of a job, in threads; `node_of` says on which node each rank is.
+pub fn run_job(node_of: &[u32], body: fn(&mut Engine<ChannelFabric>, &mut End)) {
+    let (theirs, sockets): (Vec<_>, Vec<_>) = node_of.iter().map(|_| UnixStream::pair().unwrap()).unzip();
+    let cards = Mutex::new(node_of.iter().map(|_| None).collect());
+    let agent = Arc::new(Agent { node_of: node_of.to_vec(), sockets, cards });
+    for rank in 0..node_of.len() {
+        agent.tell(rank, &ToRank::Job { job: Box::new(agent.job(rank)) }, &[]);
+        let agent = agent.clone();
+        std::thread::spawn(move || agent.serve(rank));
+    }
+    let ranks: Vec<_> = theirs
+        .into_iter()
+        .map(|socket: UnixStream| {
+            std::thread::spawn(move || {
+                let bootstrap = Bootstrap::over(OwnedFd::from(socket)).unwrap();
+                let mut engine = Engine::new(ChannelFabric::open(bootstrap).unwrap());
+                let mut end = End::default();
+                body(&mut engine, &mut end);
+                if end.0 {
+                    engine.fabric().close().unwrap();
+                    engine.fabric().bootstrap().finalize().unwrap();
+                }
+            })
+        })
+        .collect();
+    for rank in ranks {
+        rank.join().unwrap();
+    }
+}

@@ -1,0 +1,363 @@
+//! The conformance suite of the coordinator: the engine over real channels, several ranks in one process, an agent played by
+//! the test. Each set of channels runs in a process of its own, because settings are read once.
+
+mod agent;
+
+use agent::run_job;
+use base::Class;
+use channel::buffer::{Layout, RecvBuf, SendBuf};
+use channel::fabric::ChannelFabric;
+use channel::wait;
+use protocol::engine::{Address, Completion, Engine, Mode, OpId};
+use protocol::fabric::Fabric;
+use protocol::matching::{Envelope, Pattern};
+use std::process::Command;
+use std::rc::Rc;
+use std::time::Duration;
+
+type Rank = Engine<ChannelFabric>;
+
+const CONTEXT: u64 = 64;
+const INNER: &str = "FERRULE_TEST_INNER";
+
+fn me(engine: &mut Rank) -> u32 {
+    engine.fabric().me().0
+}
+
+fn start_send(engine: &mut Rank, to: u32, tag: i32, mode: Mode, source: SendBuf) -> Option<OpId> {
+    let envelope = Envelope { context: CONTEXT, source: me(engine), tag };
+    engine.post_send(Address { peer: base::Peer(to), envelope }, mode, source).unwrap()
+}
+
+fn start_recv(engine: &mut Rank, from: u32, tag: i32, sink: RecvBuf) -> OpId {
+    let pattern = Pattern { context: CONTEXT, source: Some(from), tag: Some(tag) };
+    engine.post_recv(pattern, Some(base::Peer(from)), sink)
+}
+
+fn from(bytes: &[u8]) -> SendBuf {
+    // SAFETY: every test waits for its operations before its buffers end.
+    unsafe { SendBuf::contiguous(bytes.as_ptr(), bytes.len()) }
+}
+
+fn into(bytes: &mut [u8]) -> RecvBuf {
+    // SAFETY: as above, and nobody looks before.
+    unsafe { RecvBuf::contiguous(bytes.as_mut_ptr(), bytes.len()) }
+}
+
+/// Waits as the product does: poll, then sleep.
+fn finish(engine: &mut Rank, op: OpId) -> Completion {
+    let mut idle = 0;
+    loop {
+        if let Some(completion) = engine.take(op) {
+            return completion;
+        }
+        idle = if engine.progress() { 0 } else { idle + 1 };
+        if idle > 200 {
+            engine.fabric().arm();
+            if !engine.progress() && !engine.is_complete(op) {
+                let set = engine.fabric().sleep_set();
+                wait::sleep(set.as_ref().map(|s| s.fd()), None);
+            }
+            engine.fabric().disarm();
+            idle = 0;
+        }
+    }
+}
+
+fn finish_all(engine: &mut Rank, ops: impl IntoIterator<Item = OpId>) {
+    for op in ops {
+        assert_eq!(finish(engine, op).error, None);
+    }
+}
+
+/// Bytes that depend on who sends what.
+fn bytes(seed: u32, len: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state as u8
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+const SIZES: &[usize] = &[0, 1, 7, 8, 100, 4096, 16384, 16385, 32768, 32769, 65536, 65537, 262_136, 262_145, 3_000_001];
+
+fn every_size_goes_and_comes_back(engine: &mut Rank) {
+    let rank = me(engine);
+    for (i, len) in SIZES.iter().enumerate() {
+        for mode in [Mode::Standard, Mode::Synchronous] {
+            let tag = i as i32;
+            if rank == 0 {
+                let data = bytes(tag as u32, *len);
+                let op = start_send(engine, 1, tag, mode, from(&data));
+                finish_all(engine, op);
+                let mut back = vec![0; *len];
+                let op = start_recv(engine, 1, tag, into(&mut back));
+                assert_eq!(finish(engine, op).length, *len as u64);
+                assert!(back == data, "{len} bytes came back changed");
+            } else if rank == 1 {
+                let mut data = vec![0; *len + 10];
+                let op = start_recv(engine, 0, tag, into(&mut data));
+                assert_eq!(finish(engine, op).length, *len as u64);
+                let op = start_send(engine, 0, tag, mode, from(&data[..*len]));
+                finish_all(engine, op);
+            }
+        }
+    }
+}
+
+fn unexpected_messages_keep_their_order(engine: &mut Rank) {
+    const COUNT: u32 = 500;
+    let size = |i: u32| if i.is_multiple_of(50) { 100_000 } else { (i as usize * 37) % 3000 };
+    match me(engine) {
+        0 => {
+            let all: Vec<Vec<u8>> = (0..COUNT).map(|i| bytes(i, size(i))).collect();
+            let ops: Vec<OpId> = all.iter().filter_map(|d| start_send(engine, 1, 7, Mode::Standard, from(d))).collect();
+            finish_all(engine, ops);
+        }
+        1 => {
+            // Long enough for the lane to fill up.
+            std::thread::sleep(Duration::from_millis(50));
+            for i in 0..COUNT {
+                let mut data = vec![0; size(i)];
+                let op = start_recv(engine, 0, 7, into(&mut data));
+                assert_eq!(finish(engine, op).length, size(i) as u64);
+                assert!(data == bytes(i, size(i)), "message {i}");
+            }
+        }
+        _ => {}
+    }
+}
+
+fn everybody_sends_to_everybody(engine: &mut Rank) {
+    const LEN: usize = 700_000;
+    let (rank, size) = (me(engine), engine.fabric().job().size);
+    let out: Vec<Vec<u8>> = (0..size).map(|to| bytes(rank * 100 + to, LEN + to as usize)).collect();
+    let mut inbound: Vec<Vec<u8>> = (0..size).map(|_| vec![0; LEN + rank as usize]).collect();
+    let mut ops: Vec<OpId> =
+        inbound.iter_mut().enumerate().map(|(i, room)| start_recv(engine, i as u32, 8, into(room))).collect();
+    ops.extend((0..size).filter_map(|to| start_send(engine, to, 8, Mode::Standard, from(&out[to as usize]))));
+    finish_all(engine, ops);
+    for (i, got) in inbound.iter().enumerate() {
+        assert!(*got == bytes(i as u32 * 100 + rank, LEN + rank as usize), "from {i}");
+    }
+}
+
+fn longer_messages_are_cut(engine: &mut Rank) {
+    for (tag, len) in [(1, 1000), (2, 400_000)] {
+        let data = bytes(9, len);
+        match me(engine) {
+            0 => {
+                let op = start_send(engine, 1, tag, Mode::Standard, from(&data));
+                finish_all(engine, op);
+            }
+            1 => {
+                let mut room = vec![0; len / 2];
+                let op = start_recv(engine, 0, tag, into(&mut room));
+                assert_eq!(finish(engine, op).error.map(|e| e.class), Some(Class::ERR_TRUNCATE));
+                assert!(room == data[..len / 2]);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Every second byte of memory.
+#[derive(Debug)]
+struct EverySecond;
+
+// SAFETY: touches bytes 0, 2, 4, … of the message's memory only.
+unsafe impl Layout for EverySecond {
+    unsafe fn pack(&self, base: *const u8, from: usize, dst: *mut u8, len: usize) {
+        // SAFETY: promised by the caller.
+        (0..len).for_each(|i| unsafe { *dst.add(i) = *base.add(2 * (from + i)) });
+    }
+    unsafe fn unpack(&self, base: *mut u8, at: usize, src: *const u8, len: usize) {
+        // SAFETY: promised by the caller.
+        (0..len).for_each(|i| unsafe { *base.add(2 * (at + i)) = *src.add(i) });
+    }
+}
+
+fn spread_buffers_are_gathered(engine: &mut Rank) {
+    for (tag, len) in [(11, 900), (12, 600_001)] {
+        match me(engine) {
+            0 => {
+                let data = bytes(4, 2 * len);
+                // SAFETY: `data` has two bytes for each of the layout.
+                let source = unsafe { SendBuf::spread(data.as_ptr(), len, Rc::new(EverySecond)) };
+                let op = start_send(engine, 1, tag, Mode::Standard, source);
+                finish_all(engine, op);
+            }
+            1 => {
+                let mut room = vec![0; 2 * len];
+                // SAFETY: as above.
+                let sink = unsafe { RecvBuf::spread(room.as_mut_ptr(), len, Rc::new(EverySecond)) };
+                let op = start_recv(engine, 0, tag, sink);
+                assert_eq!(finish(engine, op).length, len as u64);
+                let sent = bytes(4, 2 * len);
+                assert!((0..2 * len).all(|i| room[i] == if i % 2 == 0 { sent[i] } else { 0 }));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Everybody tells rank 0, rank 0 tells everybody.
+fn barrier(engine: &mut Rank) {
+    let (rank, size) = (me(engine), engine.fabric().job().size);
+    let peers: Vec<u32> = if rank == 0 { (1..size).collect() } else { vec![0] };
+    for receives in if rank == 0 { [true, false] } else { [false, true] } {
+        for peer in &peers {
+            let op = match receives {
+                true => Some(start_recv(engine, *peer, 90, into(&mut []))),
+                false => start_send(engine, *peer, 90, Mode::Standard, from(&[])),
+            };
+            finish_all(engine, op);
+        }
+    }
+}
+
+fn conformance(engine: &mut Rank) {
+    let cases: &[fn(&mut Rank)] = &[
+        every_size_goes_and_comes_back,
+        unexpected_messages_keep_their_order,
+        everybody_sends_to_everybody,
+        longer_messages_are_cut,
+        spread_buffers_are_gathered,
+    ];
+    for case in cases {
+        case(engine);
+        barrier(engine);
+    }
+}
+
+/// Rank 1 vanishes; the others' receives from it end with an error, also a wildcard, and they go on without it.
+fn a_dead_rank_fails_its_peers(engine: &mut Rank) {
+    barrier(engine);
+    if me(engine) == 1 {
+        return;
+    }
+    let mut room = [0u8; 8];
+    let op = start_recv(engine, 1, 50, into(&mut room));
+    assert_eq!(finish(engine, op).error.map(|e| e.class), Some(Class::ERR_PROC_ABORTED));
+    let other = 2 - me(engine);
+    let op = start_send(engine, other, 51, Mode::Standard, from(&[1; 8]));
+    let received = start_recv(engine, other, 51, into(&mut room));
+    finish_all(engine, op);
+    finish_all(engine, [received]);
+    assert_eq!(room, [1; 8]);
+}
+
+fn channel_of(engine: &mut Rank, peer: u32) -> &'static str {
+    engine.fabric().why(base::Peer(peer)).channel
+}
+
+fn channel_to_next(engine: &mut Rank) -> &'static str {
+    let (rank, size) = (me(engine), engine.fabric().job().size);
+    channel_of(engine, (rank + 1) % size)
+}
+
+/// Runs the test named `test` again in a process with these settings.
+fn again(test: &str, settings: &[(&str, &str)]) {
+    let exe = std::env::current_exe().unwrap();
+    let mut child = Command::new(exe);
+    child.args(["--exact", test, "--nocapture"]).env(INNER, "1").envs(settings.iter().copied());
+    let output = child.output().unwrap();
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "with {settings:?}:\n{text}");
+}
+
+fn is_inner() -> bool {
+    std::env::var_os(INNER).is_some()
+}
+
+#[test]
+fn shared_memory() {
+    if !is_inner() {
+        again("shared_memory", &[("FERRULE_CHANNELS", "shm")]);
+        return again("shared_memory", &[("FERRULE_CHANNELS", "shm"), ("FERRULE_SINGLE_COPY", "off")]);
+    }
+    run_job(&[0, 0, 0], |engine, end| {
+        conformance(engine);
+        assert_eq!(channel_to_next(engine), "shm");
+        end.clean();
+    });
+}
+
+#[test]
+fn tcp() {
+    if !is_inner() {
+        again("tcp", &[("FERRULE_CHANNELS", "tcp")]);
+        // Small sizes and buffers: every path of a full socket.
+        let tiny = [("FERRULE_TCP_EAGER_MAX", "256"), ("FERRULE_TCP_PACKET_MAX", "5000")];
+        let small = [("FERRULE_TCP_SEND_BUFFER", "8192"), ("FERRULE_TCP_RECEIVE_BUFFER", "8192")];
+        return again("tcp", &[&[("FERRULE_CHANNELS", "tcp")], &tiny[..], &small[..]].concat());
+    }
+    run_job(&[0, 0, 0], |engine, end| {
+        conformance(engine);
+        assert_eq!(channel_to_next(engine), "tcp");
+        end.clean();
+    });
+}
+
+#[test]
+fn two_nodes_of_two() {
+    if !is_inner() {
+        return again("two_nodes_of_two", &[]);
+    }
+    run_job(&[0, 0, 1, 1], |engine, end| {
+        conformance(engine);
+        let rank = me(engine);
+        assert_eq!(channel_of(engine, rank ^ 1), "shm");
+        assert_eq!(channel_of(engine, rank ^ 2), "tcp");
+        end.clean();
+    });
+}
+
+#[test]
+fn death_over_shared_memory() {
+    if !is_inner() {
+        return again("death_over_shared_memory", &[("FERRULE_CHANNELS", "shm")]);
+    }
+    run_job(&[0, 0, 0], |engine, end| {
+        a_dead_rank_fails_its_peers(engine);
+        if me(engine) != 1 {
+            end.clean();
+        }
+    });
+}
+
+#[test]
+fn death_over_tcp() {
+    if !is_inner() {
+        return again("death_over_tcp", &[("FERRULE_CHANNELS", "tcp")]);
+    }
+    run_job(&[0, 0, 0], |engine, end| {
+        a_dead_rank_fails_its_peers(engine);
+        if me(engine) != 1 {
+            end.clean();
+        }
+    });
+}
+
+#[test]
+fn many_ranks_over_tcp() {
+    if !is_inner() {
+        return again("many_ranks_over_tcp", &[("FERRULE_CHANNELS", "tcp")]);
+    }
+    run_job(&[0; 9], |engine, end| {
+        everybody_sends_to_everybody(engine);
+        barrier(engine);
+        end.clean();
+    });
+}
+
+#[test]
+fn one_rank_alone() {
+    run_job(&[0], |engine, end| {
+        everybody_sends_to_everybody(engine);
+        end.clean();
+    });
+}
