@@ -127,7 +127,11 @@ impl<W: Words> Producer<W> {
         let pad = if line + lines > self.lines { self.lines - line } else { 0 };
         if self.position + (pad + lines) as u64 > self.limit {
             // SYNC(ring.consumed): what the consumer read before it published its position may now be overwritten.
-            let consumed = self.words.load_consumed(Acquire);
+            // Zero: the consumer has not published anything yet, so it stands where both began.
+            let consumed = match self.words.load_consumed(Acquire) {
+                0 => self.lines as u64,
+                consumed => consumed,
+            };
             let oldest = self.position - self.lines as u64;
             if consumed < oldest || consumed > self.position {
                 return Err(Corrupt);

@@ -47,6 +47,7 @@ fn a_full_ring_refuses_until_it_is_read() {
     let mut outbox = Outbox::open(inbox.fd(), 0, ME.nonce).unwrap();
     let sent = (0..1000).take_while(|i| send(&mut outbox, *i, b"x")).count();
     assert_eq!(sent, 64);
+    assert!(outbox.reserve(1).expect("a full ring is not a corrupt one").is_none());
     let taken = std::iter::from_fn(|| take(&mut inbox)).count();
     assert_eq!(taken, 64);
     assert!(send(&mut outbox, 1, b"y"));

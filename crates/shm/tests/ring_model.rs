@@ -14,7 +14,7 @@ struct Memory(Rc<(RefCell<Vec<u8>>, Cell<u64>)>);
 
 impl Memory {
     fn new() -> Memory {
-        Memory(Rc::new((RefCell::new(vec![0; LINES * LINE]), Cell::new(LINES as u64))))
+        Memory(Rc::new((RefCell::new(vec![0; LINES * LINE]), Cell::new(0))))
     }
     fn write(&self, line: usize, bytes: &[u8]) {
         let at = line * LINE + PREFIX;
