@@ -270,7 +270,9 @@ impl ShmLane {
         };
         // SAFETY: there is room for `body` and `len` bytes behind it; nobody else has a pointer to it in this process.
         unsafe {
-            copy_bytes(body.as_ptr(), room.payload, body.len());
+            if !body.is_empty() {
+                copy_bytes(body.as_ptr(), room.payload, body.len());
+            }
             fill(room.payload.add(body.len()));
         }
         if self.outbox.publish(room, &words_of(header)) {

@@ -46,7 +46,8 @@ pub struct Corrupt;
 /// Lines of a record with `len` bytes of payload.
 #[inline]
 const fn lines_of(len: usize) -> usize {
-    (len + PREFIX).div_ceil(LINE)
+    // A shift, because `div_ceil` also looks at the remainder.
+    (len + (PREFIX + LINE - 1)) >> LINE.trailing_zeros()
 }
 
 /// Largest payload in a ring of `lines` lines.
@@ -76,6 +77,8 @@ pub struct Producer<W> {
     position: u64,
     /// Below this position is room: the last seen consumed position plus `lines`.
     limit: u64,
+    /// Below this position is room without a look at anything else: `limit`, or the end of the ring if that comes first.
+    easy: u64,
 }
 
 /// Room for a record; to be filled and published.
@@ -91,7 +94,8 @@ impl<W: Words> Producer<W> {
     /// The producer of a ring of `lines` lines (a power of two, at least 4) that nobody has used yet.
     pub fn new(words: W, lines: usize) -> Producer<W> {
         assert!(lines.is_power_of_two() && lines >= 4);
-        Producer { words, lines, position: lines as u64, limit: 2 * lines as u64 }
+        let (position, end) = (lines as u64, 2 * lines as u64);
+        Producer { words, lines, position, limit: end, easy: end }
     }
 
     /// The words that it was made with.
@@ -102,7 +106,8 @@ impl<W: Words> Producer<W> {
     /// As if so much had already been sent that the next position is `position`, a multiple of the ring's lines.
     #[doc(hidden)]
     pub fn skip_to(&mut self, position: u64) {
-        (self.position, self.limit) = (position, position + self.lines as u64);
+        self.position = position;
+        (self.limit, self.easy) = (position + self.lines as u64, position + self.lines as u64);
     }
 
     /// Room for a record of `len` bytes, `None` if there is none now. At most [`payload_max`] bytes.
@@ -111,11 +116,10 @@ impl<W: Words> Producer<W> {
     pub fn reserve(&mut self, len: usize) -> Result<Option<Slot>, Corrupt> {
         debug_assert!(len <= payload_max(self.lines));
         let lines = lines_of(len);
-        let line = self.position as usize & (self.lines - 1);
-        if self.position + lines as u64 > self.limit || line + lines > self.lines {
+        if self.position + lines as u64 > self.easy {
             return self.reserve_slowly(lines, len as u32);
         }
-        Ok(Some(Slot { line, lines, len: len as u32 }))
+        Ok(Some(Slot { line: self.position as usize & (self.lines - 1), lines, len: len as u32 }))
     }
 
     /// [`Producer::reserve`] when the known room is too small or the end of the ring is near.
@@ -144,6 +148,8 @@ impl<W: Words> Producer<W> {
         if pad > 0 {
             self.publish(Slot { line, lines: pad, len: PAD });
         }
+        let end_of_lap = (self.position | (self.lines as u64 - 1)) + 1;
+        self.easy = self.limit.min(end_of_lap);
         Ok(Some(Slot { line: self.position as usize & (self.lines - 1), lines, len }))
     }
 
