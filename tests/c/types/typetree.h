@@ -121,6 +121,7 @@ static MPI_Datatype random_type(uint64_t *s, int depth, struct model *m)
                 MPI_Datatype plain = two[k];
                 OK(MPI_Type_create_resized(plain, part->lb, part->ub - part->lb, &two[k]));
                 OK(MPI_Type_free(&plain));
+                part->marked = 1;
             }
         }
         old = two[0];
