@@ -42,6 +42,8 @@ pub struct Agent {
     /// Soft limit of open files that ranks get.
     file_limit: u64,
     killing: Killing,
+    /// Descriptors of a rank have been lost, which has been logged.
+    short_of_files: bool,
     /// Since when no rank runs any more.
     idle_since: Option<Instant>,
     done: bool,
@@ -83,6 +85,7 @@ pub fn run(node: u32, key: Key, up: Link) -> i32 {
         signals,
         file_limit,
         killing: Killing::No,
+        short_of_files: false,
         idle_since: None,
         done: false,
     }

@@ -5,6 +5,7 @@ use crate::pollset::PollSet;
 use protocol::control::tree::{Message, ROOT};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::time::{Duration, Instant};
 
 /// Bytes of a node's output that the front has not written yet, at most (one read more).
 const WINDOW: usize = 1 << 20;
@@ -12,6 +13,9 @@ const WINDOW: usize = 1 << 20;
 const LINE_LIMIT: usize = 256 << 10;
 /// Bytes that one read takes.
 const READ_BYTES: usize = 64 << 10;
+
+/// How long an unfinished line of the rank that reads the terminal must rest before it is shown: it may be a prompt.
+const PROMPT_REST: Duration = Duration::from_millis(30);
 
 /// What is in flight.
 #[derive(Default)]
@@ -38,12 +42,15 @@ pub struct Stream {
     line: Vec<u8>,
     /// Bytes of it that are known to hold no line's end.
     searched: usize,
+    last_read: Option<Instant>,
+    /// Unfinished lines are shown after [`PROMPT_REST`].
+    interactive: bool,
 }
 
 impl Stream {
     /// Reads from `pipe`, which doesn't block.
-    pub fn new(pipe: File) -> Stream {
-        Stream { pipe: Some(pipe), line: Vec::new(), searched: 0 }
+    pub fn new(pipe: File, interactive: bool) -> Stream {
+        Stream { pipe: Some(pipe), line: Vec::new(), searched: 0, last_read: None, interactive }
     }
 
     /// Nothing more will come.
@@ -56,6 +63,14 @@ impl Stream {
         if let Some(pipe) = self.pipe.as_ref().filter(|_| open) {
             set.add(pipe, true, false);
         }
+        if let Some(when) = self.prompt_due() {
+            set.until(when);
+        }
+    }
+
+    /// When the unfinished line is to be shown, if it is.
+    fn prompt_due(&self) -> Option<Instant> {
+        self.last_read.filter(|_| self.interactive && !self.line.is_empty()).map(|at| at + PROMPT_REST)
     }
 
     fn is_ready(&self, set: &PollSet) -> bool {
@@ -71,7 +86,10 @@ impl Stream {
         self.line.truncate(start + *result.as_ref().unwrap_or(&0));
         match result {
             Ok(0) => self.pipe = None,
-            Ok(_) => return true,
+            Ok(_) => {
+                self.last_read = self.interactive.then(Instant::now);
+                return true;
+            }
             Err(e) if e.kind() == ErrorKind::Interrupted => return true,
             Err(e) if e.kind() == ErrorKind::WouldBlock => {}
             Err(_) => self.pipe = None,
@@ -107,6 +125,8 @@ impl Agent {
                 if self.output.is_open() && self.ranks[at].streams[stream].is_ready(set) {
                     self.ranks[at].streams[stream].read();
                     self.pass_on(at, stream, false);
+                } else if self.ranks[at].streams[stream].prompt_due().is_some_and(|when| when <= Instant::now()) {
+                    self.pass_on(at, stream, true);
                 }
             }
         }
@@ -130,10 +150,8 @@ impl Agent {
     }
 
     fn pass_on(&mut self, at: usize, stream: usize, all: bool) {
-        let job = self.job.as_ref();
         let rank = &mut self.ranks[at];
-        let interactive = job.is_some_and(|j| j.interactive && j.stdin_rank == rank.world);
-        let bytes = rank.streams[stream].take(all || interactive);
+        let bytes = rank.streams[stream].take(all);
         if bytes.is_empty() {
             return;
         }
@@ -154,7 +172,7 @@ mod tests {
     fn lines_are_passed_on_whole() {
         let (reader, mut writer) = std::io::pipe().unwrap();
         sys::process::set_nonblocking(reader.as_fd(), true).unwrap();
-        let mut stream = Stream::new(File::from(OwnedFd::from(reader)));
+        let mut stream = Stream::new(File::from(OwnedFd::from(reader)), false);
         writer.write_all(b"one\ntw").unwrap();
         assert!(stream.read() && !stream.read());
         assert_eq!(stream.take(false), b"one\n");

@@ -230,8 +230,11 @@ impl Agent {
         let world = rank.world;
         match message {
             ToAgent::Register { card, fd_count } => {
-                if fds.len() < usize::from(fd_count) {
-                    log!(Warn, "descriptors of rank {world} got lost: open files are at their limit (ulimit -n)");
+                if fds.len() < usize::from(fd_count) && !std::mem::replace(&mut self.short_of_files, true) {
+                    log!(
+                        Warn,
+                        "open files are at their limit (ulimit -n): rank {world} and maybe others get no shared memory"
+                    );
                 }
                 rank.card = Some((card, fds.into_iter().map(Rc::new).collect()));
                 self.on_card(at);

@@ -175,9 +175,10 @@ fn start_rank(
         SpawnStep::Directory => (format!("{name} in directory {}", program.directory.to_string_lossy()), e),
         _ => (name.clone(), e),
     })?;
+    let interactive = job.interactive && job.stdin_rank == place.world;
     let stream = |pipe: std::io::PipeReader| {
         sys::process::set_nonblocking(pipe.as_fd(), true)?;
-        Ok(Stream::new(File::from(OwnedFd::from(pipe))))
+        Ok(Stream::new(File::from(OwnedFd::from(pipe)), interactive))
     };
     let streams = [stream(stdout).map_err(resources)?, stream(stderr).map_err(resources)?];
     let info = Box::new(job_info(job, place, locals, program));

@@ -79,7 +79,8 @@ impl Front {
             }
             Message::StartFailed { rank, errno, text } => {
                 let cause = std::io::Error::from_raw_os_error(errno);
-                let text = format!("cannot start {text} (rank {rank} on {}): {cause}", self.host_of(rank));
+                let hint = if errno == 24 { "; raise the limit of open files (ulimit -n)" } else { "" };
+                let text = format!("cannot start {text} (rank {rank} on {}): {cause}{hint}", self.host_of(rank));
                 self.verdict.add(text, if errno == 2 { 127 } else { 126 }, false);
                 self.end();
             }

@@ -138,3 +138,44 @@ wire! {
         Finalized = 6 {},
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::{decode, encode};
+
+    #[test]
+    fn no_bytes_of_a_rank_make_the_agent_panic() {
+        let card = Card {
+            rank_id: 7,
+            boot_id: Some("x".into()),
+            pid: 1,
+            uid: 2,
+            addresses: vec!["127.0.0.1:80".parse().unwrap(); 3],
+            numa: Some(1),
+            extra: vec![0; 50],
+        };
+        let messages = [
+            ToAgent::Register { card, fd_count: 3 },
+            ToAgent::Abort { code: -1, text: "no".into() },
+            ToAgent::Barrier {},
+        ];
+        let mut state = 88_172_645_463_325_252_u64;
+        for message in messages {
+            let bytes = encode(&message);
+            assert_eq!(decode::<ToAgent>(&bytes).unwrap(), message);
+            for _ in 0..50_000 {
+                let mut hostile = bytes.clone();
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                hostile.truncate(1 + (state >> 8) as usize % bytes.len());
+                let at = (state >> 32) as usize % hostile.len();
+                hostile[at] = state as u8;
+                if let Ok(message) = decode::<ToAgent>(&hostile) {
+                    assert_eq!(encode(&message), hostile);
+                }
+            }
+        }
+    }
+}
