@@ -32,11 +32,12 @@ fn is_complete(handle: Handle) -> Result<bool> {
     rt().requests.with(handle, |r| r.is_complete()).ok_or_else(unknown)
 }
 
-/// Takes the outcome of a complete request: clears the handle, gives the status without touching its error field.
+/// Takes the outcome of a complete request: clears the handle, gives the status without touching its error field, which
+/// only the empty status of a null request sets.
 #[inline]
 fn finish(handle: &mut Handle, status: &mut Status) -> Result {
     if *handle == REQUEST_NULL {
-        *status = Status { error: status.error, ..Status::EMPTY };
+        *status = Status::EMPTY;
         return Ok(());
     }
     let ended = end(*handle);
@@ -177,7 +178,7 @@ pub fn waitany(handles: &mut [Handle], status: &mut Status) -> Result<Option<usi
     match look_until_complete(handles)? {
         Sight::Complete(i) => finish(&mut handles[i], status).map(|()| Some(i)),
         _ => {
-            *status = Status { error: status.error, ..Status::EMPTY };
+            *status = Status::EMPTY;
             Ok(None)
         }
     }
@@ -189,7 +190,7 @@ pub fn testany(handles: &mut [Handle], status: &mut Status) -> Result<Option<Opt
         Sight::Complete(i) => finish(&mut handles[i], status).map(|()| Some(Some(i))),
         Sight::NoneComplete => Ok(None),
         Sight::NoneActive => {
-            *status = Status { error: status.error, ..Status::EMPTY };
+            *status = Status::EMPTY;
             Ok(Some(None))
         }
     }
@@ -251,7 +252,7 @@ fn peek(handle: Handle, status: &mut Status) -> Result {
     if handle != REQUEST_NULL {
         *status = Status { error: status.error, ..super::peek(handle)? };
     } else {
-        *status = Status { error: status.error, ..Status::EMPTY };
+        *status = Status::EMPTY;
     }
     Ok(())
 }
@@ -273,7 +274,7 @@ pub fn get_status_any(handles: &[Handle], status: &mut Status) -> Result<Option<
         Sight::Complete(i) => peek(handles[i], status).map(|()| Some(Some(i))),
         Sight::NoneComplete => Ok(None),
         Sight::NoneActive => {
-            *status = Status { error: status.error, ..Status::EMPTY };
+            *status = Status::EMPTY;
             Ok(Some(None))
         }
     }
