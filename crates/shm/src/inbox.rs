@@ -49,6 +49,9 @@ const GLANCES: usize = 8;
 /// Records taken from one ring before others get a turn.
 const STREAK_MAX: u32 = 32;
 
+/// Idle polls of a process with one active sender before it looks for new senders.
+const ALONE_POLLS: u32 = 3;
+
 /// What a process tells its peers through its inbox.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity {
@@ -175,6 +178,8 @@ pub struct Inbox {
     hot: usize,
     /// Records taken from it in a row.
     streak: u32,
+    /// Idle polls until anything but the hot ring is looked at: more than 0 only while there is no other one.
+    alone: u32,
     /// Where the next round over the other rings begins.
     next: usize,
     /// Threads that sleep or are about to: while there are any, every poll looks at everything.
@@ -262,7 +267,7 @@ impl Inbox {
             unsafe { word(mapping.as_ptr(), at) }.store(value, SeqCst);
         }
         let known = vec![0; senders.div_ceil(64)];
-        Ok(Inbox { rings: Vec::new(), known, geometry, hot: 0, streak: 0, next: 0, armed: 0, mapping, fd })
+        Ok(Inbox { rings: Vec::new(), known, geometry, hot: 0, streak: 0, alone: 0, next: 0, armed: 0, mapping, fd })
     }
 
     /// The descriptor that peers get.
@@ -285,6 +290,11 @@ impl Inbox {
                 Ok(Some(at)) => {
                     self.streak += 1;
                     return Some(Polled::Record(record(ring, self.hot, at)));
+                }
+                Ok(None) if self.alone > 0 => {
+                    self.alone -= 1;
+                    self.streak = 0;
+                    return None;
                 }
                 Ok(None) => {}
                 Err(Corrupt) => return self.look(self.hot),
@@ -310,6 +320,7 @@ impl Inbox {
                 return Some(found);
             }
         }
+        self.alone = if others == 0 && self.armed == 0 { ALONE_POLLS } else { 0 };
         // The hot ring was passed over only because it had had its turn, or is the first one.
         if (skipped_hot || fresh) && self.hot < self.rings.len() { self.look(self.hot) } else { None }
     }
@@ -387,6 +398,7 @@ impl Inbox {
     /// Announces that a thread of the owner is about to sleep. Poll once more afterwards, then sleep or [`Inbox::disarm`].
     pub fn arm(&mut self) {
         self.armed += 1;
+        self.alone = 0;
         // SAFETY: page 0 of our mapping.
         sleep::fall_asleep(unsafe { asleep(self.mapping.as_ptr()) });
     }
