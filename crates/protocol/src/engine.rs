@@ -96,6 +96,10 @@ struct Receive<S> {
 enum ReceiveState {
     /// Waits for its message.
     Posted(Place),
+    /// Has its message; the lane to `peer` is still being opened.
+    Matched {
+        peer: Peer,
+    },
     /// `arrived` of the `wanted` bytes have come from `peer`.
     Streaming {
         peer: Peer,
@@ -275,17 +279,22 @@ impl<F: Fabric> Engine<F> {
         let mut moved = false;
         if let Some(event) = self.fabric.poll() {
             moved = true;
-            match event {
-                Event::Packet(packet) => self.on_packet(packet),
-                Event::Landed { peer, header, len } => self.on_landed(peer, &header, len as u64),
-                Event::Lost(peer) => self.on_lost(peer),
-            }
+            self.on_event(event);
         }
         if self.has_backlog() {
             moved |= self.flush();
             moved |= self.fetch_deferred();
         }
         moved
+    }
+
+    #[inline(always)]
+    fn on_event(&mut self, event: Event<F::Packet>) {
+        match event {
+            Event::Packet(packet) => self.on_packet(packet),
+            Event::Landed { peer, header, len } => self.on_landed(peer, &header, len as u64),
+            Event::Lost(peer) => self.on_lost(peer),
+        }
     }
 
     /// Whether anything waits for a lane: for room in it, or for it to open.
@@ -307,6 +316,7 @@ impl<F: Fabric> Engine<F> {
                 "receive from {} tag {}: {arrived} of {wanted} bytes have come",
                 peer.0, found.envelope.tag
             )),
+            ReceiveState::Matched { peer } => Some(format!("receive from {}: its lane is being opened", peer.0)),
             ReceiveState::Complete(_) => None,
         });
         let waiting = self.unexpected.iter().map(|(_, m)| {
@@ -330,7 +340,7 @@ impl<F: Fabric> Engine<F> {
                     self.matching.withdraw(place, id);
                     true
                 }
-                ReceiveState::Streaming { peer: from, .. } => from == peer,
+                ReceiveState::Matched { peer: from } | ReceiveState::Streaming { peer: from, .. } => from == peer,
                 _ => false,
             };
             if hit {

@@ -283,6 +283,12 @@ impl Matching {
         }
     }
 
+    /// Whether nothing is posted and nothing unexpected is kept.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.exact.len == 0 && self.unexpected.len == 0 && self.wildcards.is_empty()
+    }
+
     /// Number of posted receives and of unexpected messages.
     pub fn depth(&self) -> (usize, usize) {
         (self.exact.len + self.wildcards.len(), self.unexpected.len)

@@ -7,7 +7,7 @@ use crate::handle::Handle;
 use crate::progress;
 use crate::request::{self, Request};
 use crate::runtime::{Message, rt};
-use crate::status::Status;
+use crate::status::{PROC_NULL, Status};
 use base::ids::Plane;
 use base::{Class, Error, Result};
 use std::rc::Rc;
@@ -57,8 +57,16 @@ fn finish(transfer: Transfer, status: &mut Status) -> Result {
 /// The items must be writable and nobody else's.
 #[inline]
 pub unsafe fn recv(m: &Incoming<'_>, status: &mut Status) -> Result {
-    // SAFETY: waited for at once.
-    finish(unsafe { start(m) }?, status)
+    // SAFETY: complete, or waited for, when this returns.
+    unsafe {
+        if m.source != PROC_NULL
+            && let Some(result) =
+                transfer::receive_directly(m.comm, m.buf, m.count, m.datatype, m.source, m.tag, status)
+        {
+            return result;
+        }
+        finish(start(m)?, status)
+    }
 }
 
 /// `MPI_Irecv`.

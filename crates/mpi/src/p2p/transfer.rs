@@ -101,16 +101,20 @@ pub unsafe fn start_send(
     post_send(comm.peer(dest), envelope, mode, unsafe { source(buf, count, datatype) })
 }
 
-/// What a receive from `source` with `tag` on `plane` of `comm` accepts, and the process it names.
+/// What a receive from `source` with `tag` on `plane` of `comm` accepts.
+#[inline(always)]
+fn pattern_of(comm: &Comm, plane: Plane, source: i32, tag: i32) -> Pattern {
+    Pattern {
+        context: comm.context.plane(plane),
+        source: (source != ANY_SOURCE).then_some(source as u32),
+        tag: (tag != ANY_TAG).then_some(tag),
+    }
+}
+
+/// As [`pattern_of`], and the process that `source` names.
 #[inline]
 pub fn pattern(comm: &Comm, plane: Plane, source: i32, tag: i32) -> (Pattern, Option<Peer>) {
-    let any = source == ANY_SOURCE;
-    let pattern = Pattern {
-        context: comm.context.plane(plane),
-        source: (!any).then_some(source as u32),
-        tag: (tag != ANY_TAG).then_some(tag),
-    };
-    (pattern, (!any).then(|| comm.peer(source)))
+    (pattern_of(comm, plane, source, tag), (source != ANY_SOURCE).then(|| comm.peer(source)))
 }
 
 /// Starts a receive of up to `count` items of `datatype` at `buf` from rank `source` of `comm` (or `ANY_SOURCE`,
@@ -135,6 +139,40 @@ pub unsafe fn start_recv(
     // SAFETY: handed on from the caller.
     let sink = unsafe { sink(buf, count, datatype) };
     Ok(Transfer::Pending(rt().engine.with(|engine| engine.post_recv(pattern, expected, sink))))
+}
+
+/// Polls of a blocking receive before it is posted: long enough for an answer that is under way.
+const DIRECT_POLLS: u32 = 256;
+
+/// A blocking receive of a message of the program that comes soon: no operation is made for it. `None`: it has to be posted.
+///
+/// # Safety
+/// The items must be writable and nobody else's.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "these are MPI's own")]
+pub unsafe fn receive_directly(
+    comm: &Comm,
+    buf: *mut u8,
+    count: usize,
+    datatype: &Rc<Datatype>,
+    source: i32,
+    tag: i32,
+    status: &mut Status,
+) -> Option<Result> {
+    if rt().has_active() || !datatype.is_contiguous() {
+        return None;
+    }
+    let pattern = pattern_of(comm, Plane::PointToPoint, source, tag);
+    // SAFETY: `count` items of a contiguous type, by the caller.
+    let sink = unsafe { RecvBuf::contiguous(buf, count * datatype.size()) };
+    let completion = rt().engine.with(|engine| {
+        let polls = if engine.fabric().waiter().crowded() { 1 } else { DIRECT_POLLS };
+        engine.receive_directly(&pattern, &sink, polls)
+    })?;
+    let e = &completion.envelope;
+    // The error field is only set by calls that return several statuses (3.2.5).
+    *status = Status { error: status.error, ..Status::received(e.source as i32, e.tag, completion.length) };
+    Some(completion.error.map_or(Ok(()), Err))
 }
 
 /// As [`start_send`] for plain bytes to a process, without a communicator; `context` is a [`base::ContextId::plane`],

@@ -1,7 +1,7 @@
 //! The receiving half of the engine.
 
 use super::{Completion, Content, Engine, Fetch, Found, OpId, PEER_LOST, Receive, ReceiveState, Unexpected, failed};
-use crate::fabric::{Delivery, Fabric, Packet};
+use crate::fabric::{Delivery, Event, Fabric, Packet};
 use crate::matching::{Envelope, Pattern};
 use crate::wire::{BODY_BYTES, Grant, Header, Kind, Offer};
 use base::{Class, Error, Peer, counters, log};
@@ -16,6 +16,35 @@ fn completed(found: &Found, wanted: u64) -> Completion {
 }
 
 impl<F: Fabric> Engine<F> {
+    /// The short way of a blocking receive: while no other receive is posted and no message waits, the next packet is most
+    /// likely the awaited message and goes straight to `sink`, without an operation. `None` after `polls` polls, or as soon as
+    /// something else happens: then the receive has to be posted.
+    #[inline(always)]
+    pub fn receive_directly(&mut self, pattern: &Pattern, sink: &F::Sink, polls: u32) -> Option<Completion> {
+        for _ in 0..polls {
+            if !self.matching.is_empty() || self.has_backlog() {
+                return None;
+            }
+            let Some(event) = self.fabric.poll() else { continue };
+            let Event::Packet(packet) = event else {
+                self.on_event(event);
+                return None;
+            };
+            let header = packet.header();
+            let envelope = Envelope { context: header.context, source: header.source, tag: header.tag };
+            if header.kind != Kind::Eager || !pattern.accepts(&envelope) {
+                self.on_packet(packet);
+                continue;
+            }
+            let length = packet.len();
+            let wanted = length.min(self.fabric.sink_len(sink));
+            self.fabric.deliver(&packet, 0, sink, 0, wanted, false);
+            self.fabric.release(packet);
+            return Some(completed(&Found { envelope, length: length as u64 }, wanted as u64));
+        }
+        None
+    }
+
     #[inline]
     pub(super) fn on_packet(&mut self, packet: F::Packet) {
         let header = packet.header();
@@ -100,7 +129,7 @@ impl<F: Fabric> Engine<F> {
         let Some(receive) = self.receives.get_mut(id) else { return };
         let wanted = found.length.min(self.fabric.sink_len(&receive.sink) as u64);
         if address != 0 && wanted > 0 && self.fabric.limits(peer).is_none() {
-            receive.state = ReceiveState::Streaming { peer, found, wanted, arrived: 0 };
+            receive.state = ReceiveState::Matched { peer };
             return self.fetches.push(fetch);
         }
         if wanted == 0 || (address != 0 && self.fabric.pull(peer, address, &receive.sink, wanted as usize)) {
@@ -149,6 +178,9 @@ impl<F: Fabric> Engine<F> {
         let ReceiveState::Streaming { peer: from, found, wanted, arrived } = receive.state else {
             return reject(peer, header);
         };
+        if from != peer {
+            return reject(peer, header);
+        }
         let arrived = arrived + len;
         receive.state = match arrived >= wanted {
             true => ReceiveState::Complete(completed(&found, wanted)),
