@@ -85,6 +85,7 @@ impl Agent {
             command: Vec::new(),
             working_directory: String::new(),
             bound_cpus: Vec::new(),
+            node_cpus: 0,
             continue_on_failure: true,
             launched: true,
         }
@@ -104,6 +105,12 @@ impl End {
 
 /// Runs `body` as each rank of a job, in threads; `node_of` says on which node each rank is.
 pub fn run_job(node_of: &[u32], body: fn(&mut Engine<ChannelFabric>, &mut End)) {
+    // The others would wait for a rank that has failed.
+    let default = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        default(info);
+        std::process::exit(101);
+    }));
     let (theirs, sockets): (Vec<_>, Vec<_>) = node_of.iter().map(|_| UnixStream::pair().unwrap()).unzip();
     let cards = Mutex::new(node_of.iter().map(|_| None).collect());
     let agent = Arc::new(Agent { node_of: node_of.to_vec(), sockets, cards });
