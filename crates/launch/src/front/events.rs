@@ -101,13 +101,15 @@ impl Front {
             Message::Aborted { rank, code, text } => {
                 let host = self.host_of(rank).to_string();
                 let pid = self.ranks.get(rank as usize).map_or(0, |r| r.pid);
-                let text = if text.is_empty() { text } else { format!(": {text}") };
+                let who = who(rank, pid, &host);
+                // The library's own words may already say everything.
+                let text = match text.as_str() {
+                    "" => format!("{who} called MPI_Abort with code {code}"),
+                    text if text.starts_with("MPI_Abort") => format!("{who}: {text}"),
+                    text => format!("{who} called MPI_Abort with code {code}: {text}"),
+                };
                 let status = if code & 0xff == 0 && code != 0 { 1 } else { code & 0xff };
-                self.verdict.add(
-                    format!("{} called MPI_Abort with code {code}{text}", who(rank, pid, &host)),
-                    status,
-                    false,
-                );
+                self.verdict.add(text, status, false);
                 self.end();
             }
             Message::BarrierUp { node, epoch } => {
