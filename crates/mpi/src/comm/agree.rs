@@ -3,7 +3,8 @@
 //! The number is proposed by one process from its own counter, so it is unique without asking anybody, and travels down a
 //! binomial tree. With two groups the leader of the *lower* one (whose first process has the smaller number) proposes
 //! the common context, and each leader a context for its own group. All messages of one agreement have a tag of their own in
-//! a context that the parent provides, so any number of agreements may be under way at the same time.
+//! a context that the parent provides, so any number of agreements may be under way at the same time. A process that does
+//! not get the number because a peer is gone passes that on.
 
 use crate::group::Group;
 use crate::init;
@@ -12,7 +13,7 @@ use crate::progress::{self, Active};
 use crate::request::Operation;
 use crate::runtime::rt;
 use crate::status::Status;
-use base::{ContextId, Error, Peer, Result};
+use base::{Class, ContextId, Error, Peer, Result};
 use std::cell::{Cell, RefCell, UnsafeCell};
 
 /// The context ids of a new communicator.
@@ -35,6 +36,9 @@ impl Contexts {
         ContextId(self.local)
     }
 }
+
+/// Sent instead of a context id when there is none: the process above has failed to get it.
+const NONE: u64 = u64::MAX;
 
 const CONTEXT_BYTES: usize = 8;
 const BYTES: usize = 2 * CONTEXT_BYTES;
@@ -166,12 +170,18 @@ impl Active for Agreement {
         if let Some(transfer) = self.receiving() {
             match transfer::test(transfer) {
                 None => return false,
-                Some(Ok(_)) => self.begin_sends(),
+                Some(Ok(_)) => {
+                    if self.contexts().shared == NONE {
+                        self.error.set(Some(Error::new(Class::ERR_PROC_ABORTED, "a peer of this process has failed")));
+                    }
+                }
                 Some(Err(error)) => {
+                    // Those below must not wait for ever.
+                    self.write(0, NONE);
                     self.error.set(Some(error));
-                    *self.state.borrow_mut() = State::Done;
                 }
             }
+            self.begin_sends();
         }
         if let State::Sending(transfers) = &mut *self.state.borrow_mut() {
             transfers.retain(|transfer| match transfer::test(*transfer) {
