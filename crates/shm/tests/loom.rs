@@ -25,7 +25,7 @@ impl Model {
         Model(Arc::new(Memory {
             words: (0..LINES).map(|_| AtomicU64::new(0)).collect(),
             payload: (0..LINES).map(|_| UnsafeCell::new(0)).collect(),
-            consumed: AtomicU64::new(LINES as u64),
+            consumed: AtomicU64::new(0),
         }))
     }
 
