@@ -25,8 +25,11 @@ fn check(value: i32) -> io::Result<i32> {
 
 /// A zeroed memfd of `len` bytes that nobody can resize. Pages are allocated when they are touched.
 pub fn sealed_memfd(name: &CStr, len: usize) -> io::Result<OwnedFd> {
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     // SAFETY: `name` is a valid C string; the call returns a new descriptor or -1.
-    let fd = check(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) })?;
+    let create = |flags| check(unsafe { libc::memfd_create(name.as_ptr(), flags) });
+    // Kernels before 6.3 don't know the flag; later ones may insist on it.
+    let fd = create(flags | libc::MFD_NOEXEC_SEAL).or_else(|_| create(flags))?;
     // SAFETY: `fd` was just made and nobody else owns it.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     let size = libc::off_t::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?;
