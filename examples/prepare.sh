@@ -1,0 +1,30 @@
+#!/bin/sh
+# Installs what building, testing and the demonstration need and a bare Debian or Ubuntu lacks. Silent where all is there.
+# Usage: prepare.sh build|test|demo
+set -eu
+want=$1
+packages=
+need() { command -v "$1" >/dev/null 2>&1 || packages="$packages $2"; }
+need cc gcc
+need ld.lld lld
+need make make
+need curl curl
+need python3 python3
+[ -e /usr/include/stdio.h ] || packages="$packages libc6-dev"
+python3 -c 'import venv, ensurepip' 2>/dev/null || packages="$packages python3-venv python3-pip python3-dev"
+[ -e "$(python3 -c 'import sysconfig; print(sysconfig.get_paths()["include"])' 2>/dev/null)/Python.h" ] || packages="$packages python3-dev"
+need ip iproute2
+case $want in
+  demo) [ -e /usr/include/fftw3.h ] || packages="$packages libfftw3-dev" ;;
+esac
+if [ -n "$packages" ]; then
+  echo "installing:$packages"
+  sudo=
+  [ "$(id -u)" = 0 ] || sudo=sudo
+  $sudo apt-get update -q >/dev/null
+  $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $packages >/dev/null
+fi
+if ! command -v cargo >/dev/null 2>&1 && [ ! -x "$HOME/.cargo/bin/cargo" ]; then
+  echo "installing Rust"
+  curl -sSf https://sh.rustup.rs | sh -s -- -y --profile minimal --default-toolchain none >/dev/null
+fi

@@ -1,0 +1,50 @@
+# make demo     build, then two programs on two network-namespace hosts (examples/demo.sh)
+# make test     all that CI runs: Rust tests and checks, process tests under Ferrule and the oracle, mpi4py, kill and environment tests
+# make bench    micro-benchmarks against the peers, into docs/performance/ (QUICK=1 for the peers table only)
+# Rust installed by rustup is found also when the shell has not read its profile.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+PYTHON ?= python3
+
+.PHONY: demo test test-rust test-oracle test-mpi4py test-kill test-environment bench prepare
+
+build: | prepare
+prepare:
+	@examples/prepare.sh build
+
+demo: build
+	@examples/prepare.sh demo
+	$(PYTHON) tests/mpi4py.py --prepare
+	$(PYTHON) examples/install_mpi4py_fft.py
+	examples/demo.sh
+
+test: test-rust test-oracle test-mpi4py test-kill test-environment
+	@echo "make test: all passed"
+
+test-rust: build
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	$(CARGO) xtask tidy
+	$(CARGO) test --workspace --quiet
+
+build/peers/mpich/bin/mpiexec:
+	$(PYTHON) -m venv build/peers/mpich
+	build/peers/mpich/bin/pip install -q --disable-pip-version-check mpich==5.0.2
+
+test-oracle: build build/peers/mpich/bin/mpiexec
+	$(PYTHON) tests/symbols.py
+	$(PYTHON) tests/run.py --lib mpich
+	$(PYTHON) tests/run.py --lib ferrule
+
+test-mpi4py: build
+	$(PYTHON) tests/mpi4py.py --ranks 1,2,4
+
+test-kill: build
+	$(PYTHON) tests/kill.py --moments 200
+
+test-environment: build
+	$(PYTHON) tests/environment.py
+
+bench: build
+	$(PYTHON) -m venv build/venv
+	build/venv/bin/pip install -q --disable-pip-version-check matplotlib==3.11.2
+	build/venv/bin/python bench/run.py $(if $(QUICK),--quick)

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Kills a random process of a job at a random moment, many times.
+
+The victim is a rank, a node agent or mpiexec itself; the moment lies anywhere between the start and the middle of the traffic. After each:
+mpiexec has ended within 5 seconds (when it was not the victim), with a non-zero exit code and a message that names what died; no process of
+the job, no file in its directory, no object in /dev/shm and no memory file descriptor is left.
+
+Usage: tests/kill.py [--moments 200] [--seed N] [--ranks 3] [--hosts]   (--hosts: ranks on two network namespaces)
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import run as runner  # noqa: E402
+
+ROOT = runner.ROOT
+END_S = 5.0
+
+
+def command_line(pid: int) -> list[str]:
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+    except OSError:
+        return []
+
+
+def role(pid: int, mpiexec: int) -> str:
+    """What a process of the job is: mpiexec, rank, agent, or other (a shell or ip between them)."""
+    if pid == mpiexec:
+        return "mpiexec"
+    line = command_line(pid)
+    if any(word.endswith("/victim") for word in line[:1]):
+        return "rank"
+    return "agent" if line and "mpiexec" in line[0] else "other"
+
+
+def children(mark: str, mpiexec: int) -> dict[str, list[int]]:
+    """The processes of the job by role."""
+    found: dict[str, list[int]] = {}
+    for pid in {*runner.marked_processes(mark), mpiexec}:
+        found.setdefault(role(pid, mpiexec), []).append(pid)
+    return found
+
+
+def one_moment(lib: runner.Library, rng: random.Random, ranks: int, launch: list[str], prefix: list[str]) -> tuple[str, str]:
+    """Runs a job and kills one of its processes; returns (victim's role, complaint or nothing)."""
+    mark = uuid.uuid4().hex
+    tmp = pathlib.Path(tempfile.mkdtemp(prefix="fk-"))
+    shm = runner.shm_objects()
+    env = dict(os.environ, LD_LIBRARY_PATH=str(lib.lib), TMPDIR=str(tmp))
+    env[runner.MARKER] = mark
+    command = [*prefix, *lib.launch, *launch, "-n", str(ranks), str(ROOT / "build/tests/init/victim"), "20"]
+    with open(tmp / "out", "w+") as out:
+        process = subprocess.Popen(command, env=env, cwd=tmp, stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True)
+        # From the first fork to well inside the traffic; short delays more often.
+        time.sleep(rng.random() ** 2 * 0.6)
+        victims = children(mark, process.pid)
+        wanted = rng.choice(["rank", "rank", "agent", "mpiexec"])
+        if wanted not in victims:
+            wanted = "mpiexec"
+        victim = rng.choice(victims[wanted])
+        start = time.monotonic()
+        try:
+            os.kill(victim, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        complaint = ""
+        try:
+            process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            complaint = f"mpiexec is still there {END_S} s after {wanted} {victim} was killed"
+        left = []
+        while (left := [p for p in runner.marked_processes(mark) if p != process.pid]) and time.monotonic() < start + END_S:
+            time.sleep(0.02)
+        if left and not complaint:
+            complaint = "left behind: " + ", ".join(f"{role(p, -1)} {p} {' '.join(command_line(p))[:60]}" for p in left)
+        for pid in {*left, process.pid} if complaint else set():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        process.wait()
+        out.seek(0)
+        text = out.read()
+    if not complaint and wanted != "mpiexec":
+        complaint = message_fault(process.returncode, text, wanted, victim)
+    files = [str(p.relative_to(tmp)) for p in tmp.rglob("*") if not p.is_dir() and p.name != "out"]
+    if not complaint and files:
+        complaint = f"files left: {files}"
+    new = runner.shm_objects() - shm
+    if not complaint and new:
+        complaint = f"objects left in /dev/shm: {sorted(new)}"
+    shutil.rmtree(tmp, ignore_errors=True)
+    return wanted, complaint and f"{complaint}\n{text[-1500:]}"
+
+
+def message_fault(code: int, text: str, wanted: str, victim: int) -> str:
+    """What is wrong with how mpiexec reported the death of `victim`, or nothing."""
+    if code == 0:
+        return f"exit code 0 although {wanted} {victim} was killed"
+    if wanted == "rank" and not re.search(rf"rank \d+.*(pid {victim}|\b{victim}\b).*(SIGKILL|signal 9|killed)", text, re.I | re.S):
+        return f"the message doesn't name the rank {victim} and its signal"
+    if wanted == "agent" and not re.search(r"agent", text, re.I):
+        return f"the message doesn't name the agent {victim}"
+    return ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--moments", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    parser.add_argument("--ranks", type=int, default=3)
+    parser.add_argument("--hosts", action="store_true")
+    options = parser.parse_args()
+    lib = runner.libraries()["ferrule"]
+    broken = runner.compile_all({"init/victim"}, lib, 1)
+    if broken:
+        print(broken)
+        return 1
+    print(f"kill tests: {options.moments} moments, seed {options.seed}")
+    rng = random.Random(options.seed)
+    launch: list[str] = []
+    prefix: list[str] = []
+    namespaces = f"fk{os.getpid()}"
+    failures: list[str] = []
+    count: dict[str, int] = {}
+    begin = time.monotonic()
+    try:
+        if options.hosts:
+            subprocess.run([str(ROOT / "testbeds/netns/create.sh"), namespaces], check=True, stdout=subprocess.DEVNULL)
+            launch = ["--launcher-exec", "ip netns exec {host} {command}", "-host", f"{namespaces}-1:2,{namespaces}-2:2"]
+            prefix = ["ip", "netns", "exec", f"{namespaces}-1"]
+        for moment in range(options.moments):
+            wanted, complaint = one_moment(lib, rng, options.ranks, launch, prefix)
+            count[wanted] = count.get(wanted, 0) + 1
+            if complaint:
+                failures.append(f"moment {moment}, {wanted}: {complaint}")
+                print(f"FAIL  {failures[-1]}", flush=True)
+                if len(failures) >= 10:
+                    break
+    finally:
+        if options.hosts:
+            subprocess.run([str(ROOT / "testbeds/netns/remove.sh"), namespaces], check=False)
+    victims = ", ".join(f"{n} {who}" for who, n in sorted(count.items()))
+    print(f"killed {victims} in {time.monotonic() - begin:.0f} s")
+    print(f"kill: {sum(count.values()) - len(failures)} passed, {len(failures)} failed, 0 skipped")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
