@@ -333,6 +333,13 @@ impl ChannelFabric {
         self.events.push_back(peer);
     }
 
+    /// Whether this poll is an `every`-th one; a power of two, because a division here would be felt.
+    #[inline]
+    fn is_turn(&self, every: u32) -> bool {
+        debug_assert!(every.is_power_of_two());
+        self.tick & (every - 1) == 0
+    }
+
     #[inline(never)]
     fn poll_slowly(&mut self) -> Option<Event<FabricPacket>> {
         if let Some(packet) = self.own.poll() {
@@ -340,7 +347,7 @@ impl ChannelFabric {
         }
         let waiting = self.resolving > 0 || self.net.as_ref().is_some_and(|net| net.wants_news());
         let every = if waiting { CONTROL_EVERY_RESOLVING } else { CONTROL_EVERY };
-        if self.tick.is_multiple_of(every) {
+        if self.is_turn(every) {
             self.poll_control();
         }
         if self.tick.is_multiple_of(SHM_STREAK)
@@ -352,7 +359,7 @@ impl ChannelFabric {
                 ShmEvent::Lost(peer) => self.lose(peer),
             }
         }
-        if self.tick.is_multiple_of(self.net_every)
+        if self.is_turn(self.net_every)
             && let Some(event) = self.poll_net()
         {
             return Some(event);
