@@ -70,7 +70,7 @@ impl Part {
     /// No data.
     pub fn nothing() -> Part {
         let byte = datatype::predefined(BYTE).expect("MPI_BYTE is predefined");
-        Part { ptr: std::ptr::null_mut(), count: 0, datatype: Held::Lent(byte) }
+        Part { ptr: std::ptr::null_mut(), count: 0, datatype: Held::lent(byte) }
     }
 
     /// As one buffer.

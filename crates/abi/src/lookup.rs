@@ -2,6 +2,7 @@
 
 use crate::kinds::{CComm, COp, CType};
 use base::{Class, Error, Result};
+use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use mpi::comm::Comm;
 use mpi::datatype::{self, Datatype};
@@ -11,27 +12,48 @@ use mpi::runtime::rt;
 use std::rc::Rc;
 
 /// An object during a call: the program may free its handle meanwhile, from a callback or another thread.
-pub enum Held<T: 'static> {
-    /// Predefined.
-    Lent(&'static Rc<T>),
-    /// Made by the program.
-    Owned(Rc<T>),
+pub struct Held<T: 'static> {
+    /// A copy of a predefined object's pointer, or a count of our own.
+    object: ManuallyDrop<Rc<T>>,
+    owned: bool,
+}
+
+impl<T> Held<T> {
+    /// A predefined object, which lives as long as the process: its count stays as it is.
+    #[inline(always)]
+    pub fn lent(object: &'static Rc<T>) -> Held<T> {
+        // SAFETY: `object` is never dropped, and neither is the copy, because it is not owned.
+        Held { object: ManuallyDrop::new(unsafe { std::ptr::read(object) }), owned: false }
+    }
+
+    /// An object made by the program.
+    #[inline(always)]
+    fn owned(object: Rc<T>) -> Held<T> {
+        Held { object: ManuallyDrop::new(object), owned: true }
+    }
+}
+
+impl<T> Drop for Held<T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.owned {
+            // SAFETY: the count is ours, and nobody uses the object after this.
+            unsafe { ManuallyDrop::drop(&mut self.object) }
+        }
+    }
 }
 
 impl<T> Deref for Held<T> {
     type Target = Rc<T>;
     #[inline(always)]
     fn deref(&self) -> &Rc<T> {
-        match self {
-            Held::Lent(object) => object,
-            Held::Owned(object) => object,
-        }
+        &self.object
     }
 }
 
 #[inline(always)]
 fn live<T: Named>(table: &Table<Rc<T>>, handle: Handle, class: Class, what: &'static str) -> Result<Held<T>> {
-    table.get(handle).map(Held::Owned).ok_or(Error::new(class, what))
+    table.get(handle).map(Held::owned).ok_or(Error::new(class, what))
 }
 
 const COMM_WORLD: usize = 0x101;
@@ -46,7 +68,7 @@ pub fn comm(c: CComm) -> Result<Held<Comm>> {
         _ => return live(&rt().comms, c.0, Class::ERR_COMM, "not the handle of a live communicator"),
     };
     match predefined {
-        Some(comm) => Ok(Held::Lent(comm)),
+        Some(comm) => Ok(Held::lent(comm)),
         None => base::fail!(ERR_COMM, "MPI_COMM_WORLD and MPI_COMM_SELF need the world model"),
     }
 }
@@ -56,7 +78,7 @@ pub fn comm(c: CComm) -> Result<Held<Comm>> {
 pub fn datatype(c: CType) -> Result<Held<Datatype>> {
     if c.0.0 < PREDEFINED_END {
         return datatype::predefined(c.0.0)
-            .map(Held::Lent)
+            .map(Held::lent)
             .ok_or(Error::new(Class::ERR_TYPE, "not the handle of a datatype"));
     }
     live(&rt().datatypes, c.0, Class::ERR_TYPE, "not the handle of a live datatype")
@@ -67,7 +89,7 @@ pub fn datatype(c: CType) -> Result<Held<Datatype>> {
 pub fn op(c: COp) -> Result<Held<Op>> {
     if c.0.0 < PREDEFINED_END {
         return op::predefined(c.0.0)
-            .map(Held::Lent)
+            .map(Held::lent)
             .ok_or(Error::new(Class::ERR_OP, "not the handle of an operation"));
     }
     live(&rt().ops, c.0, Class::ERR_OP, "not the handle of a live operation")

@@ -7,13 +7,14 @@
 //! The short path is straight code: reserve, copy, publish, look whether the peer sleeps. No system call, lock, allocation or
 //! atomic read-modify-write.
 
-use crate::buffer::{SendBuf, copy_bytes};
+use crate::buffer::{RecvBuf, SendBuf, copy_bytes};
 use crate::calibrate::{self, MEM_MIN_RATE};
 use crate::single_copy::{Probe, ProbeWord, SINGLE_COPY, SINGLE_COPY_ALLOW, SingleCopy};
 use base::counters::{BELLS, PACKETS_REJECTED};
 use base::{Peer, log};
 use protocol::fabric::{Limits, Outcome};
-use protocol::wire::{HEADER_BYTES, Header};
+use protocol::matching::{Envelope, Found, Pattern};
+use protocol::wire::{HEADER_BYTES, Header, Kind};
 use shm::inbox::{HEADER_WORDS, Identity, Inbox, Outbox, Polled, Record};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -143,6 +144,21 @@ impl ShmHub {
         }
     }
 
+    /// Takes the next packet straight to `sink` if it is the eager message that `pattern` accepts.
+    #[inline(always)]
+    pub fn receive_eager(&mut self, pattern: &Pattern, sink: &RecvBuf) -> Option<Found> {
+        let record = self.inbox.peek_hot()?;
+        let header = header_of(&record)?;
+        let envelope = Envelope { context: header.context, source: header.source, tag: header.tag };
+        if header.kind != Kind::Eager || !pattern.accepts(&envelope) {
+            return None;
+        }
+        // SAFETY: the record's payload stays mapped until the release below, and `copy_in` cuts at the end of the sink.
+        unsafe { sink.copy_in(0, record.payload(), record.len()) };
+        self.inbox.release_hot(&record);
+        Some(Found { envelope, length: record.len() as u64 })
+    }
+
     /// Gives up the ring of a sender that broke the format.
     #[cold]
     fn reject(&mut self, sender: usize) -> ShmEvent {
@@ -245,7 +261,7 @@ impl ShmLane {
     }
 
     /// Sends a packet of `header`, `body` and bytes `from .. from + len` of `source`; at most `packet_max` in all.
-    #[inline]
+    #[inline(always)]
     pub fn try_send_from(
         &mut self,
         header: &Header,
@@ -258,7 +274,7 @@ impl ShmLane {
         self.send(header, body, len, |to| unsafe { source.copy_out(from, to, len) })
     }
 
-    #[inline]
+    #[inline(always)]
     fn send(&mut self, header: &Header, body: &[u8], len: usize, fill: impl FnOnce(*mut u8)) -> Outcome {
         if self.lost {
             return Outcome::Lost;
@@ -295,7 +311,7 @@ impl ShmLane {
     }
 
     /// Copies `len` bytes at `address` of the peer's memory to the start of `sink`; see [`SingleCopy::pull`].
-    pub fn pull(&mut self, address: u64, sink: &crate::buffer::RecvBuf, len: usize) -> bool {
+    pub fn pull(&mut self, address: u64, sink: &RecvBuf, len: usize) -> bool {
         let done = self.single.pull(address, sink, len);
         if self.single.name().is_none() {
             self.limits.pull_min = usize::MAX;

@@ -19,7 +19,7 @@ mod incoming;
 mod outgoing;
 
 use crate::fabric::{Event, Fabric};
-use crate::matching::{Envelope, Matching, Pattern, Place};
+use crate::matching::{Envelope, Found, Matching, Pattern, Place};
 use crate::slab::Slab;
 use base::{Class, Error, Peer, Result};
 use outgoing::{Backlog, Send};
@@ -60,15 +60,6 @@ impl OpId {
 /// A message that a matched probe has taken out of the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct MessageId(u32);
-
-/// What a probe tells.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Found {
-    /// Sender and tag.
-    pub envelope: Envelope,
-    /// Bytes of the message.
-    pub length: u64,
-}
 
 /// The outcome of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,6 +3,7 @@
 //! The engine never sees memory. `Source` and `Sink` describe the program's buffers and are only handed back to the
 //! fabric, which copies. Incoming packets are tokens whose payload stays in the lane until [`Fabric::release`].
 
+use crate::matching::{Found, Pattern};
 use crate::wire::Header;
 use base::Peer;
 
@@ -97,6 +98,21 @@ pub trait Fabric {
         from: usize,
         len: usize,
     ) -> Outcome;
+
+    /// Sends all of `source` as one packet if that may be done now and the lane sends so much eagerly. `None`: the
+    /// message needs the longer way, nothing has happened.
+    #[inline(always)]
+    fn send_eager(&mut self, peer: Peer, header: &Header, source: &Self::Source) -> Option<Outcome> {
+        let len = self.source_len(source);
+        (len <= self.limits(peer)?.eager_max).then(|| self.try_send_from(peer, header, &[], source, 0, len))
+    }
+
+    /// If the next packet is an eager message that `pattern` accepts and the lane is at hand, takes it straight to the start
+    /// of `sink`, cut at its end. `None`: nothing has happened, poll.
+    #[inline(always)]
+    fn receive_eager(&mut self, _pattern: &Pattern, _sink: &Self::Sink) -> Option<Found> {
+        None
+    }
 
     /// Bytes of the message.
     fn source_len(&self, source: &Self::Source) -> usize;

@@ -15,6 +15,15 @@ pub struct Envelope {
     pub tag: i32,
 }
 
+/// What a probe tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// Sender and tag.
+    pub envelope: Envelope,
+    /// Bytes of the message.
+    pub length: u64,
+}
+
 /// What a receive or probe accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pattern {

@@ -280,6 +280,27 @@ impl Inbox {
         self.rings.len()
     }
 
+    /// The record that [`Inbox::poll`] would find at its first look, if there is one. Nothing is taken by looking; give it
+    /// back by [`Inbox::release_hot`], or poll.
+    #[inline(always)]
+    pub fn peek_hot(&mut self) -> Option<Record> {
+        if self.streak >= STREAK_MAX {
+            return None;
+        }
+        let ring = self.rings.get_mut(self.hot)?;
+        match ring.consumer.peek() {
+            Ok(Some(at)) => Some(record(ring, self.hot, at)),
+            _ => None,
+        }
+    }
+
+    /// Gives the room of the record of [`Inbox::peek_hot`] back.
+    #[inline(always)]
+    pub fn release_hot(&mut self, record: &Record) {
+        self.streak += 1;
+        self.release(record);
+    }
+
     /// The next record of any ring, if there is one; the last one must have been released.
     #[inline]
     pub fn poll(&mut self) -> Option<Polled> {

@@ -9,7 +9,7 @@ use crate::runtime::{Message, rt};
 use crate::status::{PROC_NULL, Status};
 use base::Result;
 use base::ids::Plane;
-use protocol::engine::Found;
+use protocol::matching::Found;
 use std::rc::Rc;
 
 fn status_of(found: &Found) -> Status {

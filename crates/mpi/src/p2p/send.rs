@@ -45,7 +45,7 @@ pub struct Outgoing<'a> {
 ///
 /// # Safety
 /// The items must be readable until the transfer is complete.
-#[inline]
+#[inline(always)]
 pub unsafe fn start(mode: SendMode, m: &Outgoing<'_>) -> Result<Transfer> {
     let mode = match mode {
         SendMode::Standard | SendMode::Ready => Mode::Standard,
@@ -61,7 +61,7 @@ pub unsafe fn start(mode: SendMode, m: &Outgoing<'_>) -> Result<Transfer> {
 ///
 /// # Safety
 /// The items must be readable.
-#[inline]
+#[inline(always)]
 pub unsafe fn send(mode: SendMode, m: &Outgoing<'_>) -> Result {
     // SAFETY: waited for below.
     let transfer = unsafe { start(mode, m) }?;

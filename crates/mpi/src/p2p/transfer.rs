@@ -45,7 +45,7 @@ unsafe impl Layout for Items {
 
 /// # Safety
 /// The items must be readable until the channels are done with the buffer.
-#[inline]
+#[inline(always)]
 unsafe fn source(buf: *const u8, count: usize, datatype: &Rc<Datatype>) -> SendBuf {
     let len = count * datatype.size();
     if datatype.is_contiguous() || len == 0 {
@@ -59,7 +59,7 @@ unsafe fn source(buf: *const u8, count: usize, datatype: &Rc<Datatype>) -> SendB
 
 /// # Safety
 /// The items must be writable, and nobody else's, until the channels are done with the buffer.
-#[inline]
+#[inline(always)]
 unsafe fn sink(buf: *mut u8, count: usize, datatype: &Rc<Datatype>) -> RecvBuf {
     let len = count * datatype.size();
     if datatype.is_contiguous() || len == 0 {
@@ -71,7 +71,7 @@ unsafe fn sink(buf: *mut u8, count: usize, datatype: &Rc<Datatype>) -> RecvBuf {
     unsafe { RecvBuf::spread(buf, len, items) }
 }
 
-#[inline]
+#[inline(always)]
 fn post_send(peer: Peer, envelope: Envelope, mode: Mode, source: SendBuf) -> Result<Transfer> {
     let started = rt().engine.with(|engine| engine.post_send(Address { peer, envelope }, mode, source))?;
     Ok(started.map_or(Transfer::Sent, Transfer::Pending))
@@ -81,7 +81,7 @@ fn post_send(peer: Peer, envelope: Envelope, mode: Mode, source: SendBuf) -> Res
 ///
 /// # Safety
 /// The items must be readable until the transfer is complete.
-#[inline]
+#[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "these are MPI's own")]
 pub unsafe fn start_send(
     comm: &Comm,

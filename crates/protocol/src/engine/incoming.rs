@@ -1,8 +1,8 @@
 //! The receiving half of the engine.
 
-use super::{Completion, Content, Engine, Fetch, Found, OpId, PEER_LOST, Receive, ReceiveState, Unexpected, failed};
+use super::{Completion, Content, Engine, Fetch, OpId, PEER_LOST, Receive, ReceiveState, Unexpected, failed};
 use crate::fabric::{Delivery, Event, Fabric, Packet};
-use crate::matching::{Envelope, Pattern};
+use crate::matching::{Envelope, Found, Pattern};
 use crate::wire::{BODY_BYTES, Grant, Header, Kind, Offer};
 use base::{Class, Error, Peer, counters, log};
 
@@ -21,9 +21,22 @@ impl<F: Fabric> Engine<F> {
     /// something else happens: then the receive has to be posted.
     #[inline(always)]
     pub fn receive_directly(&mut self, pattern: &Pattern, sink: &F::Sink, polls: u32) -> Option<Completion> {
+        if !self.matching.is_empty() || self.has_backlog() {
+            return None;
+        }
+        let found = match self.fabric.receive_eager(pattern, sink) {
+            Some(found) => found,
+            None => self.receive_soon(pattern, sink, polls)?,
+        };
+        Some(completed(&found, found.length.min(self.fabric.sink_len(sink) as u64)))
+    }
+
+    /// As [`Engine::receive_directly`], if the message isn't there yet or not the next one of its lane.
+    #[inline(never)]
+    fn receive_soon(&mut self, pattern: &Pattern, sink: &F::Sink, polls: u32) -> Option<Found> {
         for _ in 0..polls {
-            if !self.matching.is_empty() || self.has_backlog() {
-                return None;
+            if let Some(found) = self.fabric.receive_eager(pattern, sink) {
+                return Some(found);
             }
             let Some(event) = self.fabric.poll() else { continue };
             let Event::Packet(packet) = event else {
@@ -32,15 +45,16 @@ impl<F: Fabric> Engine<F> {
             };
             let header = packet.header();
             let envelope = Envelope { context: header.context, source: header.source, tag: header.tag };
-            if header.kind != Kind::Eager || !pattern.accepts(&envelope) {
-                self.on_packet(packet);
-                continue;
+            if header.kind == Kind::Eager && pattern.accepts(&envelope) {
+                let length = packet.len();
+                self.fabric.deliver(&packet, 0, sink, 0, length.min(self.fabric.sink_len(sink)), false);
+                self.fabric.release(packet);
+                return Some(Found { envelope, length: length as u64 });
             }
-            let length = packet.len();
-            let wanted = length.min(self.fabric.sink_len(sink));
-            self.fabric.deliver(&packet, 0, sink, 0, wanted, false);
-            self.fabric.release(packet);
-            return Some(completed(&Found { envelope, length: length as u64 }, wanted as u64));
+            self.on_packet(packet);
+            if !self.matching.is_empty() || self.has_backlog() {
+                return None;
+            }
         }
         None
     }

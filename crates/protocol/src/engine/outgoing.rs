@@ -60,6 +60,7 @@ impl Backlog {
     }
 }
 
+#[inline(always)]
 fn header(kind: Kind, to: &Address, token: u32) -> Header {
     let e = &to.envelope;
     Header { kind, source: e.source, tag: e.tag, token, context: e.context }
@@ -67,24 +68,19 @@ fn header(kind: Kind, to: &Address, token: u32) -> Header {
 
 impl<F: Fabric> Engine<F> {
     /// Starts a send. `None`: it has left, the source may be reused.
-    #[inline]
+    #[inline(always)]
     pub fn post_send(&mut self, to: Address, mode: Mode, source: F::Source) -> Result<Option<OpId>> {
-        if self.backlog.is_empty()
-            && mode == Mode::Standard
-            && let Some(limits) = self.fabric.limits(to.peer)
-        {
-            let len = self.fabric.source_len(&source);
-            if len <= limits.eager_max {
-                match self.fabric.try_send_from(to.peer, &header(Kind::Eager, &to, 0), &[], &source, 0, len) {
-                    Outcome::Done => return Ok(None),
-                    Outcome::Lost => return Err(PEER_LOST),
-                    Outcome::Again => {}
-                }
+        if self.backlog.is_empty() && mode == Mode::Standard {
+            match self.fabric.send_eager(to.peer, &header(Kind::Eager, &to, 0), &source) {
+                Some(Outcome::Done) => return Ok(None),
+                Some(Outcome::Lost) => return Err(PEER_LOST),
+                Some(Outcome::Again) | None => {}
             }
         }
         self.post_send_slowly(to, mode, source)
     }
 
+    #[inline(never)]
     fn post_send_slowly(&mut self, to: Address, mode: Mode, source: F::Source) -> Result<Option<OpId>> {
         if self.lost.contains(&to.peer) {
             return Err(PEER_LOST);
