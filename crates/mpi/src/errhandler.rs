@@ -202,11 +202,11 @@ impl Errhandler {
     }
 }
 
+/// mpiexec shows the text, with rank and host; a process without mpiexec shows it itself.
 fn fatal(handle: Handle, code: i32, origin: &str) -> ! {
     let function = FUNCTION.with(|f| *f.borrow()).unwrap_or("an MPI call");
-    let object = crate::comm::describe(handle);
-    let text = format!("{function} failed on {object}: {} ({origin})", errors::describe(code));
-    log!(Error, "{text}; the error handler ends the job");
+    let object = crate::comm::describe(handle).map_or(String::new(), |name| format!(" on {name}"));
+    let text = format!("{function} failed{object}: {} ({origin})", errors::describe(code));
     init::abort(errors::class_of(code).unwrap_or(Class::ERR_OTHER.0), &text)
 }
 

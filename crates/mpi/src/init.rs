@@ -263,8 +263,7 @@ pub fn abort(code: i32, text: &str) -> ! {
 
 /// `MPI_Abort`.
 pub fn abort_from(comm: &Comm, code: i32) -> ! {
-    let name = String::from_utf8_lossy(&comm.name()).into_owned();
-    let on = if name.is_empty() { String::from("a communicator") } else { name };
+    let on = crate::comm::describe(comm.handle.get()).unwrap_or_default();
     abort(code, &format!("MPI_Abort was called on {on} with code {code}"))
 }
 

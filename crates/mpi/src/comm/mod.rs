@@ -246,11 +246,10 @@ pub fn handle_of(comm: Option<&Rc<Comm>>) -> Handle {
     comm.map_or(COMM_NULL, |comm| comm.handle.get())
 }
 
-/// How messages for humans name the communicator of a handle.
-pub(crate) fn describe(handle: Handle) -> String {
-    let Ok(comm) = from_handle(handle) else { return String::from("no communicator") };
-    let name = comm.name();
-    if name.is_empty() { String::from("a communicator") } else { String::from_utf8_lossy(&name).into_owned() }
+/// How messages for humans name the communicator of a handle, if it is one.
+pub(crate) fn describe(handle: Handle) -> Option<String> {
+    let name = from_handle(handle).ok()?.name();
+    Some(if name.is_empty() { String::from("a communicator") } else { String::from_utf8_lossy(&name).into_owned() })
 }
 
 /// Gives a new communicator to the program.
