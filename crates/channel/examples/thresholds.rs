@@ -44,7 +44,8 @@ impl End {
         loop {
             if let Some(ShmEvent::Packet(packet)) = self.hub.poll() {
                 take(packet.payload(), packet.len());
-                return self.hub.release(&packet);
+                let _ = self.hub.release(&packet);
+                return;
             }
             std::hint::spin_loop();
         }

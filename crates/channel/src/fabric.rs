@@ -119,7 +119,7 @@ pub struct ChannelFabric {
     events: VecDeque<Peer>,
     waiter: Waiter,
     epoll: Arc<Epoll>,
-    armed: bool,
+    armed: u32,
     reasons: HashMap<Peer, Why>,
     dump_requested: bool,
     control_lost: bool,
@@ -153,7 +153,7 @@ impl ChannelFabric {
             events: VecDeque::new(),
             waiter: Waiter::new(crowded),
             epoll,
-            armed: false,
+            armed: 0,
             reasons: HashMap::new(),
             dump_requested: false,
             control_lost: false,
@@ -207,7 +207,12 @@ impl ChannelFabric {
     /// Prepares to sleep: from now on peers ring. Poll until nothing comes, then wait until [`ChannelFabric::sleep_set`]
     /// is readable.
     pub fn arm(&mut self) {
-        self.armed = true;
+        self.armed += 1;
+        for lane in &mut self.lanes {
+            if let Lane::Shm(lane) = lane {
+                lane.arm();
+            }
+        }
         if let Some(hub) = &mut self.hub {
             hub.arm();
         }
@@ -224,13 +229,16 @@ impl ChannelFabric {
 
     /// Active again.
     pub fn disarm(&mut self) {
-        if !std::mem::take(&mut self.armed) {
+        if self.armed == 0 {
             return;
         }
+        self.armed -= 1;
         if let Some(hub) = &mut self.hub {
             hub.disarm();
         }
-        if let Some(net) = &mut self.net {
+        if let Some(net) = &mut self.net
+            && self.armed == 0
+        {
             net.disarm();
         }
         // The next poll looks everywhere.
@@ -652,8 +660,11 @@ impl Fabric for ChannelFabric {
     fn release(&mut self, packet: FabricPacket) {
         match packet {
             FabricPacket::Shm(packet) => {
-                if let Some(hub) = &mut self.hub {
-                    hub.release(&packet);
+                if let Some(hub) = &mut self.hub
+                    && hub.release(&packet)
+                    && matches!(self.lane(packet.peer), Lane::Unresolved)
+                {
+                    self.resolve(packet.peer);
                 }
             }
             FabricPacket::Own(..) => {}

@@ -16,8 +16,10 @@ use protocol::fabric::{Limits, Outcome};
 use protocol::matching::{Envelope, Found, Pattern};
 use protocol::wire::{HEADER_BYTES, Header, Kind};
 use shm::inbox::{HEADER_WORDS, Identity, Inbox, Outbox, Polled, Record};
+use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
 use sys::wake::Bell;
 
 base::config! {
@@ -93,6 +95,17 @@ pub struct ShmHub {
     /// The processes of this node by slot.
     peers: Vec<Peer>,
     slot: usize,
+    /// Bells of the peers that a lane was opened to, by slot.
+    bells: RefCell<Vec<PeerBell>>,
+}
+
+/// How a peer is woken that waits for room in its ring.
+#[derive(Clone, Debug)]
+enum PeerBell {
+    Unknown,
+    /// Not known, but it has to be rung.
+    Awaited,
+    Known(Rc<Bell>),
 }
 
 impl ShmHub {
@@ -110,7 +123,8 @@ impl ShmHub {
         let ring_bytes = (RING_BYTES.value() as usize).next_power_of_two();
         let inbox = Inbox::create(peers.len(), ring_bytes, &identity)?;
         let memory = sys::cma::own_memory().ok();
-        Ok(ShmHub { inbox, bell: Bell::new()?, _word: word, memory, peers, slot })
+        let bells = RefCell::new(vec![PeerBell::Unknown; peers.len()]);
+        Ok(ShmHub { inbox, bell: Bell::new()?, _word: word, memory, peers, slot, bells })
     }
 
     /// What the agent passes on to peers: inbox, bell and, if there is one, memory.
@@ -169,10 +183,34 @@ impl ShmHub {
         ShmEvent::Lost(peer)
     }
 
-    /// Gives the packet's room back.
+    /// Gives the packet's room back, and wakes its sender if it waits for room. True if that needs a lane to the sender,
+    /// because nobody else knows its bell: it rings when that is opened.
     #[inline]
-    pub fn release(&mut self, packet: &ShmPacket) {
-        self.inbox.release(&packet.record);
+    #[must_use]
+    pub fn release(&mut self, packet: &ShmPacket) -> bool {
+        self.inbox.release(&packet.record) && !self.wake(self.inbox.sender(&packet.record))
+    }
+
+    /// Rings a peer's bell if it is known.
+    #[cold]
+    fn wake(&self, sender: usize) -> bool {
+        let bell = &mut self.bells.borrow_mut()[sender];
+        if let PeerBell::Known(bell) = bell {
+            BELLS.add(1);
+            bell.ring();
+            return true;
+        }
+        *bell = PeerBell::Awaited;
+        false
+    }
+
+    /// A lane to `peer` is opened; its bell is known from now on.
+    fn learn_bell(&self, peer: Peer, bell: &Rc<Bell>) {
+        let Some(slot) = self.peers.iter().position(|p| *p == peer) else { return };
+        let known = std::mem::replace(&mut self.bells.borrow_mut()[slot], PeerBell::Known(Rc::clone(bell)));
+        if matches!(known, PeerBell::Awaited) {
+            bell.ring();
+        }
     }
 
     /// Whether nothing of `peer` is left to be read.
@@ -214,9 +252,11 @@ fn words_of(header: &Header) -> [u64; HEADER_WORDS] {
 #[derive(Debug)]
 pub struct ShmLane {
     outbox: Outbox,
-    bell: Bell,
+    bell: Rc<Bell>,
     limits: Limits,
     lost: bool,
+    /// The last attempt to send found no room.
+    blocked: bool,
     peer: Peer,
     single: SingleCopy,
 }
@@ -235,7 +275,9 @@ impl ShmLane {
             }
         }
         let limits = calibrate::shm_limits(outbox.payload_max(), single.name().is_some());
-        Ok(ShmLane { outbox, bell: Bell::from_fd(fds.bell), limits, lost: false, peer, single })
+        let bell = Rc::new(Bell::from_fd(fds.bell));
+        hub.learn_bell(peer, &bell);
+        Ok(ShmLane { outbox, bell, limits, lost: false, blocked: false, peer, single })
     }
 
     /// What the lane can do now.
@@ -247,6 +289,13 @@ impl ShmLane {
     /// Single copy from this peer: in use or rejected, for `ferrule why`.
     pub fn single_copy(&self) -> &SingleCopy {
         &self.single
+    }
+
+    /// Before this process sleeps: if the ring was full, the peer rings when there is room. Try once more afterwards.
+    pub fn arm(&mut self) {
+        if std::mem::take(&mut self.blocked) && !self.lost {
+            self.outbox.want_room();
+        }
     }
 
     /// The peer is gone: nothing is sent any more.
@@ -281,7 +330,10 @@ impl ShmLane {
         }
         let room = match self.outbox.reserve(body.len() + len) {
             Ok(Some(room)) => room,
-            Ok(None) => return Outcome::Again,
+            Ok(None) => {
+                self.blocked = true;
+                return Outcome::Again;
+            }
             Err(shm::ring::Corrupt) => return self.lose(),
         };
         // SAFETY: there is room for `body` and `len` bytes behind it; nobody else has a pointer to it in this process.

@@ -37,7 +37,7 @@ impl End {
                 // SAFETY: both sides have `len` bytes.
                 unsafe { std::ptr::copy_nonoverlapping(record.payload(), into.as_mut_ptr(), len) };
                 let tag = record.header()[0];
-                self.inbox.release(&record);
+                let _ = self.inbox.release(&record);
                 return tag;
             }
             std::hint::spin_loop();

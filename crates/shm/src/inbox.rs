@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! page 0: magic, version, sizes, nonce, flags, probe word │ asleep │ bitmap of active senders
-//! then:   one line per sender: position up to which its ring was consumed
+//! then:   one line per sender: position up to which its ring was consumed │ whether the sender sleeps until there is room
 //! then:   one ring per sender, at a fixed place; no page of it exists before it is used
 //! ```
 //! The receiver makes it and hands its descriptor to peers; a sender maps it on first use, compares magic, version, sizes
@@ -13,7 +13,7 @@
 //! messages or a lost lane.
 
 use crate::ring::{Arrived, Consumer, Corrupt, LINE, PREFIX, Producer, Slot, Words, payload_max};
-use crate::sleep;
+use crate::sleep::{self, OneToOne};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::{self, Acquire, Relaxed, SeqCst};
@@ -111,6 +111,12 @@ impl MappedWords {
                 consumed: area.add(geometry.consumed_at(sender)).cast(),
             }
         }
+    }
+
+    /// Whether the sender sleeps until there is room.
+    fn wants_room(&self) -> OneToOne<'_> {
+        // SAFETY: the line of the consumed position is mapped, aligned, and has room for another word.
+        OneToOne(unsafe { &*self.consumed.add(1).cast::<AtomicU32>() })
     }
 
     #[inline]
@@ -402,12 +408,12 @@ impl Inbox {
         }
     }
 
-    /// Gives a record's room back.
+    /// Gives a record's room back. True if its sender sleeps until there is room and must be woken.
     #[inline]
-    pub fn release(&mut self, record: &Record) {
-        if let Some(ring) = self.rings.get_mut(record.ring as usize) {
-            ring.consumer.release(record.len);
-        }
+    #[must_use]
+    pub fn release(&mut self, record: &Record) -> bool {
+        let Some(ring) = self.rings.get_mut(record.ring as usize) else { return false };
+        ring.consumer.release(record.len) && sleep::must_ring(&ring.consumer.words().wants_room(), false)
     }
 
     /// Who sent this record.
@@ -504,6 +510,11 @@ impl Outbox {
     /// Largest payload of a record.
     pub fn payload_max(&self) -> usize {
         payload_max(self.ring_bytes / LINE)
+    }
+
+    /// Announces that this process is about to sleep until there is room. Try to reserve once more afterwards.
+    pub fn want_room(&mut self) {
+        sleep::fall_asleep(&self.producer.words().wants_room());
     }
 
     /// Room for a payload of `len` bytes, at most [`Outbox::payload_max`]; `None` if the ring is full.

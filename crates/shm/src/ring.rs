@@ -175,6 +175,8 @@ pub struct Consumer<W> {
     lines: usize,
     position: u64,
     published: u64,
+    /// Published since the last release said so.
+    news: bool,
 }
 
 /// A record that has arrived; its size is checked.
@@ -190,7 +192,7 @@ impl<W: Words> Consumer<W> {
     /// The consumer of a ring of `lines` lines (a power of two, at least 4) that nobody has used yet.
     pub fn new(words: W, lines: usize) -> Consumer<W> {
         assert!(lines.is_power_of_two() && lines >= 4);
-        Consumer { words, lines, position: lines as u64, published: lines as u64 }
+        Consumer { words, lines, position: lines as u64, published: lines as u64, news: false }
     }
 
     /// The words that it was made with.
@@ -234,10 +236,12 @@ impl<W: Words> Consumer<W> {
         self.peek()
     }
 
-    /// Gives the room of the record last peeked at, whose payload had `len` bytes, back to the producer.
+    /// Gives the room of the record last peeked at, whose payload had `len` bytes, back to the producer. True if the
+    /// producer can see more room than before: it may be waiting for that.
     #[inline]
-    pub fn release(&mut self, len: u32) {
+    pub fn release(&mut self, len: u32) -> bool {
         self.advance(lines_of(len as usize));
+        std::mem::take(&mut self.news)
     }
 
     #[inline]
@@ -245,6 +249,7 @@ impl<W: Words> Consumer<W> {
         self.position += lines as u64;
         if self.position - self.published > self.lines as u64 / 8 {
             self.published = self.position;
+            self.news = true;
             // SYNC(ring.consumed): all reads of the released records are done before the producer sees this.
             self.words.store_consumed(self.position, Release);
         }

@@ -5,6 +5,8 @@
 //! sides. The sender's one is spared where the kernel can run it for the sender when the sleeper asks
 //! (`membarrier`): going to sleep is slow anyway, sending must not be.
 //!
+//! The same agreement, with the roles swapped, is made by a sender that waits for room in a ring.
+//!
 //! Sleeps are bounded all the same: whoever was killed between publishing and ringing must not hang its peer.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -51,7 +53,26 @@ pub fn must_ring(word: &impl Asleep, covered: bool) -> bool {
     word.load() && word.take()
 }
 
-/// A word in mapped memory.
+/// A word in mapped memory between two processes, both of which run their own barrier: for what is rare on both sides.
+#[derive(Debug)]
+pub struct OneToOne<'a>(pub &'a std::sync::atomic::AtomicU32);
+
+impl Asleep for OneToOne<'_> {
+    fn load(&self) -> bool {
+        Asleep::load(self.0)
+    }
+    fn store(&self, asleep: bool) {
+        Asleep::store(self.0, asleep);
+    }
+    fn take(&self) -> bool {
+        self.0.take()
+    }
+    fn sleeper_barrier(&self) {
+        fence(SeqCst);
+    }
+}
+
+/// A word in mapped memory that any number of processes look at.
 impl Asleep for std::sync::atomic::AtomicU32 {
     #[inline]
     fn load(&self) -> bool {

@@ -17,7 +17,7 @@ fn send(outbox: &mut Outbox, value: u64, payload: &[u8]) -> bool {
 fn take(inbox: &mut Inbox) -> Option<(usize, u64, Vec<u8>)> {
     let Some(Polled::Record(record)) = inbox.poll() else { return None };
     let out = (inbox.sender(&record), record.header()[0], bytes_of(&record));
-    inbox.release(&record);
+    let _ = inbox.release(&record);
     Some(out)
 }
 
@@ -51,6 +51,21 @@ fn a_full_ring_refuses_until_it_is_read() {
     let taken = std::iter::from_fn(|| take(&mut inbox)).count();
     assert_eq!(taken, 64);
     assert!(send(&mut outbox, 1, b"y"));
+}
+
+#[test]
+fn a_sender_without_room_is_woken_once() {
+    let mut inbox = Inbox::create(1, 4096, &ME).unwrap();
+    let mut outbox = Outbox::open(inbox.fd(), 0, ME.nonce).unwrap();
+    while send(&mut outbox, 0, b"x") {}
+    outbox.want_room();
+    assert!(!send(&mut outbox, 0, b"x"));
+    let mut wakes = 0;
+    while let Some(Polled::Record(record)) = inbox.poll() {
+        wakes += u32::from(inbox.release(&record));
+    }
+    assert_eq!(wakes, 1);
+    assert!(send(&mut outbox, 0, b"x"));
 }
 
 #[test]

@@ -165,3 +165,47 @@ fn one_sender_wakes_the_sleeper() {
 fn two_senders_wake_the_sleeper() {
     nobody_oversleeps(2);
 }
+
+/// A sender that found the ring full sleeps until the receiver wakes it.
+#[test]
+fn a_sender_that_waits_for_room_is_woken() {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(|| {
+        const RECORDS: usize = 6;
+        let model = Model::new();
+        let word = Word(Arc::new(AtomicBool::new(false)));
+        let bell = Arc::new(loom::sync::Notify::new());
+        let (sender, wants_room, wake) = (model.clone(), word.clone(), bell.clone());
+        let producer = thread::spawn(move || {
+            let mut producer = Producer::new(sender, LINES);
+            for _ in 0..RECORDS {
+                let slot = loop {
+                    if let Some(slot) = producer.reserve(96).unwrap() {
+                        break slot;
+                    }
+                    sleep::fall_asleep(&wants_room);
+                    if let Some(slot) = producer.reserve(96).unwrap() {
+                        break slot;
+                    }
+                    // Loom reports a deadlock if nobody notifies.
+                    wake.wait();
+                };
+                producer.publish(slot);
+            }
+        });
+        let mut consumer = Consumer::new(model, LINES);
+        for _ in 0..RECORDS {
+            let record = loop {
+                match consumer.peek().unwrap() {
+                    Some(record) => break record,
+                    None => thread::yield_now(),
+                }
+            };
+            if consumer.release(record.len) && sleep::must_ring(&word, false) {
+                bell.notify();
+            }
+        }
+        producer.join().unwrap();
+    });
+}
