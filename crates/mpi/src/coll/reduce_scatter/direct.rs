@@ -15,7 +15,8 @@ pub const NEEDS: Needs = Needs::ANY;
 /// Adds the steps of this process. `own` are the blocks of the operand; `result` may be where they begin.
 pub fn build(p: &mut Program, team: &Team<'_>, own: Blocks<'_>, result: Span, in_place: bool) {
     let mine = own.get(team.rank);
-    let acc = if in_place { mine } else { result };
+    // In place the operand lies in the program's buffer, of which only the result may change.
+    let acc = if in_place { p.temp_like(mine) } else { result };
     let fold = Fold::post(p, team, mine, acc, false);
     for distance in 1..team.size {
         let to = team.after(distance);

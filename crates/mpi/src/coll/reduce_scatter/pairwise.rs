@@ -14,11 +14,12 @@ pub const NEEDS: Needs = Needs { commutative: true, ..Needs::ANY };
 /// Adds the steps of this process. `own` are the blocks of the operand; `result` may be where they begin.
 pub fn build(p: &mut Program, team: &Team<'_>, own: Blocks<'_>, result: Span, in_place: bool) {
     let mine = own.get(team.rank);
-    let acc = if in_place { mine } else { result };
+    // In place the operand lies in the program's buffer, of which only the result may change.
+    let acc = if in_place { p.temp_like(mine) } else { result };
     let temp = p.temp_like(mine);
     for distance in 1..team.size {
         let to = team.after(distance);
-        let straight = distance == 1 && !in_place;
+        let straight = distance == 1;
         let into = if straight { acc } else { temp };
         p.recv(team, team.before(distance), into);
         p.send(team, to, own.get(to));
