@@ -8,7 +8,7 @@ use super::args::{BlockBuffer, Buffer, ReduceArgs, is_in_place};
 use super::ints::Ints;
 use super::neighbor;
 use super::reduce_scatter::Counts;
-use super::schedule::Plan;
+use super::schedule::{Call, Plan};
 use super::{allgather, allreduce, alltoall, barrier, bcast, gather, reduce, reduce_scatter, scan, scatter};
 use crate::comm::Comm;
 use crate::status::{PROC_NULL, ROOT};
@@ -35,16 +35,35 @@ pub fn has_data(comm: &Comm, root: i32) -> bool {
     !comm.is_inter() || (root != ROOT && root != PROC_NULL)
 }
 
+const NO_CALL: Call = Call {
+    kind: 0,
+    root: 0,
+    buffers: [std::ptr::null(); 2],
+    counts: [0; 2],
+    types: [std::ptr::null(); 2],
+    op: std::ptr::null(),
+};
+
+/// What plans for these arguments depend on.
+#[inline]
+fn reduction(kind: u8, root: i32, args: &ReduceArgs<'_>) -> Call {
+    let (datatype, op) = (Rc::as_ptr(args.datatype), Rc::as_ptr(args.op));
+    let buffers = [args.send, args.recv.cast_const()];
+    Call { kind, root, buffers, counts: [args.count, 0], types: [datatype; 2], op }
+}
+
 /// `MPI_Barrier`.
 #[inline]
 pub fn plan_barrier(comm: &Rc<Comm>) -> Result<Plan> {
-    Plan::new(comm, PLANE, barrier::build)
+    Plan::recall(comm, NO_CALL, [None; 2], barrier::build)
 }
 
 /// `MPI_Bcast`.
 #[inline]
 pub fn plan_bcast(comm: &Rc<Comm>, data: Buffer<'_>, root: i32) -> Result<Plan> {
-    Plan::new(comm, PLANE, |p, site| bcast::build(p, site, data, root))
+    let (buffers, types) = ([data.ptr.cast_const(); 2], [Rc::as_ptr(data.datatype); 2]);
+    let call = Call { kind: 1, root, buffers, counts: [data.count, 0], types, ..NO_CALL };
+    Plan::recall(comm, call, [Some(data.datatype), None], |p, site| bcast::build(p, site, data, root))
 }
 
 /// `MPI_Gather` (`even`), `MPI_Gatherv`.
@@ -71,23 +90,37 @@ pub fn plan_scatter(
 
 /// `MPI_Allgather`, `MPI_Allgatherv`.
 pub fn plan_allgather(comm: &Rc<Comm>, send: Option<Buffer<'_>>, recv: BlockBuffer<'_>) -> Result<Plan> {
+    if let (Some(s), BlockBuffer::Even(r)) = (send, recv) {
+        let (buffers, types) = ([s.ptr.cast_const(), r.ptr], [Rc::as_ptr(s.datatype), Rc::as_ptr(r.datatype)]);
+        let call = Call { kind: 3, buffers, counts: [s.count, r.count], types, ..NO_CALL };
+        let types = [Some(s.datatype), Some(r.datatype)];
+        return Plan::recall(comm, call, types, |p, site| allgather::build(p, site, send, recv));
+    }
     Plan::new(comm, PLANE, |p, site| allgather::build(p, site, send, recv))
 }
 
 /// `MPI_Alltoall`, `MPI_Alltoallv`, `MPI_Alltoallw`.
 pub fn plan_alltoall(comm: &Rc<Comm>, send: Option<BlockBuffer<'_>>, recv: BlockBuffer<'_>) -> Result<Plan> {
+    if let (Some(BlockBuffer::Even(s)), BlockBuffer::Even(r)) = (send, recv) {
+        let (buffers, types) = ([s.ptr.cast_const(), r.ptr], [Rc::as_ptr(s.datatype), Rc::as_ptr(r.datatype)]);
+        let call = Call { kind: 2, buffers, counts: [s.count, r.count], types, ..NO_CALL };
+        let types = [Some(s.datatype), Some(r.datatype)];
+        return Plan::recall(comm, call, types, |p, site| alltoall::build(p, site, send, recv));
+    }
     Plan::new(comm, PLANE, |p, site| alltoall::build(p, site, send, recv))
 }
 
 /// `MPI_Reduce`.
 pub fn plan_reduce(comm: &Rc<Comm>, args: ReduceArgs<'_>, root: i32) -> Result<Plan> {
-    Plan::new(comm, PLANE, |p, site| reduce::build(p, site, args, root))
+    let (call, types) = (reduction(4, root, &args), [Some(args.datatype), None]);
+    Plan::recall(comm, call, types, |p, site| reduce::build(p, site, args, root))
 }
 
 /// `MPI_Allreduce`.
 #[inline]
 pub fn plan_allreduce(comm: &Rc<Comm>, args: ReduceArgs<'_>) -> Result<Plan> {
-    Plan::new(comm, PLANE, |p, site| allreduce::build(p, site, args))
+    let (call, types) = (reduction(5, 0, &args), [Some(args.datatype), None]);
+    Plan::recall(comm, call, types, |p, site| allreduce::build(p, site, args))
 }
 
 /// `MPI_Reduce_scatter_block`; the count of `args` is that of a block.

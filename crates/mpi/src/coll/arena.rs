@@ -63,6 +63,12 @@ impl Arena {
         start
     }
 
+    /// Bytes handed out since the last reset.
+    #[inline]
+    pub fn total(&self) -> usize {
+        self.total
+    }
+
     /// Everything handed out is invalid from here on. Keeps one block of the size that was needed, if that is moderate.
     #[inline]
     pub fn reset(&mut self) {

@@ -297,6 +297,12 @@ impl Program {
         }
     }
 
+    /// Bytes of temporary memory.
+    #[inline]
+    pub fn temp_total(&self) -> usize {
+        self.arena.total()
+    }
+
     /// The bytes of `span`: itself if it is contiguous, else temporary memory of that size (with undefined contents).
     #[inline]
     pub fn packed(&mut self, span: Span) -> Span {

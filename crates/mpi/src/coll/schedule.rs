@@ -1,6 +1,7 @@
 //! Programs bound to a communicator: run at once (blocking), started in the background, or kept for `MPI_Start`.
 //!
-//! Plans are pooled: in steady state a blocking collective allocates nothing.
+//! Plans are pooled: in steady state a blocking collective allocates nothing. Short plans are also remembered with the
+//! call that they are for: a program that repeats a call, as most do, gets its plan back as it was ([`Call`]).
 
 use super::execute::Cursor;
 use super::program::Program;
@@ -8,13 +9,16 @@ use super::select;
 use super::site::Site;
 use super::wire::{CommWire, Tags};
 use crate::comm::Comm;
+use crate::datatype::Datatype;
+use crate::inside::Inside;
+use crate::op::Op;
 use crate::p2p::transfer::Transfer;
 use crate::progress::{self, Active};
 use crate::request::Operation;
 use crate::status::Status;
 use base::Result;
 use base::ids::Plane;
-use std::cell::{Cell, RefCell, UnsafeCell};
+use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
 /// Plans that the pool keeps.
@@ -25,35 +29,66 @@ struct State {
     cursor: Cursor<Transfer>,
     comm: Option<Rc<Comm>>,
     tags: Tags,
+    /// The call that the plan is for, if it may be remembered.
+    call: Option<Call>,
+    /// The types of that call, so that no other type gets their address.
+    types: [Option<Rc<Datatype>>; 2],
+}
+
+/// Everything that a plan depends on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Call {
+    /// Which collective; any number.
+    pub kind: u8,
+    /// The root, or 0.
+    pub root: i32,
+    /// Send and receive buffer.
+    pub buffers: [*const u8; 2],
+    /// Their counts.
+    pub counts: [usize; 2],
+    /// Their types; kept alive with the plan.
+    pub types: [*const Datatype; 2],
+    /// The operation; the plan's program keeps it alive.
+    pub op: *const Op,
+}
+
+/// Plans that are remembered.
+const MEMO_PLANS: usize = 16;
+/// Remembered plans have at most so many steps and so much temporary memory.
+const MEMO_STEPS: usize = 64;
+const MEMO_BYTES: usize = 8 << 10;
+
+static MEMO: Inside<[Cell<Option<Box<State>>>; MEMO_PLANS]> = Inside::new([const { Cell::new(None) }; MEMO_PLANS]);
+
+/// Where a plan for `call` is remembered.
+#[inline]
+fn memo(call: &Call) -> &'static Cell<Option<Box<State>>> {
+    let mixed = (call.buffers[0].addr() >> 3) ^ (call.buffers[1].addr() >> 4) ^ call.counts[0];
+    &MEMO[(mixed ^ mixed >> 4 ^ usize::from(call.kind)) % MEMO_PLANS]
 }
 
 /// One collective of one process, ready to run.
 pub struct Plan(Option<Box<State>>);
 
-struct Pool(UnsafeCell<Vec<Box<State>>>);
+static POOL: Inside<RefCell<Vec<Box<State>>>> = Inside::new(RefCell::new(Vec::new()));
 
-// SAFETY: only reached inside the critical section (`cs`), so by one thread at a time.
-unsafe impl Sync for Pool {}
-
-static POOL: Pool = Pool(UnsafeCell::new(Vec::new()));
-
-impl Pool {
+impl State {
     #[inline]
-    fn take(&self) -> Box<State> {
-        // SAFETY: inside the critical section, and the borrow ends here.
-        let pooled = unsafe { (*self.0.get()).pop() };
-        pooled.unwrap_or_else(|| {
+    fn take() -> Box<State> {
+        POOL.borrow_mut().pop().unwrap_or_else(|| {
             let (program, cursor) = (Program::default(), Cursor::default());
-            Box::new(State { program, cursor, comm: None, tags: Tags::default() })
+            Box::new(State { program, cursor, comm: None, tags: Tags::default(), call: None, types: [None, None] })
         })
     }
 
+    /// Back into the pool.
     #[inline]
-    fn put(&self, state: Box<State>) {
-        // SAFETY: inside the critical section, and the borrow ends here; pushing calls nothing of ours.
-        let pool = unsafe { &mut *self.0.get() };
+    fn recycle(mut self: Box<State>) {
+        self.program.reset();
+        (self.comm, self.call, self.types) = (None, None, [None, None]);
+        let mut pool = POOL.borrow_mut();
         if pool.len() < POOL_PLANS {
-            pool.push(state);
+            pool.push(self);
         }
     }
 }
@@ -61,10 +96,13 @@ impl Pool {
 impl Drop for Plan {
     #[inline]
     fn drop(&mut self) {
-        if let Some(mut state) = self.0.take() {
-            state.program.reset();
-            state.comm = None;
-            POOL.put(state);
+        let Some(state) = self.0.take() else { return };
+        let old = match &state.call {
+            Some(call) => memo(call).replace(Some(state)),
+            None => Some(state),
+        };
+        if let Some(old) = old {
+            old.recycle();
         }
     }
 }
@@ -77,6 +115,33 @@ impl Plan {
         Plan::with_tags(comm, Tags::next(comm, plane), build)
     }
 
+    /// As [`Plan::new`] for the program's collectives, with types as in `call`: if the last plan for the same call is still
+    /// remembered, it is used again.
+    #[inline]
+    pub fn recall(
+        comm: &Rc<Comm>,
+        call: Call,
+        types: [Option<&Rc<Datatype>>; 2],
+        build: impl FnOnce(&mut Program, &Site<'_>) -> Result,
+    ) -> Result<Plan> {
+        let tags = Tags::next(comm, Plane::Collective);
+        let memo = memo(&call);
+        if let Some(mut state) = memo.take() {
+            if state.call == Some(call) && state.comm.as_ref().is_some_and(|c| Rc::ptr_eq(c, comm)) {
+                state.tags = tags;
+                return Ok(Plan(Some(state)));
+            }
+            memo.set(Some(state));
+        }
+        let mut plan = Plan::with_tags(comm, tags, build)?;
+        let state = plan.state();
+        if state.program.steps().len() <= MEMO_STEPS && state.program.temp_total() <= MEMO_BYTES {
+            state.call = Some(call);
+            state.types = types.map(Option::<&Rc<Datatype>>::cloned);
+        }
+        Ok(plan)
+    }
+
     /// As [`Plan::new`] with given tags.
     #[inline]
     pub fn with_tags(
@@ -84,7 +149,7 @@ impl Plan {
         tags: Tags,
         build: impl FnOnce(&mut Program, &Site<'_>) -> Result,
     ) -> Result<Plan> {
-        let mut state = POOL.take();
+        let mut state = State::take();
         state.tags = tags;
         state.comm = Some(Rc::clone(comm));
         let mut plan = Plan(Some(state));
@@ -108,7 +173,7 @@ impl Plan {
     /// True at the end of the program.
     #[inline]
     fn advance<const BLOCK: bool>(&mut self) -> bool {
-        let State { program, cursor, comm, tags } = self.state();
+        let State { program, cursor, comm, tags, .. } = self.state();
         let comm = comm.as_ref().expect("a plan has its communicator until it is dropped");
         let mut wire = CommWire::new(comm, *tags);
         // SAFETY: the caller of the collective keeps its buffers until it is complete (MPI-5.0, 6.12), and the program

@@ -4,7 +4,7 @@
 //! Cost: α + (n - 1) mβ. One wait while all fit into the window. Also for blocks of different sizes and types.
 
 use crate::coll::blocks::Blocks;
-use crate::coll::program::Program;
+use crate::coll::program::{Program, Ticket};
 use crate::coll::select::Needs;
 use crate::coll::team::Team;
 use crate::coll::throttle::Throttle;
@@ -14,25 +14,40 @@ pub const NEEDS: Needs = Needs { not_in_place: true, ..Needs::ANY };
 
 /// Adds the steps of this process.
 pub fn build(p: &mut Program, team: &Team<'_>, from: Blocks<'_>, into: Blocks<'_>, window: usize) {
+    if team.size <= window {
+        for distance in 1..team.size {
+            receive(p, team, into, distance);
+        }
+        for distance in 1..team.size {
+            let to = team.after(distance);
+            p.send(team, to, from.get(to));
+        }
+    } else {
+        throttled(p, team, from, into, window);
+    }
+    p.copy(from.get(team.rank), into.get(team.rank));
+    p.fence();
+}
+
+#[inline]
+fn receive(p: &mut Program, team: &Team<'_>, into: Blocks<'_>, distance: usize) -> Ticket {
+    let source = team.before(distance);
+    p.recv(team, source, into.get(source))
+}
+
+fn throttled(p: &mut Program, team: &Team<'_>, from: Blocks<'_>, into: Blocks<'_>, window: usize) {
     let (mut receives, mut sends) = (Throttle::new(window), Throttle::new(window));
-    let ahead = window.min(team.size - 1);
-    let receive = |p: &mut Program, distance: usize| {
-        let source = team.before(distance);
-        p.recv(team, source, into.get(source))
-    };
-    for distance in 1..=ahead {
-        let ticket = receive(p, distance);
+    for distance in 1..=window.min(team.size - 1) {
+        let ticket = receive(p, team, into, distance);
         receives.started(p, ticket);
     }
     for distance in 1..team.size {
         let to = team.after(distance);
         let ticket = p.send(team, to, from.get(to));
-        if distance + ahead < team.size {
+        if distance + window < team.size {
             sends.started(p, ticket);
-            let ticket = receive(p, distance + ahead);
+            let ticket = receive(p, team, into, distance + window);
             receives.started(p, ticket);
         }
     }
-    p.copy(from.get(team.rank), into.get(team.rank));
-    p.fence();
 }

@@ -1,4 +1,5 @@
 //! What planning and interpreting costs when messages are free: `cargo test --release -p mpi coll::sim::cost -- --ignored --nocapture`.
+//! `COLLECTIVE='allreduce 2' ROUNDS=1000` selects, `AGAIN=1` leaves the planning out: the difference of two runs under callgrind is exact.
 
 use super::super::args::{BlockBuffer, Buffer, ReduceArgs};
 use super::super::site::Site;
@@ -44,17 +45,27 @@ impl Wire for Free {
 }
 
 fn time(name: &str, mut build: impl FnMut(&mut Program) -> Result) {
-    const ROUNDS: u32 = 1_000_000;
+    let setting = |name, default: &str| std::env::var(name).unwrap_or(default.into());
+    let rounds: u32 = setting("ROUNDS", "1000000").parse().unwrap();
+    if !name.contains(&setting("COLLECTIVE", "")) {
+        return;
+    }
     let (mut p, mut cursor) = (Program::default(), Cursor::<bool>::default());
-    let start = std::time::Instant::now();
-    for _ in 0..ROUNDS {
+    let again = setting("AGAIN", "") == "1";
+    if again {
         build(&mut p).unwrap();
+    }
+    let start = std::time::Instant::now();
+    for _ in 0..rounds {
+        if !again {
+            p.reset();
+            build(&mut p).unwrap();
+        }
         cursor.rewind(&p);
         // SAFETY: the buffers of the caller live on.
         unsafe { cursor.advance::<true, _>(&p, &mut Free) };
-        p.reset();
     }
-    println!("{name}: {:.1} ns", start.elapsed().as_nanos() as f64 / f64::from(ROUNDS));
+    println!("{name}: {:.1} ns", start.elapsed().as_nanos() as f64 / f64::from(rounds));
 }
 
 #[test]
