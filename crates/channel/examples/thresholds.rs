@@ -44,8 +44,7 @@ impl End {
         loop {
             if let Some(ShmEvent::Packet(packet)) = self.hub.poll() {
                 take(packet.payload(), packet.len());
-                let _ = self.hub.release(&packet);
-                return;
+                return self.hub.release(&packet);
             }
             std::hint::spin_loop();
         }

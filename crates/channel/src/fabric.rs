@@ -373,6 +373,11 @@ impl ChannelFabric {
         {
             return Some(event);
         }
+        if let Some(peer) = self.hub.as_mut().and_then(ShmHub::take_stranger)
+            && matches!(self.lane(peer), Lane::Unresolved)
+        {
+            self.resolve(peer);
+        }
         // What a dead peer had sent is read first, from its ring or, later, from a socket.
         if let Some(&peer) = self.gone.front()
             && self.hub.as_mut().is_none_or(|hub| hub.is_drained(peer))
@@ -660,11 +665,8 @@ impl Fabric for ChannelFabric {
     fn release(&mut self, packet: FabricPacket) {
         match packet {
             FabricPacket::Shm(packet) => {
-                if let Some(hub) = &mut self.hub
-                    && hub.release(&packet)
-                    && matches!(self.lane(packet.peer), Lane::Unresolved)
-                {
-                    self.resolve(packet.peer);
+                if let Some(hub) = &mut self.hub {
+                    hub.release(&packet);
                 }
             }
             FabricPacket::Own(..) => {}

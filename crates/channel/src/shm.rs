@@ -97,6 +97,8 @@ pub struct ShmHub {
     slot: usize,
     /// Bells of the peers that a lane was opened to, by slot.
     bells: RefCell<Vec<PeerBell>>,
+    /// See [`ShmHub::take_stranger`].
+    stranger: Option<Peer>,
 }
 
 /// How a peer is woken that waits for room in its ring.
@@ -124,7 +126,7 @@ impl ShmHub {
         let inbox = Inbox::create(peers.len(), ring_bytes, &identity)?;
         let memory = sys::cma::own_memory().ok();
         let bells = RefCell::new(vec![PeerBell::Unknown; peers.len()]);
-        Ok(ShmHub { inbox, bell: Bell::new()?, _word: word, memory, peers, slot, bells })
+        Ok(ShmHub { inbox, bell: Bell::new()?, _word: word, memory, peers, slot, bells, stranger: None })
     }
 
     /// What the agent passes on to peers: inbox, bell and, if there is one, memory.
@@ -169,7 +171,9 @@ impl ShmHub {
         }
         // SAFETY: the record's payload stays mapped until the release below, and `copy_in` cuts at the end of the sink.
         unsafe { sink.copy_in(0, record.payload(), record.len()) };
-        self.inbox.release_hot(&record);
+        if self.inbox.release_hot(&record) {
+            self.wake(self.inbox.sender(&record));
+        }
         Some(Found { envelope, length: record.len() as u64 })
     }
 
@@ -183,25 +187,31 @@ impl ShmHub {
         ShmEvent::Lost(peer)
     }
 
-    /// Gives the packet's room back, and wakes its sender if it waits for room. True if that needs a lane to the sender,
-    /// because nobody else knows its bell: it rings when that is opened.
+    /// Gives the packet's room back, and wakes its sender if it waits for room.
     #[inline]
-    #[must_use]
-    pub fn release(&mut self, packet: &ShmPacket) -> bool {
-        self.inbox.release(&packet.record) && !self.wake(self.inbox.sender(&packet.record))
+    pub fn release(&mut self, packet: &ShmPacket) {
+        if self.inbox.release(&packet.record) {
+            self.wake(self.inbox.sender(&packet.record));
+        }
     }
 
-    /// Rings a peer's bell if it is known.
+    /// Rings a peer's bell, now or when it is known.
     #[cold]
-    fn wake(&self, sender: usize) -> bool {
+    fn wake(&mut self, sender: usize) {
         let bell = &mut self.bells.borrow_mut()[sender];
         if let PeerBell::Known(bell) = bell {
             BELLS.add(1);
             bell.ring();
-            return true;
+        } else {
+            *bell = PeerBell::Awaited;
+            self.stranger = self.peers.get(sender).copied();
         }
-        *bell = PeerBell::Awaited;
-        false
+    }
+
+    /// A peer that must be woken, but to which there is no lane: its bell rings when one is opened.
+    #[inline]
+    pub fn take_stranger(&mut self) -> Option<Peer> {
+        self.stranger.take()
     }
 
     /// A lane to `peer` is opened; its bell is known from now on.

@@ -56,7 +56,7 @@ fn next<T>(hub: &mut ShmHub, sleepy: bool, mut use_packet: impl FnMut(&Header, *
             Some(ShmEvent::Lost(peer)) => panic!("lost {peer:?}"),
             Some(ShmEvent::Packet(packet)) => {
                 let out = use_packet(&packet.header, packet.payload(), packet.len());
-                let _ = hub.release(&packet);
+                hub.release(&packet);
                 return out;
             }
         }

@@ -300,11 +300,12 @@ impl Inbox {
         }
     }
 
-    /// Gives the room of the record of [`Inbox::peek_hot`] back.
+    /// Gives the room of the record of [`Inbox::peek_hot`] back, as [`Inbox::release`].
     #[inline(always)]
-    pub fn release_hot(&mut self, record: &Record) {
+    #[must_use]
+    pub fn release_hot(&mut self, record: &Record) -> bool {
         self.streak += 1;
-        self.release(record);
+        self.release(record)
     }
 
     /// The next record of any ring, if there is one; the last one must have been released.
