@@ -11,7 +11,8 @@ use crate::coll::team::Team;
 /// Exchanges operands.
 pub const NEEDS: Needs = Needs { commutative: true, ..Needs::ANY };
 
-/// Adds the steps of this process. `own` are the blocks of the operand; `result` may be where they begin.
+/// Adds the steps of this process. `own` are the blocks of the operand; `result` may be where they begin: then the rest
+/// of the operand stays as it is.
 pub fn build(p: &mut Program, team: &Team<'_>, own: Blocks<'_>, result: Span, in_place: bool) {
     let mine = own.get(team.rank);
     // In place the operand lies in the program's buffer, of which only the result may change.
