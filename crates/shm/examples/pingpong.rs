@@ -1,7 +1,9 @@
 //! Raw speed of the ring between two processes: latency of small records, message rate, bandwidth of a two-copy stream.
 //! `cargo run --release -p shm --example pingpong -- [ring KiB]`. Under callgrind, `-- solo` runs both ends in one process.
 
-use shm::inbox::{Identity, Inbox, Outbox, Polled};
+use shm::inbox::{Inbox, Polled};
+use shm::layout::Identity;
+use shm::outbox::Outbox;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use sys::clock::now_ns;
 

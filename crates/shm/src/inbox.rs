@@ -1,48 +1,16 @@
-//! An inbox: the memory in which one process receives from all processes of its node.
+//! An inbox, the owner's side: one process receives here from all processes of its node.
 //!
-//! ```text
-//! page 0: magic, version, sizes, nonce, flags, probe word │ asleep │ bitmap of active senders
-//! then:   one line per sender: position up to which its ring was consumed │ whether the sender sleeps until there is room
-//! then:   one ring per sender, at a fixed place; no page of it exists before it is used
-//! ```
-//! The receiver makes it and hands its descriptor to peers; a sender maps it on first use, compares magic, version, sizes
-//! and nonce, and from then on writes only its own ring, its bit and, when it rings, the asleep word. Setting the bit is
-//! the one read-modify-write of a connection.
-//!
-//! A peer can write anything anywhere here: every value is copied out once and checked, the worst it can do is garbage in
-//! messages or a lost lane.
+//! The receiver makes the memory ([`crate::layout`]) and hands its descriptor to peers. It looks at the ring that was active last
+//! first, then at some others in turn, at all of them before it sleeps.
 
-use crate::ring::{Arrived, Consumer, Corrupt, LINE, PREFIX, Producer, Slot, Words, payload_max};
-use crate::sleep::{self, OneToOne};
+use crate::layout::*;
+use crate::ring::{Arrived, Consumer, Corrupt, LINE, PREFIX};
+use crate::sleep;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::Ordering::{self, Acquire, Relaxed, SeqCst};
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use sys::mem::Mapping;
-
-/// Words of a packet header.
-pub const HEADER_WORDS: usize = 3;
-/// Most senders of an inbox.
-pub const SENDERS_MAX: usize = 4096;
-
-const MAGIC: u64 = u64::from_le_bytes(*b"ferrule\x01");
-const VERSION: u64 = 1;
-const PAGE: usize = 4096;
-
-// Places in page 0, in bytes.
-const AT_MAGIC: usize = 0;
-const AT_VERSION: usize = 8;
-const AT_SENDERS: usize = 16;
-const AT_RING_BYTES: usize = 24;
-const AT_NONCE: usize = 32;
-const AT_FLAGS: usize = 48;
-const AT_PROBE_ADDRESS: usize = 56;
-const AT_PROBE_VALUE: usize = 64;
-const AT_ASLEEP: usize = 128;
-const AT_ACTIVE: usize = 192;
-
-/// Flag: the owner's barrier before it sleeps also runs on registered senders.
-const FLAG_BARRIER: u64 = 1;
 
 /// Rings that a poll looks at beside the one that was last active.
 const GLANCES: usize = 8;
@@ -51,126 +19,6 @@ const STREAK_MAX: u32 = 32;
 
 /// Idle polls of a process with one active sender before it looks for new senders.
 const ALONE_POLLS: u32 = 3;
-
-/// What a process tells its peers through its inbox.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Identity {
-    /// Random identity of the owner, known to peers from another source.
-    pub nonce: u128,
-    /// Where in the owner's private memory `probe_value` lies.
-    pub probe_address: u64,
-    /// A random word.
-    pub probe_value: u64,
-}
-
-/// Sizes of an inbox.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Geometry {
-    senders: usize,
-    ring_bytes: usize,
-}
-
-impl Geometry {
-    fn new(senders: usize, ring_bytes: usize) -> Option<Geometry> {
-        let sound = (1..=SENDERS_MAX).contains(&senders)
-            && ring_bytes.is_power_of_two()
-            && (PAGE..=1 << 30).contains(&ring_bytes);
-        sound.then_some(Geometry { senders, ring_bytes })
-    }
-
-    fn consumed_at(self, sender: usize) -> usize {
-        PAGE + sender * LINE
-    }
-
-    fn ring_at(self, sender: usize) -> usize {
-        (PAGE + self.senders * LINE).next_multiple_of(PAGE) + sender * self.ring_bytes
-    }
-
-    fn bytes(self) -> usize {
-        self.ring_at(self.senders)
-    }
-}
-
-/// One ring in mapped memory.
-#[derive(Debug)]
-struct MappedWords {
-    ring: *mut u8,
-    consumed: *const AtomicU64,
-}
-
-impl MappedWords {
-    /// Ring `sender` of an inbox.
-    ///
-    /// # Safety
-    /// `area` is mapped for `geometry.bytes()` as long as the result is used; `sender < geometry.senders`.
-    unsafe fn new(area: *mut u8, geometry: Geometry, sender: usize) -> MappedWords {
-        // SAFETY: both places are inside the area by the definition of `Geometry::bytes`, and 64-byte aligned.
-        unsafe {
-            MappedWords {
-                ring: area.add(geometry.ring_at(sender)),
-                consumed: area.add(geometry.consumed_at(sender)).cast(),
-            }
-        }
-    }
-
-    /// Whether the sender sleeps until there is room.
-    fn wants_room(&self) -> OneToOne<'_> {
-        // SAFETY: the line of the consumed position is mapped, aligned, and has room for another word.
-        OneToOne(unsafe { &*self.consumed.add(1).cast::<AtomicU32>() })
-    }
-
-    #[inline]
-    fn at(&self, line: usize) -> *mut u8 {
-        // SAFETY: the ring logic only names lines below the number of lines.
-        unsafe { self.ring.add(line * LINE) }
-    }
-
-    #[inline]
-    fn word(&self, line: usize) -> &AtomicU64 {
-        // SAFETY: mapped and aligned (`new`), and only accessed atomically by both sides.
-        unsafe { &*self.at(line).cast::<AtomicU64>() }
-    }
-}
-
-impl Words for MappedWords {
-    #[inline]
-    fn load(&self, line: usize, order: Ordering) -> u64 {
-        self.word(line).load(order)
-    }
-    #[inline]
-    fn store(&self, line: usize, value: u64, order: Ordering) {
-        self.word(line).store(value, order);
-    }
-    #[inline]
-    fn load_consumed(&self, order: Ordering) -> u64 {
-        // SAFETY: mapped and aligned (`new`).
-        unsafe { &*self.consumed }.load(order)
-    }
-    #[inline]
-    fn store_consumed(&self, value: u64, order: Ordering) {
-        // SAFETY: as above.
-        unsafe { &*self.consumed }.store(value, order);
-    }
-}
-
-/// A 64-bit word of page 0 of an area.
-///
-/// # Safety
-/// `area` is mapped for at least a page for the lifetime `'a`; `at` is a multiple of 8 below the page size.
-unsafe fn word<'a>(area: *mut u8, at: usize) -> &'a AtomicU64 {
-    // SAFETY: promised by the caller.
-    unsafe { &*area.add(at).cast::<AtomicU64>() }
-}
-
-/// The asleep word of an area.
-///
-/// # Safety
-/// As for [`word`].
-#[inline]
-unsafe fn asleep<'a>(area: *mut u8) -> &'a AtomicU32 {
-    // SAFETY: promised by the caller.
-    unsafe { &*area.add(AT_ASLEEP).cast::<AtomicU32>() }
-}
 
 /// The owner's side: it receives.
 #[derive(Debug)]
@@ -445,98 +293,4 @@ impl Inbox {
 #[inline]
 fn record(ring: &Ring, index: usize, at: Arrived) -> Record {
     Record { start: ring.consumer.words().at(at.line), len: at.len, ring: index as u32 }
-}
-
-/// The sender's side of somebody's inbox.
-#[derive(Debug)]
-pub struct Outbox {
-    producer: Producer<MappedWords>,
-    /// The owner's barrier also covers this process.
-    covered: bool,
-    identity: Identity,
-    ring_bytes: usize,
-    mapping: Mapping,
-}
-
-// SAFETY: as for `Inbox`.
-unsafe impl Send for Outbox {}
-
-/// Room for one record in an [`Outbox`].
-#[derive(Debug)]
-pub struct Room {
-    slot: Slot,
-    /// Where the payload goes: as many bytes as were reserved, and never less than 32.
-    pub payload: *mut u8,
-}
-
-impl Outbox {
-    /// Connects as sender `sender` to the inbox `fd`, which must be that of the process with this `nonce`.
-    pub fn open(fd: BorrowedFd<'_>, sender: usize, nonce: u128) -> io::Result<Outbox> {
-        let bad = |what| Err(io::Error::new(io::ErrorKind::InvalidData, what));
-        let bytes = sys::mem::fixed_size(fd)?;
-        if bytes < PAGE {
-            return bad("inbox is too small");
-        }
-        let mapping = Mapping::shared(fd, bytes)?;
-        // SAFETY: at least a page is mapped.
-        let load = |at| unsafe { word(mapping.as_ptr(), at) }.load(Acquire);
-        if load(AT_MAGIC) != MAGIC || load(AT_VERSION) != VERSION {
-            return bad("inbox has another format: do all ranks use the same version of Ferrule?");
-        }
-        let seen = u128::from(load(AT_NONCE)) | u128::from(load(AT_NONCE + 8)) << 64;
-        if seen != nonce {
-            return bad("inbox belongs to another process");
-        }
-        let Some(geometry) = Geometry::new(load(AT_SENDERS) as usize, load(AT_RING_BYTES) as usize) else {
-            return bad("inbox has impossible sizes");
-        };
-        if geometry.bytes() != bytes || sender >= geometry.senders {
-            return bad("inbox has other sizes than it says");
-        }
-        let identity = Identity { nonce, probe_address: load(AT_PROBE_ADDRESS), probe_value: load(AT_PROBE_VALUE) };
-        let covered = load(AT_FLAGS) & FLAG_BARRIER != 0 && sys::wake::register_barrier();
-        // SAFETY: page 0 is mapped, the sender's number is below SENDERS_MAX.
-        unsafe { word(mapping.as_ptr(), AT_ACTIVE + sender / 64 * 8) }.fetch_or(1 << (sender % 64), SeqCst);
-        // SAFETY: the mapping has the geometry's size (checked) and lives in the same object.
-        let words = unsafe { MappedWords::new(mapping.as_ptr(), geometry, sender) };
-        let producer = Producer::new(words, geometry.ring_bytes / LINE);
-        Ok(Outbox { producer, covered, identity, ring_bytes: geometry.ring_bytes, mapping })
-    }
-
-    /// What the owner tells.
-    pub fn identity(&self) -> Identity {
-        self.identity
-    }
-
-    /// Largest payload of a record.
-    pub fn payload_max(&self) -> usize {
-        payload_max(self.ring_bytes / LINE)
-    }
-
-    /// Announces that this process is about to sleep until there is room. Try to reserve once more afterwards.
-    pub fn want_room(&mut self) {
-        sleep::fall_asleep(&self.producer.words().wants_room());
-    }
-
-    /// Room for a payload of `len` bytes, at most [`Outbox::payload_max`]; `None` if the ring is full.
-    #[inline]
-    pub fn reserve(&mut self, len: usize) -> Result<Option<Room>, Corrupt> {
-        let Some(slot) = self.producer.reserve(len)? else { return Ok(None) };
-        // SAFETY: the slot is inside the ring, and the prefix inside the slot.
-        let payload = unsafe { self.producer.words().at(slot.line).add(PREFIX) };
-        Ok(Some(Room { slot, payload }))
-    }
-
-    /// Sends what was put into `room`, the last one reserved. True if the owner sleeps and its bell must be rung.
-    #[inline]
-    #[must_use]
-    pub fn publish(&mut self, room: Room, header: &[u64; HEADER_WORDS]) -> bool {
-        for (i, value) in header.iter().enumerate() {
-            // SAFETY: the header is inside the slot, in front of the payload.
-            unsafe { &*room.payload.sub(PREFIX - 8 - 8 * i).cast::<AtomicU64>() }.store(*value, Relaxed);
-        }
-        self.producer.publish(room.slot);
-        // SAFETY: page 0 is mapped.
-        sleep::must_ring(unsafe { asleep(self.mapping.as_ptr()) }, self.covered)
-    }
 }

@@ -5,5 +5,7 @@
 //! copied out, and the copy is checked.
 
 pub mod inbox;
+pub mod layout;
+pub mod outbox;
 pub mod ring;
 pub mod sleep;

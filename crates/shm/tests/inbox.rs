@@ -1,6 +1,8 @@
 //! Inboxes: connecting, fairness, and peers that write nonsense.
 
-use shm::inbox::{Identity, Inbox, Outbox, Polled, Record};
+use shm::inbox::{Inbox, Polled, Record};
+use shm::layout::Identity;
+use shm::outbox::Outbox;
 use std::os::fd::AsFd;
 use sys::mem::Mapping;
 

@@ -1,0 +1,157 @@
+//! How an inbox lies in memory.
+//!
+//! ```text
+//! page 0: magic, version, sizes, nonce, flags, probe word │ asleep │ bitmap of active senders
+//! then:   one line per sender: position up to which its ring was consumed │ whether the sender sleeps until there is room
+//! then:   one ring per sender, at a fixed place; no page of it exists before it is used
+//! ```
+//! A peer can write anything anywhere here: every value is copied out once and checked, the worst it can do is garbage in
+//! messages or a lost lane.
+
+use crate::ring::{LINE, Words};
+use crate::sleep::OneToOne;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Words of a packet header.
+pub const HEADER_WORDS: usize = 3;
+/// Most senders of an inbox.
+pub const SENDERS_MAX: usize = 4096;
+
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"ferrule\x01");
+pub(crate) const VERSION: u64 = 1;
+pub(crate) const PAGE: usize = 4096;
+
+// Places in page 0, in bytes.
+pub(crate) const AT_MAGIC: usize = 0;
+pub(crate) const AT_VERSION: usize = 8;
+pub(crate) const AT_SENDERS: usize = 16;
+pub(crate) const AT_RING_BYTES: usize = 24;
+pub(crate) const AT_NONCE: usize = 32;
+pub(crate) const AT_FLAGS: usize = 48;
+pub(crate) const AT_PROBE_ADDRESS: usize = 56;
+pub(crate) const AT_PROBE_VALUE: usize = 64;
+pub(crate) const AT_ASLEEP: usize = 128;
+pub(crate) const AT_ACTIVE: usize = 192;
+
+/// Flag: the owner's barrier before it sleeps also runs on registered senders.
+pub(crate) const FLAG_BARRIER: u64 = 1;
+
+/// What a process tells its peers through its inbox.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Identity {
+    /// Random identity of the owner, known to peers from another source.
+    pub nonce: u128,
+    /// Where in the owner's private memory `probe_value` lies.
+    pub probe_address: u64,
+    /// A random word.
+    pub probe_value: u64,
+}
+
+/// Sizes of an inbox.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Geometry {
+    pub(crate) senders: usize,
+    pub(crate) ring_bytes: usize,
+}
+
+impl Geometry {
+    pub(crate) fn new(senders: usize, ring_bytes: usize) -> Option<Geometry> {
+        let sound = (1..=SENDERS_MAX).contains(&senders)
+            && ring_bytes.is_power_of_two()
+            && (PAGE..=1 << 30).contains(&ring_bytes);
+        sound.then_some(Geometry { senders, ring_bytes })
+    }
+
+    fn consumed_at(self, sender: usize) -> usize {
+        PAGE + sender * LINE
+    }
+
+    fn ring_at(self, sender: usize) -> usize {
+        (PAGE + self.senders * LINE).next_multiple_of(PAGE) + sender * self.ring_bytes
+    }
+
+    pub(crate) fn bytes(self) -> usize {
+        self.ring_at(self.senders)
+    }
+}
+
+/// One ring in mapped memory.
+#[derive(Debug)]
+pub(crate) struct MappedWords {
+    ring: *mut u8,
+    consumed: *const AtomicU64,
+}
+
+impl MappedWords {
+    /// Ring `sender` of an inbox.
+    ///
+    /// # Safety
+    /// `area` is mapped for `geometry.bytes()` as long as the result is used; `sender < geometry.senders`.
+    pub(crate) unsafe fn new(area: *mut u8, geometry: Geometry, sender: usize) -> MappedWords {
+        // SAFETY: both places are inside the area by the definition of `Geometry::bytes`, and 64-byte aligned.
+        unsafe {
+            MappedWords {
+                ring: area.add(geometry.ring_at(sender)),
+                consumed: area.add(geometry.consumed_at(sender)).cast(),
+            }
+        }
+    }
+
+    /// Whether the sender sleeps until there is room.
+    pub(crate) fn wants_room(&self) -> OneToOne<'_> {
+        // SAFETY: the line of the consumed position is mapped, aligned, and has room for another word.
+        OneToOne(unsafe { &*self.consumed.add(1).cast::<AtomicU32>() })
+    }
+
+    #[inline]
+    pub(crate) fn at(&self, line: usize) -> *mut u8 {
+        // SAFETY: the ring logic only names lines below the number of lines.
+        unsafe { self.ring.add(line * LINE) }
+    }
+
+    #[inline]
+    fn word(&self, line: usize) -> &AtomicU64 {
+        // SAFETY: mapped and aligned (`new`), and only accessed atomically by both sides.
+        unsafe { &*self.at(line).cast::<AtomicU64>() }
+    }
+}
+
+impl Words for MappedWords {
+    #[inline]
+    fn load(&self, line: usize, order: Ordering) -> u64 {
+        self.word(line).load(order)
+    }
+    #[inline]
+    fn store(&self, line: usize, value: u64, order: Ordering) {
+        self.word(line).store(value, order);
+    }
+    #[inline]
+    fn load_consumed(&self, order: Ordering) -> u64 {
+        // SAFETY: mapped and aligned (`new`).
+        unsafe { &*self.consumed }.load(order)
+    }
+    #[inline]
+    fn store_consumed(&self, value: u64, order: Ordering) {
+        // SAFETY: as above.
+        unsafe { &*self.consumed }.store(value, order);
+    }
+}
+
+/// A 64-bit word of page 0 of an area.
+///
+/// # Safety
+/// `area` is mapped for at least a page for the lifetime `'a`; `at` is a multiple of 8 below the page size.
+pub(crate) unsafe fn word<'a>(area: *mut u8, at: usize) -> &'a AtomicU64 {
+    // SAFETY: promised by the caller.
+    unsafe { &*area.add(at).cast::<AtomicU64>() }
+}
+
+/// The asleep word of an area.
+///
+/// # Safety
+/// As for [`word`].
+#[inline]
+pub(crate) unsafe fn asleep<'a>(area: *mut u8) -> &'a AtomicU32 {
+    // SAFETY: promised by the caller.
+    unsafe { &*area.add(AT_ASLEEP).cast::<AtomicU32>() }
+}
