@@ -7,6 +7,7 @@ use crate::cs;
 use crate::runtime::rt;
 use channel::wait::{self, Idle};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Something that advances outside of the calls that started it: a collective's schedule.
@@ -36,10 +37,33 @@ pub fn poll() -> bool {
 #[inline]
 pub fn poll_some() {
     const ROUNDS: u32 = 16;
-    for _ in 0..ROUNDS {
+    for round in 0..ROUNDS {
         if !poll() {
+            if round == 0 {
+                found_nothing();
+            } else {
+                IN_VAIN.store(0, Ordering::Relaxed);
+            }
             break;
         }
+    }
+}
+
+/// Test calls in a row that found nothing to do. Only a hint, so threads may overwrite each other's.
+static IN_VAIN: AtomicU32 = AtomicU32::new(0);
+
+/// A program that tests in a loop on a node with more ranks than processors would keep the others from what it waits for:
+/// every so often its processor is given away.
+fn found_nothing() {
+    const PATIENCE: u32 = 16;
+    let count = IN_VAIN.load(Ordering::Relaxed) + 1;
+    if count < PATIENCE {
+        IN_VAIN.store(count, Ordering::Relaxed);
+        return;
+    }
+    IN_VAIN.store(0, Ordering::Relaxed);
+    if rt().engine.with(|engine| engine.fabric().waiter().crowded()) {
+        cs::released(sys::wake::yield_cpu);
     }
 }
 

@@ -17,7 +17,7 @@ int main(int argc, char **argv)
     /* communicators */
     FAILS(MPI_ERR_COMM, MPI_Comm_dup(nul, &c)); FAILS(MPI_ERR_COMM, MPI_Comm_split(nul, 0, 0, &c)); FAILS(MPI_ERR_COMM, MPI_Comm_free(&nul)); nul = MPI_COMM_NULL;
     FAILS(MPI_ERR_COMM, MPI_Comm_create(nul, world, &c)); FAILS(MPI_ERR_GROUP, MPI_Comm_create(w, gn, &c)); FAILS(MPI_ERR_COMM, MPI_Comm_group(nul, &g));
-    FAILS(MPI_ERR_COMM, MPI_Comm_compare(nul, w, &n)); STRICT(FAILS(MPI_ERR_COMM, MPI_Comm_get_name(nul, s, &n))); FAILS(MPI_ERR_COMM, MPI_Comm_set_name(nul, "x"));
+    FAILS(MPI_ERR_COMM, MPI_Comm_compare(nul, w, &n)); FAILS(MPI_ERR_COMM, MPI_Comm_set_name(nul, "x"));
     FAILS(MPI_ERR_COMM, MPI_Comm_test_inter(nul, &n)); STRICT(FAILS(MPI_ERR_COMM, MPI_Comm_remote_group(w, &g))); FAILS(MPI_ERR_COMM, MPI_Comm_split_type(nul, MPI_COMM_TYPE_SHARED, 0, inull, &c));
     FAILS(MPI_ERR_ARG, MPI_Comm_split_type(w, 987, 0, inull, &c)); STRICT(FAILS_ANY(MPI_Comm_split(w, -5, 0, &c)));
     FAILS(MPI_ERR_COMM, MPI_Comm_create_group(nul, world, 0, &c)); FAILS(MPI_ERR_GROUP, MPI_Comm_create_group(w, gn, 0, &c)); FAILS(MPI_ERR_TAG, MPI_Comm_create_group(w, world, -1, &c));
@@ -64,7 +64,7 @@ int main(int argc, char **argv)
     FAILS(MPI_ERR_COMM, MPI_Graph_create(nul, 1, r, r, 0, &c)); FAILS(MPI_ERR_TOPOLOGY, MPI_Graph_neighbors_count(w, 0, &n)); FAILS(MPI_ERR_TOPOLOGY, MPI_Dist_graph_neighbors_count(w, &n, &n, &n));
     FAILS(MPI_ERR_TOPOLOGY, MPI_Cartdim_get(w, &n)); FAILS(MPI_ERR_TOPOLOGY, MPI_Cart_rank(w, d, &n)); FAILS(MPI_ERR_TOPOLOGY, MPI_Cart_sub(w, d, &c));
     STRICT(FAILS_ANY(MPI_Dist_graph_create_adjacent(w, 1, &big, MPI_UNWEIGHTED, 0, NULL, MPI_UNWEIGHTED, inull, 0, &c)));
-    FAILS_ANY(MPI_Alloc_mem(-1, inull, &v)); FAILS_ANY(MPI_Get_processor_name(NULL, &n)); FAILS_ANY(MPI_Op_create(NULL, 1, &(MPI_Op){0}));
+    FAILS_ANY(MPI_Alloc_mem(-1, inull, &v)); FAILS_ANY(MPI_Op_create(NULL, 1, &(MPI_Op){0}));
     OK(MPI_Group_free(&world));
     OK(MPI_Barrier(w));
     return check_done();

@@ -72,9 +72,7 @@ int main(int argc, char **argv)
     FAILS(MPI_ERR_REQUEST, MPI_Start(&rq));
     OK(MPI_Cancel(&rq)); OK(MPI_Wait(&rq, &st));
     FAILS(MPI_ERR_TYPE, MPI_Get_count(&st, dnul, &n));
-    void *b; int size;
     FAILS_ANY(MPI_Buffer_attach(v, -1));
-    FAILS2(MPI_ERR_BUFFER, MPI_ERR_OTHER, on_mpich() ? MPI_ERR_BUFFER : MPI_Buffer_detach(&b, &size)); /* none attached */
     FAILS_ANY(MPI_Comm_rank(nul, &n)); FAILS(MPI_ERR_COMM, MPI_Comm_rank(nul, &n)); FAILS(MPI_ERR_COMM, MPI_Comm_size(nul, &n));
     STRICT(FAILS(MPI_ERR_COMM, MPI_Comm_remote_size(w, &n)));
     FAILS(MPI_ERR_ARG, MPI_Comm_rank(w, NULL));
@@ -82,6 +80,7 @@ int main(int argc, char **argv)
     /* nothing of all that is left in flight */
     OK(MPI_Barrier(w));
     OK(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, w, &flag, &st)); EQ(flag, 0);
+    OK(MPI_Barrier(w)); /* what follows must not be seen by the probe of a slow rank */
     int out = check_rank, in = -1;
     OK(MPI_Sendrecv(&out, 1, MPI_INT, (check_rank + 1) % p, 0, &in, 1, MPI_INT, (check_rank + p - 1) % p, 0, w, &st)); EQ(in, (check_rank + p - 1) % p);
     return check_done();
