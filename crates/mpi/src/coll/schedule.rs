@@ -170,6 +170,14 @@ impl Plan {
         self.0.as_mut().expect("a plan has its state until it is dropped")
     }
 
+    /// The plan, made just now, gets a message tag of the collectives in the background.
+    fn enter_background(&mut self) {
+        let state = self.state();
+        if let Some(comm) = &state.comm {
+            state.tags = state.tags.next_in_background(comm);
+        }
+    }
+
     /// True at the end of the program.
     #[inline]
     fn advance<const BLOCK: bool>(&mut self) -> bool {
@@ -197,14 +205,16 @@ pub fn run(mut plan: Plan) -> Result {
 }
 
 /// Starts a plan in the background: a non-blocking collective. It is active already.
-pub fn start(plan: Plan) -> Result<Rc<dyn Operation>> {
+pub fn start(mut plan: Plan) -> Result<Rc<dyn Operation>> {
+    plan.enter_background();
     let schedule = Schedule::new(plan);
     schedule.start()?;
     Ok(schedule)
 }
 
 /// Keeps a plan for later: a persistent collective. Its [`Operation::start`] makes it active.
-pub fn persist(plan: Plan) -> Rc<dyn Operation> {
+pub fn persist(mut plan: Plan) -> Rc<dyn Operation> {
+    plan.enter_background();
     Schedule::new(plan)
 }
 

@@ -32,6 +32,15 @@ impl Tags {
         Tags { plane, tags: [comm.next_collective_tag(), local] }
     }
 
+    /// As the last `next`, which is given back, but for a collective in the background.
+    pub fn next_in_background(self, comm: &Comm) -> Tags {
+        let next = |comm: &Comm| {
+            comm.return_collective_tag();
+            comm.next_background_tag()
+        };
+        Tags { tags: [next(comm), comm.local.as_ref().map_or(0, |local| next(local))], ..self }
+    }
+
     /// This tag on this plane.
     pub fn fixed(plane: Plane, tag: i32) -> Tags {
         Tags { plane, tags: [tag; 2] }

@@ -44,6 +44,9 @@ pub const COMM_SELF: Handle = Handle(0x102);
 /// `MPI_MAX_OBJECT_NAME`, with the terminating zero.
 pub const MAX_OBJECT_NAME: usize = 128;
 
+/// Tags from here to `i32::MAX` are those of collectives in the background.
+const BACKGROUND: u32 = 1 << 30;
+
 /// An intra- or inter-communicator.
 pub struct Comm {
     /// The program's handle.
@@ -66,6 +69,8 @@ pub struct Comm {
     pub hints: RefCell<Hints>,
     /// Sequence number of the next collective; its message tag.
     collective_sequence: Cell<u32>,
+    /// The same for collectives in the background.
+    background_sequence: Cell<u32>,
     /// Which of its processes share a node.
     pub(crate) nodes: crate::coll::layout::Cache,
     errhandler: RefCell<Errhandler>,
@@ -105,6 +110,7 @@ impl Comm {
             session,
             hints: RefCell::default(),
             collective_sequence: Cell::new(0),
+            background_sequence: Cell::new(0),
             nodes: Default::default(),
             errhandler: RefCell::new(errhandler),
             name: RefCell::default(),
@@ -160,12 +166,27 @@ impl Comm {
         self.peers().peer(rank)
     }
 
-    /// The tag of the next collective on this communicator; every member calls collectives in the same order.
+    /// The tag of the next blocking collective on this communicator; every member calls these in the same order.
     #[inline]
     pub fn next_collective_tag(&self) -> i32 {
         let sequence = self.collective_sequence.get();
         self.collective_sequence.set(sequence.wrapping_add(1));
-        (sequence & 0x7fff_ffff) as i32
+        (sequence % BACKGROUND) as i32
+    }
+
+    /// Takes back the last tag that [`Comm::next_collective_tag`] gave.
+    #[inline]
+    pub fn return_collective_tag(&self) {
+        self.collective_sequence.set(self.collective_sequence.get().wrapping_sub(1));
+    }
+
+    /// The tag of the next collective in the background. These never match blocking ones (6.12), so programs that mix
+    /// both in another order on different processes find no fault with us.
+    #[inline]
+    pub fn next_background_tag(&self) -> i32 {
+        let sequence = self.background_sequence.get();
+        self.background_sequence.set(sequence.wrapping_add(1));
+        ((sequence % BACKGROUND) | BACKGROUND) as i32
     }
 
     /// The virtual topology, if the communicator has one.
