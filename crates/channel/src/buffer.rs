@@ -45,7 +45,7 @@ impl SendBuf {
     ///
     /// # Safety
     /// The bytes stay readable and unchanged as long as this or a clone of it is in use.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn contiguous(ptr: *const u8, len: usize) -> SendBuf {
         SendBuf { ptr, len, layout: None }
     }
@@ -86,7 +86,7 @@ impl SendBuf {
     ///
     /// # Safety
     /// `dst` is writable for `len` bytes.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn copy_out(&self, from: usize, dst: *mut u8, len: usize) {
         let len = len.min(self.len.saturating_sub(from));
         // SAFETY: the range is inside the message (cut above), which the constructor's caller keeps readable; the
@@ -105,7 +105,7 @@ impl RecvBuf {
     ///
     /// # Safety
     /// The bytes stay writable and are not read or written by others as long as this or a clone of it is in use.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn contiguous(ptr: *mut u8, len: usize) -> RecvBuf {
         RecvBuf { ptr, len, layout: None }
     }
@@ -146,7 +146,7 @@ impl RecvBuf {
     ///
     /// # Safety
     /// `src` is readable for `len` bytes.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn copy_in(&self, at: usize, src: *const u8, len: usize) {
         let len = len.min(self.len.saturating_sub(at));
         // SAFETY: the range is inside the room (cut above), which the constructor's caller keeps writable; the source is
@@ -164,7 +164,7 @@ impl RecvBuf {
 ///
 /// # Safety
 /// `src` is readable and `dst` writable for `len` bytes; they don't overlap.
-#[inline]
+#[inline(always)]
 pub unsafe fn copy_bytes(src: *const u8, dst: *mut u8, len: usize) {
     // SAFETY: each branch copies the first and the last bytes of a range at least as long as one of the two pieces, so all
     // accesses are inside `len` bytes.
@@ -185,7 +185,7 @@ pub unsafe fn copy_bytes(src: *const u8, dst: *mut u8, len: usize) {
 ///
 /// # Safety
 /// As for [`copy_bytes`], and `len >= size_of::<T>()`.
-#[inline]
+#[inline(always)]
 unsafe fn ends<T: Copy>(src: *const u8, dst: *mut u8, len: usize) {
     let last = len - size_of::<T>();
     // SAFETY: promised by the caller; unaligned accesses throughout.

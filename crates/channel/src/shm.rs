@@ -243,7 +243,7 @@ impl ShmHub {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn header_of(record: &Record) -> Option<Header> {
     let [a, b, c] = record.header().map(u64::to_le_bytes);
     let mut bytes = [0; HEADER_BYTES];
@@ -253,7 +253,7 @@ fn header_of(record: &Record) -> Option<Header> {
     Header::decode(&bytes)
 }
 
-#[inline]
+#[inline(always)]
 fn words_of(header: &Header) -> [u64; HEADER_WORDS] {
     let bytes = header.encode();
     let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
@@ -293,7 +293,7 @@ impl ShmLane {
     }
 
     /// What the lane can do now.
-    #[inline]
+    #[inline(always)]
     pub fn limits(&self) -> Limits {
         self.limits
     }
@@ -318,7 +318,7 @@ impl ShmLane {
     /// Sends a packet of `header` and `body`.
     #[inline]
     pub fn try_send(&mut self, header: &Header, body: &[u8]) -> Outcome {
-        self.send(header, body, 0, |_| {})
+        self.send(header, body, None, 0)
     }
 
     /// Sends a packet of `header`, `body` and bytes `from .. from + len` of `source`; at most `packet_max` in all.
@@ -331,12 +331,11 @@ impl ShmLane {
         from: usize,
         len: usize,
     ) -> Outcome {
-        // SAFETY: `send` gives room for `len` bytes.
-        self.send(header, body, len, |to| unsafe { source.copy_out(from, to, len) })
+        self.send(header, body, Some((source, from)), len)
     }
 
     #[inline(always)]
-    fn send(&mut self, header: &Header, body: &[u8], len: usize, fill: impl FnOnce(*mut u8)) -> Outcome {
+    fn send(&mut self, header: &Header, body: &[u8], payload: Option<(&SendBuf, usize)>, len: usize) -> Outcome {
         if self.lost {
             return Outcome::Lost;
         }
@@ -353,7 +352,9 @@ impl ShmLane {
             if !body.is_empty() {
                 copy_bytes(body.as_ptr(), room.payload, body.len());
             }
-            fill(room.payload.add(body.len()));
+            if let Some((source, from)) = payload {
+                source.copy_out(from, room.payload.add(body.len()), len);
+            }
         }
         if self.outbox.publish(room, &words_of(header)) {
             self.wake();

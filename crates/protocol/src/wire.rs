@@ -48,7 +48,7 @@ pub struct Header {
 
 impl Header {
     /// The bytes on the wire.
-    #[inline]
+    #[inline(always)]
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut out = [0; HEADER_BYTES];
         out[0] = self.kind as u8;
@@ -60,7 +60,7 @@ impl Header {
     }
 
     /// Reads a header; `None` if its kind is unknown.
-    #[inline]
+    #[inline(always)]
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Option<Header> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         Some(Header {

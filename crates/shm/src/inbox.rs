@@ -63,7 +63,7 @@ pub struct Record {
 
 impl Record {
     /// A copy of the packet header, to be taken once: the sender may still write there.
-    #[inline]
+    #[inline(always)]
     pub fn header(&self) -> [u64; HEADER_WORDS] {
         // SAFETY: the ring checked that the record lies inside; both sides access headers as atomic words.
         let word = |i: usize| unsafe { &*self.start.add(8 + 8 * i).cast::<AtomicU64>() }.load(Relaxed);
@@ -71,13 +71,13 @@ impl Record {
     }
 
     /// First byte of the payload; the sender may still write there. Valid until the release.
-    #[inline]
+    #[inline(always)]
     pub fn payload(&self) -> *const u8 {
         self.start.wrapping_add(PREFIX)
     }
 
     /// Bytes of the payload.
-    #[inline]
+    #[inline(always)]
     pub fn len(&self) -> usize {
         self.len as usize
     }
@@ -290,7 +290,7 @@ impl Inbox {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn record(ring: &Ring, index: usize, at: Arrived) -> Record {
     Record { start: ring.consumer.words().at(at.line), len: at.len, ring: index as u32 }
 }

@@ -103,13 +103,13 @@ impl MappedWords {
         OneToOne(unsafe { &*self.consumed.add(1).cast::<AtomicU32>() })
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn at(&self, line: usize) -> *mut u8 {
         // SAFETY: the ring logic only names lines below the number of lines.
         unsafe { self.ring.add(line * LINE) }
     }
 
-    #[inline]
+    #[inline(always)]
     fn word(&self, line: usize) -> &AtomicU64 {
         // SAFETY: mapped and aligned (`new`), and only accessed atomically by both sides.
         unsafe { &*self.at(line).cast::<AtomicU64>() }
@@ -117,20 +117,20 @@ impl MappedWords {
 }
 
 impl Words for MappedWords {
-    #[inline]
+    #[inline(always)]
     fn load(&self, line: usize, order: Ordering) -> u64 {
         self.word(line).load(order)
     }
-    #[inline]
+    #[inline(always)]
     fn store(&self, line: usize, value: u64, order: Ordering) {
         self.word(line).store(value, order);
     }
-    #[inline]
+    #[inline(always)]
     fn load_consumed(&self, order: Ordering) -> u64 {
         // SAFETY: mapped and aligned (`new`).
         unsafe { &*self.consumed }.load(order)
     }
-    #[inline]
+    #[inline(always)]
     fn store_consumed(&self, value: u64, order: Ordering) {
         // SAFETY: as above.
         unsafe { &*self.consumed }.store(value, order);

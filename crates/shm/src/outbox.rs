@@ -84,7 +84,7 @@ impl Outbox {
     }
 
     /// Room for a payload of `len` bytes, at most [`Outbox::payload_max`]; `None` if the ring is full.
-    #[inline]
+    #[inline(always)]
     pub fn reserve(&mut self, len: usize) -> Result<Option<Room>, Corrupt> {
         let Some(slot) = self.producer.reserve(len)? else { return Ok(None) };
         // SAFETY: the slot is inside the ring, and the prefix inside the slot.
@@ -93,7 +93,7 @@ impl Outbox {
     }
 
     /// Sends what was put into `room`, the last one reserved. True if the owner sleeps and its bell must be rung.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn publish(&mut self, room: Room, header: &[u64; HEADER_WORDS]) -> bool {
         for (i, value) in header.iter().enumerate() {

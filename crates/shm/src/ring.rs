@@ -112,7 +112,7 @@ impl<W: Words> Producer<W> {
 
     /// Room for a record of `len` bytes, `None` if there is none now. At most [`payload_max`] bytes.
     /// What was reserved but not published is forgotten.
-    #[inline]
+    #[inline(always)]
     pub fn reserve(&mut self, len: usize) -> Result<Option<Slot>, Corrupt> {
         debug_assert!(len <= payload_max(self.lines));
         let lines = lines_of(len);
@@ -154,7 +154,7 @@ impl<W: Words> Producer<W> {
     }
 
     /// Hands the filled record to the consumer. `slot` is the last one reserved.
-    #[inline]
+    #[inline(always)]
     pub fn publish(&mut self, slot: Slot) {
         let next = self.position + slot.lines as u64;
         let next_line = next as usize & (self.lines - 1);
@@ -207,7 +207,7 @@ impl<W: Words> Consumer<W> {
     }
 
     /// The oldest record that has not been released. The same one until [`Consumer::release`].
-    #[inline]
+    #[inline(always)]
     pub fn peek(&mut self) -> Result<Option<Arrived>, Corrupt> {
         let line = self.position as usize & (self.lines - 1);
         // SYNC(ring.ready): the record was written before this word.
@@ -238,13 +238,13 @@ impl<W: Words> Consumer<W> {
 
     /// Gives the room of the record last peeked at, whose payload had `len` bytes, back to the producer. True if the
     /// producer can see more room than before: it may be waiting for that.
-    #[inline]
+    #[inline(always)]
     pub fn release(&mut self, len: u32) -> bool {
         self.advance(lines_of(len as usize));
         std::mem::take(&mut self.news)
     }
 
-    #[inline]
+    #[inline(always)]
     fn advance(&mut self, lines: usize) {
         self.position += lines as u64;
         if self.position - self.published > self.lines as u64 / 8 {

@@ -42,7 +42,7 @@ pub fn awake(word: &impl Asleep) {
 
 /// The sender's step after it published a message: whether it has to ring the bell. `covered` says that the sleeper's
 /// barrier also runs on this process.
-#[inline]
+#[inline(always)]
 pub fn must_ring(word: &impl Asleep, covered: bool) -> bool {
     // SYNC(asleep): pairs with the barrier in `fall_asleep`.
     if covered {
@@ -74,7 +74,7 @@ impl Asleep for OneToOne<'_> {
 
 /// A word in mapped memory that any number of processes look at.
 impl Asleep for std::sync::atomic::AtomicU32 {
-    #[inline]
+    #[inline(always)]
     fn load(&self) -> bool {
         self.load(Relaxed) != 0
     }
