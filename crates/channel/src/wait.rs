@@ -19,7 +19,7 @@ base::config! {
     /// How long it then polls but yields the processor in between.
     YIELD_US: u64 = 2000, 0..=1000000000, "µs";
     /// As YIELD_US, when there are more ranks than processors.
-    YIELD_CROWDED_US: u64 = 300, 0..=1000000000, "µs";
+    YIELD_CROWDED_US: u64 = 40, 0..=1000000000, "µs";
     /// Longest sleep before a process looks around by itself.
     SLEEP_MS: u64 = 100, 1..=10000, "ms";
     /// Whether there are more ranks than processors on this node: `auto`, `yes` or `no`.
@@ -38,9 +38,9 @@ pub enum Idle {
 }
 
 /// Polls between two looks at the clock.
-const CLOCK_EVERY: u64 = 64;
+const CLOCK_EVERY: u64 = 16;
 /// By how much the spin can shrink. It stays longer than any answer takes that is on its way.
-const SPIN_SHRINK: u64 = 8;
+const SPIN_SHRINK: u64 = 32;
 /// Polls before the first yield when crowded.
 const CROWDED_POLLS: u64 = 2;
 
@@ -170,8 +170,8 @@ mod tests {
             w.look(1);
             w.look(1000);
         }
-        assert_eq!(w.spin_ns, 12);
-        for _ in 0..4 {
+        assert_eq!(w.spin_ns, 3);
+        for _ in 0..6 {
             w.now = Idle::Spin;
             w.idle(1);
         }
