@@ -46,13 +46,13 @@ def prepare() -> pathlib.Path:
     return python
 
 
-def skip_list() -> dict[str, str]:
-    """Test name → reason."""
+def skip_list() -> tuple[dict[str, str], list[str]]:
+    """Test name → reason; and the modules that can't be imported."""
     data = tomllib.loads((ROOT / "tests/mpi4py-skip.toml").read_text())
-    return {name: group["reason"] for group in data["group"] for name in group["tests"]}
+    return {name: group["reason"] for group in data["group"] for name in group["tests"]}, [m for group in data["group"] for m in group["modules"]]
 
 
-def run(lib: str, python: pathlib.Path, ranks: int, skips: dict[str, str], rest: list[str], timeout_s: float) -> bool:
+def run(lib: str, python: pathlib.Path, ranks: int, skips: dict[str, str], modules: list[str], rest: list[str], timeout_s: float) -> bool:
     """One run of the suite; prints its summary and whether it passed."""
     tree = ROOT / "dist" if lib == "ferrule" else ROOT / "build/peers/mpich"
     env = dict(os.environ, LD_LIBRARY_PATH=str(tree / "lib"), PYTHONDONTWRITEBYTECODE="1")
@@ -61,7 +61,8 @@ def run(lib: str, python: pathlib.Path, ranks: int, skips: dict[str, str], rest:
     with tempfile.TemporaryDirectory(prefix="fm-") as tmp:
         xfile = pathlib.Path(tmp) / "skip"
         xfile.write_text("\n".join(skips) + "\n")
-        command = [str(tree / "bin/mpiexec"), "-n", str(ranks), str(python), f"mpi4py-{VERSION}/test/main.py", "-q", "--no-builddir", "--xfile", str(xfile), *rest]
+        command = [str(tree / "bin/mpiexec"), "-n", str(ranks), str(python), f"mpi4py-{VERSION}/test/main.py", "-q", "--no-builddir", "--xfile", str(xfile),
+                   *(word for module in modules for word in ("-e", rf"{module}\.py$")), *rest]
         start = time.monotonic()
         process = subprocess.Popen(command, env=env, cwd=WORK, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, errors="replace")
         try:
@@ -100,13 +101,13 @@ def main() -> int:
     python = prepare()
     if options.prepare:
         return 0
-    skips = {} if options.no_skip_list or options.lib == "mpich" else skip_list()
+    skips, modules = ({}, []) if options.no_skip_list or options.lib == "mpich" else skip_list()
     reasons: dict[str, int] = {}
     for reason in skips.values():
         reasons[reason] = reasons.get(reason, 0) + 1
     for reason, count in reasons.items():
         print(f"skipped {count}: {reason}")
-    results = [run(options.lib, python, int(n), skips, options.rest, options.timeout) for n in options.ranks.split(",")]
+    results = [run(options.lib, python, int(n), skips, modules, options.rest, options.timeout) for n in options.ranks.split(",")]
     print(f"mpi4py on {options.lib}: {sum(results)} passed, {len(results) - sum(results)} failed, 0 skipped")
     return 0 if all(results) else 1
 
