@@ -83,7 +83,7 @@ fn tracked() -> Vec<PathBuf> {
 
 fn check_name(path: &Path, report: &mut Report) {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    if ["_new", "_old", "-orig", "_orig", "_tmp", "_copy"].iter().any(|end| stem.ends_with(end)) {
+    if ["_new", "_old", "-orig", "_orig", "_tmp"].iter().any(|end| stem.ends_with(end)) {
         report.add(path, 1, "a name tells what a file is, not how it came about");
     }
 }
