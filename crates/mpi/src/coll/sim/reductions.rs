@@ -177,6 +177,9 @@ fn reduce_scatter_gives_each_its_block() {
                 let expected = world.expected(operation, 0..n, start(r) + i);
                 assert_eq!(Some(item), expected, "{name} {} n={n} {in_place} rank {r}", kind.name);
             }
+            let before = |i| if in_place { kind.item(seed_of(r) + i as u64) } else { kind.unset() };
+            let rest = all.into_iter().enumerate().skip(count as usize);
+            assert!(rest.into_iter().all(|(i, v)| v == before(i)), "{name}: more than the result was written");
         }
     });
 }
