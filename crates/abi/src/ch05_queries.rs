@@ -120,7 +120,7 @@ api! {
     /// Predefined pair type of a value and an index type
     MPI_Type_get_value_index => (value_type: AnyType, index_type: AnyType, pair_type: OutType) on none {
         let pair = datatype::value_index(&value_type, &index_type);
-        pair_type.set(pair.map_or(DATATYPE_NULL, |pair| CType(lookup::share_datatype(&pair))));
+        pair_type.set(pair.map_or(DATATYPE_NULL, |pair| CType(lookup::share_datatype(pair))));
         Ok(())
     }
 
