@@ -368,7 +368,8 @@ impl ChannelFabric {
                 ShmEvent::Lost(peer) => self.lose(peer),
             }
         }
-        if self.is_turn(self.net_every)
+        // Before we sleep everything is looked at: nobody wakes us for what a connection has already read.
+        if (self.armed > 0 || self.is_turn(self.net_every))
             && let Some(event) = self.poll_net()
         {
             return Some(event);

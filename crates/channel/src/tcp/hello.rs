@@ -54,7 +54,9 @@ pub enum Stranger {
     Proof,
     /// It did not say who it is in time.
     Silent,
-    /// It closed the connection before it had said who it is.
+    /// It closed the connection in the middle of a word.
+    Truncated,
+    /// It closed the connection before it had said who it is; so does a peer that was faster elsewhere.
     Left,
     /// There are too many connections of unknown people.
     Crowd,
@@ -69,6 +71,7 @@ impl std::fmt::Display for Stranger {
             Stranger::Misdirected => "it wanted another rank",
             Stranger::Proof => "it does not know the job key",
             Stranger::Silent => "it did not introduce itself in time (FERRULE_TCP_HELLO_TIMEOUT_MS)",
+            Stranger::Truncated => "it left in the middle of its introduction",
             Stranger::Left => "it left without introducing itself",
             Stranger::Crowd => "too many connections wait to be introduced (FERRULE_TCP_HALF_OPEN_MAX)",
         })

@@ -320,7 +320,7 @@ impl Net {
         let why = match failure {
             Failure::Network(why) => why,
             Failure::Stranger(Stranger::Silent) => "no answer".into(),
-            Failure::Stranger(Stranger::Left) => "the other end hung up".into(),
+            Failure::Stranger(Stranger::Left | Stranger::Truncated) => "the other end hung up".into(),
             Failure::Stranger(stranger) => format!("somebody else answers: {stranger}"),
         };
         let Some(index) = pending.peer.and_then(|p| self.by_peer.get(&p).copied()) else { return };
@@ -341,6 +341,9 @@ impl Net {
     /// A caller who is no peer: counted, and logged once per kind.
     fn turn_away(&mut self, address: SocketAddr, failure: Failure) {
         let Failure::Stranger(stranger) = failure else { return };
+        if stranger == Stranger::Left {
+            return log!(Debug, "a connection from {address} ended: {stranger}");
+        }
         counters::PACKETS_REJECTED.add(1);
         let bit = 1 << stranger as u8;
         if stranger == Stranger::Misdirected {

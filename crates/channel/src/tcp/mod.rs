@@ -248,8 +248,13 @@ impl Net {
             return self.events.pop_front();
         }
         if self.tick.is_multiple_of(ATTEND_EVERY) {
-            // Also when there is traffic all the time: others must get their turn.
-            self.current = None;
+            // Also when there is traffic all the time: others must get their turn. What this connection has already read
+            // is nothing that epoll would tell.
+            if let Some(slot) = self.current.take()
+                && !self.readable.contains(&slot)
+            {
+                self.readable.push(slot);
+            }
             self.attend();
         }
         if let Some(slot) = self.current {

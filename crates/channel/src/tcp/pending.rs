@@ -220,6 +220,7 @@ impl Pending {
             let piece = Piece::new(room.as_mut_ptr(), room.len());
             // SAFETY: the piece is part of `input`, to which no reference is in use.
             match unsafe { sock::receive(self.stream.as_fd(), &[piece]) } {
+                Ok(0) if self.have > 0 => return Err(Failure::Stranger(Stranger::Truncated)),
                 Ok(0) => return Err(Failure::Stranger(Stranger::Left)),
                 Ok(n) => self.have += n,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),

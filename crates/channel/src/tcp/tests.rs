@@ -119,6 +119,22 @@ fn many_connections_are_served_by_epoll() {
 }
 
 #[test]
+fn packets_that_are_already_read_are_not_forgotten() {
+    let mut nets: Vec<Net> = (0..8).map(net).collect();
+    let hub = at(&nets[0]);
+    let slots: Vec<u32> = (1..8).map(|i| nets[i].dial(Peer(0), vec![hub])).collect();
+    let mut got = Vec::new();
+    run(&mut nets, &mut got, |nets, _| nets[0].open.len() == 7 && (1..8).all(|i| nets[i].open.len() == 1));
+    // All is in the kernel before the first look, so that one read brings many packets.
+    for tag in 0..100 {
+        for (i, slot) in slots.iter().enumerate() {
+            assert_eq!(nets[i + 1].send(*slot, &eager(tag), &[1; 16], None), Outcome::Done);
+        }
+    }
+    run(&mut nets, &mut got, |_, got| got.len() == 700);
+}
+
+#[test]
 fn an_unreachable_peer_is_lost_and_its_addresses_named() {
     let mut nets = [net(1)];
     let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
