@@ -9,19 +9,20 @@
 //!
 //! Invariant: a peer is reported `Lost` once, after everything that it had sent before has been polled.
 
-use crate::bootstrap::{Bootstrap, Event as Told, JobInfo};
-use crate::buffer::{RecvBuf, SendBuf};
+mod lanes;
+mod poll;
+
+use crate::bootstrap::{Bootstrap, JobInfo};
 use crate::locality;
-use crate::self_::{self, SelfLane, SelfPacket};
-use crate::shm::{ShmEvent, ShmHub, ShmLane, ShmPacket};
+use crate::self_::{SelfLane, SelfPacket};
+use crate::shm::{ShmHub, ShmLane, ShmPacket};
 use crate::tcp::hello::Identity;
-use crate::tcp::{Net, NetEvent, NetPacket};
+use crate::tcp::{Net, NetPacket};
 use crate::wait::{self, Waiter};
 use crate::why::{self, Why};
 use base::log::Level;
 use base::{Class, Error, Peer, Result, log};
-use protocol::fabric::{Delivery, Event, Fabric, Limits, Outcome, Packet};
-use protocol::matching::{Found, Pattern};
+use protocol::fabric::Packet;
 use protocol::wire::Header;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -87,17 +88,6 @@ impl Packet for FabricPacket {
         }
     }
 }
-
-/// Polls between two looks at the node agent.
-const CONTROL_EVERY: u32 = 1024;
-/// The same while cards are awaited.
-const CONTROL_EVERY_RESOLVING: u32 = 8;
-/// Polls in a row that only shared memory may serve.
-const SHM_STREAK: u32 = 64;
-/// Polls between two polls of the sockets when only shared memory has traffic.
-const NET_EVERY_MAX: u32 = 16;
-/// The same when there is no connection at all.
-const NET_EVERY_UNUSED: u32 = 64;
 
 const TOKEN_BELL: u64 = 1 << 32;
 const TOKEN_CONTROL: u64 = 2 << 32;
@@ -295,6 +285,12 @@ impl ChannelFabric {
         Ok(())
     }
 
+    fn host(&self, peer: Peer) -> &str {
+        let job = self.bootstrap.job();
+        let node = job.node_of.get(peer.0 as usize).and_then(|n| job.node_names.get(*n as usize));
+        node.map_or("an unknown host", String::as_str)
+    }
+
     fn lane(&mut self, peer: Peer) -> &mut Lane {
         &mut self.lanes[peer.0 as usize]
     }
@@ -341,111 +337,6 @@ impl ChannelFabric {
         }
         self.events.push_back(peer);
     }
-
-    /// Whether this poll is an `every`-th one; a power of two, because a division here would be felt.
-    #[inline]
-    fn is_turn(&self, every: u32) -> bool {
-        debug_assert!(every.is_power_of_two());
-        self.tick & (every - 1) == 0
-    }
-
-    #[inline(never)]
-    fn poll_slowly(&mut self) -> Option<Event<FabricPacket>> {
-        if let Some(packet) = self.own.poll() {
-            return Some(Event::Packet(FabricPacket::Own(self.me, packet)));
-        }
-        let waiting = self.resolving > 0 || self.net.as_ref().is_some_and(|net| net.wants_news());
-        let every = if waiting { CONTROL_EVERY_RESOLVING } else { CONTROL_EVERY };
-        if self.is_turn(every) {
-            self.poll_control();
-        }
-        if self.tick.is_multiple_of(SHM_STREAK)
-            && let Some(hub) = &mut self.hub
-            && let Some(event) = hub.poll()
-        {
-            match event {
-                ShmEvent::Packet(packet) => return Some(Event::Packet(FabricPacket::Shm(packet))),
-                ShmEvent::Lost(peer) => self.lose(peer),
-            }
-        }
-        // Before we sleep everything is looked at: nobody wakes us for what a connection has already read.
-        if (self.armed > 0 || self.is_turn(self.net_every))
-            && let Some(event) = self.poll_net()
-        {
-            return Some(event);
-        }
-        if let Some(peer) = self.hub.as_mut().and_then(ShmHub::take_stranger)
-            && matches!(self.lane(peer), Lane::Unresolved)
-        {
-            self.resolve(peer);
-        }
-        // What a dead peer had sent is read first, from its ring or, later, from a socket.
-        if let Some(&peer) = self.gone.front()
-            && self.hub.as_mut().is_none_or(|hub| hub.is_drained(peer))
-        {
-            self.gone.pop_front();
-            if self.net.as_mut().is_none_or(|net| net.peer_gone(peer)) {
-                self.lose(peer);
-            }
-        }
-        self.events.pop_front().map(Event::Lost)
-    }
-
-    /// Looks at the sockets, and decides how soon to look again: at every poll while they have traffic or are all there is.
-    fn poll_net(&mut self) -> Option<Event<FabricPacket>> {
-        let net = self.net.as_mut()?;
-        let found = net.poll();
-        let idle = match found {
-            Some(_) => false,
-            None if !net.is_active() => {
-                self.net_every = NET_EVERY_UNUSED;
-                return None;
-            }
-            None => self.hub.as_ref().is_some_and(|hub| hub.is_active()),
-        };
-        self.net_every = if idle { (self.net_every * 2).min(NET_EVERY_MAX) } else { 1 };
-        match found? {
-            NetEvent::Packet(packet) => Some(Event::Packet(FabricPacket::Net(packet))),
-            NetEvent::Landed { peer, header, len } => Some(Event::Landed { peer, header, len }),
-            NetEvent::Lost(peer, why) => {
-                if !matches!(self.lane(peer), Lane::Lost) {
-                    log!(Warn, "lost the connection to rank {} on {}: {why}", peer.0, self.host(peer));
-                }
-                self.lose(peer);
-                None
-            }
-        }
-    }
-
-    fn host(&self, peer: Peer) -> &str {
-        let job = self.bootstrap.job();
-        let node = job.node_of.get(peer.0 as usize).and_then(|n| job.node_names.get(*n as usize));
-        node.map_or("an unknown host", String::as_str)
-    }
-
-    fn poll_control(&mut self) {
-        if self.control_lost {
-            return;
-        }
-        loop {
-            match self.bootstrap.poll() {
-                Ok(None) => return,
-                Ok(Some(Told::Card { peer, card, fds })) if peer.0 < self.lanes.len() as u32 => {
-                    self.connect(peer, &card, fds);
-                }
-                Ok(Some(Told::PeerGone { peer, host, why })) if peer.0 < self.lanes.len() as u32 => {
-                    log!(Warn, "rank {} on {host} is gone: {why}", peer.0);
-                    self.gone.push_back(peer);
-                }
-                Ok(Some(Told::Dump)) => self.dump_requested = true,
-                Ok(Some(_)) => {}
-                Err(error) => {
-                    log!(Error, "no word from the node agent any more: {}", error.origin);
-                    self.control_lost = true;
-                }
-            }
-        }
-    }
 }
 
 /// This process's inbox; none if shared memory is not allowed, not needed or not to be had.
@@ -470,212 +361,4 @@ fn open_net(job: &JobInfo, epoll: &Arc<Epoll>) -> Option<Box<Net>> {
         .map(Box::new)
         .map_err(|e| log!(Warn, "no TCP: cannot listen: {e} (FERRULE_PORT_RANGE)"))
         .ok()
-}
-
-impl Fabric for ChannelFabric {
-    type Source = SendBuf;
-    type Sink = RecvBuf;
-    type Packet = FabricPacket;
-
-    fn me(&self) -> Peer {
-        self.me
-    }
-
-    #[inline]
-    fn limits(&mut self, peer: Peer) -> Option<Limits> {
-        match self.lane(peer) {
-            Lane::Shm(lane) => Some(lane.limits()),
-            Lane::Net(_) => self.net.as_ref().map(|net| net.limits()),
-            Lane::Own | Lane::Lost => Some(self_::LIMITS),
-            Lane::Unresolved => {
-                self.resolve(peer);
-                None
-            }
-            Lane::Resolving => None,
-        }
-    }
-
-    #[inline]
-    fn try_send(&mut self, peer: Peer, header: &Header, body: &[u8]) -> Outcome {
-        match self.lane(peer) {
-            Lane::Shm(lane) => lane.try_send(header, body),
-            Lane::Net(slot) => {
-                let slot = *slot;
-                self.net.as_mut().map_or(Outcome::Lost, |net| net.send(slot, header, body, None))
-            }
-            Lane::Own => self.own.try_send(header, body, None),
-            Lane::Unresolved => {
-                self.resolve(peer);
-                Outcome::Again
-            }
-            Lane::Resolving => Outcome::Again,
-            Lane::Lost => Outcome::Lost,
-        }
-    }
-
-    #[inline]
-    fn try_send_from(
-        &mut self,
-        peer: Peer,
-        header: &Header,
-        body: &[u8],
-        source: &SendBuf,
-        from: usize,
-        len: usize,
-    ) -> Outcome {
-        match self.lane(peer) {
-            Lane::Shm(lane) => lane.try_send_from(header, body, source, from, len),
-            Lane::Net(slot) => {
-                let slot = *slot;
-                let net = self.net.as_mut();
-                net.map_or(Outcome::Lost, |net| net.send(slot, header, body, Some((source, from, len))))
-            }
-            Lane::Own => self.own.try_send(header, body, Some((source, from, len))),
-            Lane::Unresolved => {
-                self.resolve(peer);
-                Outcome::Again
-            }
-            Lane::Resolving => Outcome::Again,
-            Lane::Lost => Outcome::Lost,
-        }
-    }
-
-    #[inline(always)]
-    fn send_eager(&mut self, peer: Peer, header: &Header, source: &SendBuf) -> Option<Outcome> {
-        if let Lane::Shm(lane) = self.lane(peer)
-            && source.len() <= lane.limits().eager_max
-        {
-            return Some(lane.try_send_from(header, &[], source, 0, source.len()));
-        }
-        let len = source.len();
-        (len <= self.limits(peer)?.eager_max).then(|| self.try_send_from(peer, header, &[], source, 0, len))
-    }
-
-    #[inline(always)]
-    fn receive_eager(&mut self, pattern: &Pattern, sink: &RecvBuf) -> Option<Found> {
-        // The other channels get their turn from `poll`.
-        if self.tick % SHM_STREAK == SHM_STREAK - 1 {
-            return None;
-        }
-        let found = self.hub.as_mut()?.receive_eager(pattern, sink)?;
-        self.tick = self.tick.wrapping_add(1);
-        Some(found)
-    }
-
-    #[inline]
-    fn source_len(&self, source: &SendBuf) -> usize {
-        source.len()
-    }
-
-    #[inline]
-    fn sink_len(&self, sink: &RecvBuf) -> usize {
-        sink.len()
-    }
-
-    #[inline]
-    fn expose(&self, source: &SendBuf) -> u64 {
-        source.as_contiguous(0).map_or(0, |at| at.expose_provenance() as u64)
-    }
-
-    fn pull(&mut self, peer: Peer, address: u64, sink: &RecvBuf, len: usize) -> bool {
-        if matches!(self.lane(peer), Lane::Unresolved) {
-            self.resolve(peer);
-        }
-        match self.lane(peer) {
-            Lane::Shm(lane) => lane.pull(address, sink, len),
-            Lane::Own => self.own.pull(address, sink, len),
-            _ => false,
-        }
-    }
-
-    #[inline]
-    fn poll(&mut self) -> Option<Event<FabricPacket>> {
-        self.tick = self.tick.wrapping_add(1);
-        if !self.tick.is_multiple_of(SHM_STREAK)
-            && let Some(hub) = &mut self.hub
-            && let Some(event) = hub.poll()
-        {
-            match event {
-                ShmEvent::Packet(packet) => return Some(Event::Packet(FabricPacket::Shm(packet))),
-                ShmEvent::Lost(peer) => self.lose(peer),
-            }
-        }
-        self.poll_slowly()
-    }
-
-    #[inline]
-    fn body<const N: usize>(&mut self, packet: &FabricPacket) -> Option<[u8; N]> {
-        match packet {
-            FabricPacket::Shm(packet) if packet.len() >= N => {
-                // SAFETY: the payload has at least N bytes and stays mapped until the packet is released; it is copied out
-                // as bytes, whatever they are.
-                Some(unsafe { packet.payload().cast::<[u8; N]>().read_unaligned() })
-            }
-            FabricPacket::Shm(_) => None,
-            FabricPacket::Own(_, packet) => packet.payload.first_chunk::<N>().copied(),
-            FabricPacket::Net(packet) => self.net.as_mut()?.body(packet),
-        }
-    }
-
-    #[inline]
-    fn deliver(
-        &mut self,
-        packet: &FabricPacket,
-        skip: usize,
-        sink: &RecvBuf,
-        at: usize,
-        len: usize,
-        may_land: bool,
-    ) -> Delivery {
-        let (payload, present) = match packet {
-            FabricPacket::Shm(packet) => (packet.payload(), packet.len()),
-            FabricPacket::Own(_, packet) => (packet.payload.as_ptr(), packet.payload.len()),
-            FabricPacket::Net(packet) => {
-                let net = self.net.as_mut();
-                return net.map_or(Delivery::Complete, |net| net.deliver(packet, skip, (sink, at, len), may_land));
-            }
-        };
-        let skip = skip.min(present);
-        // SAFETY: the range is cut to the payload, which is valid until the packet is released.
-        unsafe { sink.copy_in(at, payload.add(skip), len.min(present - skip)) };
-        Delivery::Complete
-    }
-
-    fn stash(&mut self, packet: &FabricPacket) -> Box<[u8]> {
-        match packet {
-            FabricPacket::Shm(packet) => {
-                let mut copy = Vec::with_capacity(packet.len());
-                // SAFETY: room was reserved; the payload is valid until the packet is released.
-                unsafe {
-                    std::ptr::copy_nonoverlapping(packet.payload(), copy.as_mut_ptr(), packet.len());
-                    copy.set_len(packet.len());
-                }
-                copy.into_boxed_slice()
-            }
-            FabricPacket::Own(_, packet) => packet.payload.clone(),
-            FabricPacket::Net(packet) => self.net.as_mut().map(|net| net.stash(packet)).unwrap_or_default(),
-        }
-    }
-
-    fn unstash(&mut self, bytes: &[u8], sink: &RecvBuf) {
-        // SAFETY: a slice is readable.
-        unsafe { sink.copy_in(0, bytes.as_ptr(), bytes.len()) };
-    }
-
-    #[inline]
-    fn release(&mut self, packet: FabricPacket) {
-        match packet {
-            FabricPacket::Shm(packet) => {
-                if let Some(hub) = &mut self.hub {
-                    hub.release(&packet);
-                }
-            }
-            FabricPacket::Own(..) => {}
-            FabricPacket::Net(packet) => {
-                if let Some(net) = &mut self.net {
-                    net.release(&packet);
-                }
-            }
-        }
-    }
 }

@@ -1,7 +1,10 @@
 //! A connection against raw bytes: splits, truncations and nonsense.
 
 use super::*;
+use crate::tcp::frame;
 use proptest::prelude::*;
+use protocol::fabric::{Delivery, Outcome};
+use protocol::wire::Kind;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;

@@ -1,0 +1,219 @@
+//! What the engine calls: each call goes to the lane of the peer, or to where the packet lies.
+
+use super::poll::SHM_STREAK;
+use super::{ChannelFabric, FabricPacket, Lane};
+use crate::buffer::{RecvBuf, SendBuf};
+use crate::self_;
+use crate::shm::ShmEvent;
+use base::Peer;
+use protocol::fabric::{Delivery, Event, Fabric, Limits, Outcome};
+use protocol::matching::{Found, Pattern};
+use protocol::wire::Header;
+
+impl Fabric for ChannelFabric {
+    type Source = SendBuf;
+    type Sink = RecvBuf;
+    type Packet = FabricPacket;
+
+    fn me(&self) -> Peer {
+        self.me
+    }
+
+    #[inline]
+    fn limits(&mut self, peer: Peer) -> Option<Limits> {
+        match self.lane(peer) {
+            Lane::Shm(lane) => Some(lane.limits()),
+            Lane::Net(_) => self.net.as_ref().map(|net| net.limits()),
+            Lane::Own | Lane::Lost => Some(self_::LIMITS),
+            Lane::Unresolved => {
+                self.resolve(peer);
+                None
+            }
+            Lane::Resolving => None,
+        }
+    }
+
+    #[inline]
+    fn try_send(&mut self, peer: Peer, header: &Header, body: &[u8]) -> Outcome {
+        match self.lane(peer) {
+            Lane::Shm(lane) => lane.try_send(header, body),
+            Lane::Net(slot) => {
+                let slot = *slot;
+                self.net.as_mut().map_or(Outcome::Lost, |net| net.send(slot, header, body, None))
+            }
+            Lane::Own => self.own.try_send(header, body, None),
+            Lane::Unresolved => {
+                self.resolve(peer);
+                Outcome::Again
+            }
+            Lane::Resolving => Outcome::Again,
+            Lane::Lost => Outcome::Lost,
+        }
+    }
+
+    #[inline]
+    fn try_send_from(
+        &mut self,
+        peer: Peer,
+        header: &Header,
+        body: &[u8],
+        source: &SendBuf,
+        from: usize,
+        len: usize,
+    ) -> Outcome {
+        match self.lane(peer) {
+            Lane::Shm(lane) => lane.try_send_from(header, body, source, from, len),
+            Lane::Net(slot) => {
+                let slot = *slot;
+                let net = self.net.as_mut();
+                net.map_or(Outcome::Lost, |net| net.send(slot, header, body, Some((source, from, len))))
+            }
+            Lane::Own => self.own.try_send(header, body, Some((source, from, len))),
+            Lane::Unresolved => {
+                self.resolve(peer);
+                Outcome::Again
+            }
+            Lane::Resolving => Outcome::Again,
+            Lane::Lost => Outcome::Lost,
+        }
+    }
+
+    #[inline(always)]
+    fn send_eager(&mut self, peer: Peer, header: &Header, source: &SendBuf) -> Option<Outcome> {
+        if let Lane::Shm(lane) = self.lane(peer)
+            && source.len() <= lane.limits().eager_max
+        {
+            return Some(lane.try_send_from(header, &[], source, 0, source.len()));
+        }
+        let len = source.len();
+        (len <= self.limits(peer)?.eager_max).then(|| self.try_send_from(peer, header, &[], source, 0, len))
+    }
+
+    #[inline(always)]
+    fn receive_eager(&mut self, pattern: &Pattern, sink: &RecvBuf) -> Option<Found> {
+        // The other channels get their turn from `poll`.
+        if self.tick % SHM_STREAK == SHM_STREAK - 1 {
+            return None;
+        }
+        let found = self.hub.as_mut()?.receive_eager(pattern, sink)?;
+        self.tick = self.tick.wrapping_add(1);
+        Some(found)
+    }
+
+    #[inline]
+    fn source_len(&self, source: &SendBuf) -> usize {
+        source.len()
+    }
+
+    #[inline]
+    fn sink_len(&self, sink: &RecvBuf) -> usize {
+        sink.len()
+    }
+
+    #[inline]
+    fn expose(&self, source: &SendBuf) -> u64 {
+        source.as_contiguous(0).map_or(0, |at| at.expose_provenance() as u64)
+    }
+
+    fn pull(&mut self, peer: Peer, address: u64, sink: &RecvBuf, len: usize) -> bool {
+        if matches!(self.lane(peer), Lane::Unresolved) {
+            self.resolve(peer);
+        }
+        match self.lane(peer) {
+            Lane::Shm(lane) => lane.pull(address, sink, len),
+            Lane::Own => self.own.pull(address, sink, len),
+            _ => false,
+        }
+    }
+
+    #[inline]
+    fn poll(&mut self) -> Option<Event<FabricPacket>> {
+        self.tick = self.tick.wrapping_add(1);
+        if !self.tick.is_multiple_of(SHM_STREAK)
+            && let Some(hub) = &mut self.hub
+            && let Some(event) = hub.poll()
+        {
+            match event {
+                ShmEvent::Packet(packet) => return Some(Event::Packet(FabricPacket::Shm(packet))),
+                ShmEvent::Lost(peer) => self.lose(peer),
+            }
+        }
+        self.poll_slowly()
+    }
+
+    #[inline]
+    fn body<const N: usize>(&mut self, packet: &FabricPacket) -> Option<[u8; N]> {
+        match packet {
+            FabricPacket::Shm(packet) if packet.len() >= N => {
+                // SAFETY: the payload has at least N bytes and stays mapped until the packet is released; it is copied out
+                // as bytes, whatever they are.
+                Some(unsafe { packet.payload().cast::<[u8; N]>().read_unaligned() })
+            }
+            FabricPacket::Shm(_) => None,
+            FabricPacket::Own(_, packet) => packet.payload.first_chunk::<N>().copied(),
+            FabricPacket::Net(packet) => self.net.as_mut()?.body(packet),
+        }
+    }
+
+    #[inline]
+    fn deliver(
+        &mut self,
+        packet: &FabricPacket,
+        skip: usize,
+        sink: &RecvBuf,
+        at: usize,
+        len: usize,
+        may_land: bool,
+    ) -> Delivery {
+        let (payload, present) = match packet {
+            FabricPacket::Shm(packet) => (packet.payload(), packet.len()),
+            FabricPacket::Own(_, packet) => (packet.payload.as_ptr(), packet.payload.len()),
+            FabricPacket::Net(packet) => {
+                let net = self.net.as_mut();
+                return net.map_or(Delivery::Complete, |net| net.deliver(packet, skip, (sink, at, len), may_land));
+            }
+        };
+        let skip = skip.min(present);
+        // SAFETY: the range is cut to the payload, which is valid until the packet is released.
+        unsafe { sink.copy_in(at, payload.add(skip), len.min(present - skip)) };
+        Delivery::Complete
+    }
+
+    fn stash(&mut self, packet: &FabricPacket) -> Box<[u8]> {
+        match packet {
+            FabricPacket::Shm(packet) => {
+                let mut copy = Vec::with_capacity(packet.len());
+                // SAFETY: room was reserved; the payload is valid until the packet is released.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(packet.payload(), copy.as_mut_ptr(), packet.len());
+                    copy.set_len(packet.len());
+                }
+                copy.into_boxed_slice()
+            }
+            FabricPacket::Own(_, packet) => packet.payload.clone(),
+            FabricPacket::Net(packet) => self.net.as_mut().map(|net| net.stash(packet)).unwrap_or_default(),
+        }
+    }
+
+    fn unstash(&mut self, bytes: &[u8], sink: &RecvBuf) {
+        // SAFETY: a slice is readable.
+        unsafe { sink.copy_in(0, bytes.as_ptr(), bytes.len()) };
+    }
+
+    #[inline]
+    fn release(&mut self, packet: FabricPacket) {
+        match packet {
+            FabricPacket::Shm(packet) => {
+                if let Some(hub) = &mut self.hub {
+                    hub.release(&packet);
+                }
+            }
+            FabricPacket::Own(..) => {}
+            FabricPacket::Net(packet) => {
+                if let Some(net) = &mut self.net {
+                    net.release(&packet);
+                }
+            }
+        }
+    }
+}
