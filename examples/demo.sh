@@ -11,7 +11,7 @@ begin=$(date +%s)
 [ -x dist/bin/mpiexec ] || { echo "run: make build" >&2; exit 1; }
 prefix=fd$$
 trap 'testbeds/netns/remove.sh $prefix' EXIT
-trap 'exit 130' INT TERM
+trap 'exit 130' INT TERM HUP PIPE
 say "two hosts"
 testbeds/netns/create.sh "$prefix"
 mkdir -p build/demo
