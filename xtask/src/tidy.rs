@@ -121,7 +121,7 @@ fn check_rust(path: &Path, text: &str, report: &mut Report, pairs: &mut BTreeMap
         if library && !name.starts_with("xtask") && (code.contains("println!(") || code.contains("dbg!(")) {
             report.add(path, i + 1, "libraries speak through base::log");
         }
-        if code.contains("todo!(") || code.contains("unimplemented!(") {
+        if !name.starts_with("xtask") && (code.contains("todo!(") || code.contains("unimplemented!(")) {
             report.add(path, i + 1, "what is missing is an MPI error, not a panic");
         }
         if let Some(rest) = line.split("SYNC(").nth(1)

@@ -70,6 +70,7 @@ fn memo(call: &Call) -> &'static Cell<Option<Box<State>>> {
 /// One collective of one process, ready to run.
 pub struct Plan(Option<Box<State>>);
 
+#[expect(clippy::vec_box, reason = "a state moves between pool and schedule without being copied")]
 static POOL: Inside<RefCell<Vec<Box<State>>>> = Inside::new(RefCell::new(Vec::new()));
 
 impl State {

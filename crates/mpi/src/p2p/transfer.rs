@@ -149,7 +149,6 @@ const DIRECT_POLLS: u32 = 256;
 /// # Safety
 /// The items must be writable and nobody else's.
 #[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "these are MPI's own")]
 pub unsafe fn receive_directly(
     comm: &Comm,
     buf: *mut u8,
