@@ -73,6 +73,16 @@ pub fn comm(c: CComm) -> Result<Held<Comm>> {
     }
 }
 
+/// What `f` says of a communicator, without holding it.
+#[inline(always)]
+pub fn with_comm<R>(c: CComm, f: impl FnOnce(&Comm) -> R) -> Result<R> {
+    if c.0.0 < PREDEFINED_END {
+        return comm(c).map(|comm| f(&comm));
+    }
+    let found = rt().comms.with(c.0, |comm| f(comm));
+    found.ok_or(Error::new(Class::ERR_COMM, "not the handle of a live communicator"))
+}
+
 /// A datatype.
 #[inline(always)]
 pub fn datatype(c: CType) -> Result<Held<Datatype>> {

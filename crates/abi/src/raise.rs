@@ -96,8 +96,7 @@ impl Raise for CComm {
 
     #[inline(always)]
     fn scope(self) -> Result<Scope> {
-        let comm = lookup::comm(self)?;
-        Ok(Scope { ranks: comm.peer_size(), inter: comm.is_inter() })
+        lookup::with_comm(self, |comm| Scope { ranks: comm.peer_size(), inter: comm.is_inter() })
     }
 }
 
