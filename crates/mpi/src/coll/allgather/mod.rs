@@ -2,6 +2,7 @@
 
 pub mod bruck;
 pub mod exchange;
+pub mod gather_bcast;
 pub mod recursive_doubling;
 pub mod ring;
 
@@ -41,6 +42,7 @@ pub fn build(p: &mut Program, site: &Site<'_>, send: Option<Buffer<'_>>, recv: B
     };
     match site.choose(&Situation { even: blocks.is_even(), ..site.situation(bytes) }) {
         Allgather::Exchange => exchange::build(p, &team, blocks),
+        Allgather::GatherBcast => gather_bcast::build(p, &team, blocks),
         Allgather::Ring => ring::build(p, &team, blocks),
         Allgather::RecursiveDoubling => recursive_doubling::build(p, &team, blocks),
         Allgather::Bruck => bruck::build(p, &team, blocks),

@@ -4,6 +4,7 @@ pub mod bruck;
 pub mod pairwise;
 pub mod post_all;
 pub mod swap;
+pub mod transpose;
 
 use super::args::BlockBuffer;
 use super::program::Program;
@@ -41,6 +42,7 @@ pub fn build(p: &mut Program, site: &Site<'_>, send: Option<BlockBuffer<'_>>, re
         Alltoall::PostAll => post_all::build(p, &team, from, into, COLL_ALLTOALL_WINDOW.value() as usize),
         Alltoall::Pairwise => pairwise::build(p, &team, from, into),
         Alltoall::Bruck => bruck::build(p, &team, from, into),
+        Alltoall::Transpose => transpose::build(p, &team, from, into),
         Alltoall::Swap => swap::build(p, &team, into),
     }
     Ok(())

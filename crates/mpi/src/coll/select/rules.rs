@@ -22,9 +22,9 @@ base::config! {
     COLL_GATHER: text = "auto";
     /// Algorithm of scatters: auto, linear, binomial.
     COLL_SCATTER: text = "auto";
-    /// Algorithm of all-gathers: auto, exchange, ring, recursive_doubling, bruck.
+    /// Algorithm of all-gathers: auto, exchange, gather_bcast, ring, recursive_doubling, bruck.
     COLL_ALLGATHER: text = "auto";
-    /// Algorithm of all-to-all exchanges: auto, post_all, pairwise, bruck, swap.
+    /// Algorithm of all-to-all exchanges: auto, post_all, pairwise, bruck, transpose, swap.
     COLL_ALLTOALL: text = "auto";
     /// Algorithm of reduce-scatters: auto, direct, pairwise, recursive_halving.
     COLL_REDUCE_SCATTER: text = "auto";
@@ -124,6 +124,7 @@ algorithms! {
     /// All-gathers.
     Allgather COLL_ALLGATHER {
         Exchange "exchange" allgather::exchange::NEEDS;
+        GatherBcast "gather_bcast" allgather::gather_bcast::NEEDS;
         Ring "ring" allgather::ring::NEEDS;
         RecursiveDoubling "recursive_doubling" allgather::recursive_doubling::NEEDS;
         Bruck "bruck" allgather::bruck::NEEDS;
@@ -133,6 +134,7 @@ algorithms! {
         PostAll "post_all" alltoall::post_all::NEEDS;
         Pairwise "pairwise" alltoall::pairwise::NEEDS;
         Bruck "bruck" alltoall::bruck::NEEDS;
+        Transpose "transpose" alltoall::transpose::NEEDS;
         Swap "swap" alltoall::swap::NEEDS;
     }
     /// Reductions whose result is scattered.
@@ -161,7 +163,6 @@ impl Barrier {
     const RULES: &'static [Rule<Barrier>] = &[
         rule((0, 2), ALL, None, Barrier::Exchange),
         rule(ALL, ALL, None, Barrier::Hierarchical),
-        rule((3, 16), ALL, SHARED, Barrier::Exchange),
         rule(ALL, ALL, SHARED, Barrier::Tree),
         rule(ALL, ALL, None, Barrier::Dissemination),
     ];
@@ -195,7 +196,9 @@ impl Allreduce {
         rule((0, 2), (0, 4 * KIB), None, Allreduce::Exchange),
         rule((0, 2), ALL, None, Allreduce::Direct),
         rule(ALL, (0, 64 * KIB), None, Allreduce::Hierarchical),
-        rule((3, 16), (0, 2 * KIB), SHARED, Allreduce::Exchange),
+        rule((3, 4), (0, 64 * KIB), SHARED, Allreduce::Flat),
+        rule((5, 16), (0, 16 * KIB), SHARED, Allreduce::Flat),
+        rule((3, 16), ALL, SHARED, Allreduce::Rabenseifner),
         rule((3, 16), ALL, SHARED, Allreduce::Direct),
         rule(ALL, (0, 8 * KIB), None, Allreduce::RecursiveDoubling),
         rule((3, 8), ALL, None, Allreduce::Direct),
@@ -224,7 +227,9 @@ impl Scatter {
 
 impl Allgather {
     const RULES: &'static [Rule<Allgather>] = &[
-        rule((0, 4), ALL, None, Allgather::Exchange),
+        rule((0, 2), ALL, None, Allgather::Exchange),
+        rule((3, 16), (0, KIB), SHARED, Allgather::GatherBcast),
+        rule((3, 4), ALL, None, Allgather::Exchange),
         rule((5, 16), ALL, SHARED, Allgather::Exchange),
         rule(ALL, (0, 4 * KIB), None, Allgather::RecursiveDoubling),
         rule(ALL, (0, KIB), None, Allgather::Bruck),
@@ -234,6 +239,7 @@ impl Allgather {
 
 impl Alltoall {
     const RULES: &'static [Rule<Alltoall>] = &[
+        rule((3, 16), (0, 256), SHARED, Alltoall::Transpose),
         rule((17, usize::MAX), (0, 256), None, Alltoall::Bruck),
         rule(ALL, ALL, None, Alltoall::Swap),
         rule(ALL, ALL, None, Alltoall::PostAll),
