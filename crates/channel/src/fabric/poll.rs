@@ -4,7 +4,7 @@ use super::{ChannelFabric, FabricPacket, Lane};
 use crate::bootstrap::Event as Told;
 use crate::shm::{ShmEvent, ShmHub};
 use crate::tcp::NetEvent;
-use base::{Peer, log};
+use base::log;
 use protocol::fabric::Event;
 
 /// Polls between two looks at the node agent.
