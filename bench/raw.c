@@ -18,8 +18,11 @@ static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t);
 static void report(const char *row, long bytes, double v, const char *unit) { printf("{\"row\": \"%s\", \"ranks\": 2, \"bytes\": %ld, \"value\": %.6g, \"unit\": \"%s\"}\n", row, bytes, v, unit); fflush(stdout); }
 static void pin(int which)
 {
-    cpu_set_t all, one;
-    sched_getaffinity(0, sizeof all, &all);
+    static cpu_set_t all; /* as it was before anybody was pinned: children inherit the mask */
+    static int known;
+    cpu_set_t one;
+    if (!known++)
+        sched_getaffinity(0, sizeof all, &all);
     for (int c = 0; c < CPU_SETSIZE; c++)
         if (CPU_ISSET(c, &all) && which-- == 0) {
             CPU_ZERO(&one);
