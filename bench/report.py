@@ -52,7 +52,8 @@ def table(rows: list[dict]) -> str:
             cells.append(f"**{text}**" if name == row.get("best_peer") else text)
         ratio = f"{row['ratio']:.2f}" if "ratio" in row else "–"
         size = str(row["bytes"]) + " peers" if row["row"] == "memory active" else size_text(row["bytes"])
-        lines.append(f"| {row['row']} | {row['ranks']} | {size} | {row['unit']} | " + " | ".join(cells) + f" | {ratio} |")
+        name = row["row"] if row["fabric"] == "shm" else f"{row['fabric']} {row['row']}"
+        lines.append(f"| {name} | {row['ranks']} | {size} | {row['unit']} | " + " | ".join(cells) + f" | {ratio} |")
     return "\n".join(lines)
 
 
