@@ -56,7 +56,7 @@ pub fn run(data: &[u8]) {
     let (mut producer, mut consumer) = (Producer::new(memory.clone(), lines), Consumer::new(memory.clone(), lines));
     if input.flag() {
         // Close to where the tags overflow, or anywhere below where positions would.
-        let start = (1 << 32 | u64::from(input.word()) << 20) - 2 * lines as u64 & !(lines as u64 - 1);
+        let start = ((1 << 32 | u64::from(input.word()) << 20) - 2 * lines as u64) & !(lines as u64 - 1);
         producer.skip_to(start);
         consumer.skip_to(start);
         memory.store_consumed(start, Ordering::Relaxed);
