@@ -117,6 +117,13 @@ def load_cases(path: pathlib.Path, lib: str) -> list[Case]:
     return cases
 
 
+def sources_of(program: str) -> list[pathlib.Path]:
+    """The files of a program: one below tests/c, or all of an example's folder."""
+    if program.startswith("examples/"):
+        return sorted((ROOT / program).parent.glob("*.[ch]"))
+    return [ROOT / f"tests/c/{program}.c"]
+
+
 def compile_all(programs: set[str], with_lib: Library, jobs: int) -> dict[str, str]:
     """Compiles each program once; returns error texts of those that failed."""
     out = ROOT / "build/tests"
@@ -130,13 +137,14 @@ def compile_all(programs: set[str], with_lib: Library, jobs: int) -> dict[str, s
     newest = max(path.stat().st_mtime for path in shared)
 
     def one(program: str) -> tuple[str, str]:
-        source, target = ROOT / f"tests/c/{program}.c", out / program
-        if target.exists() and target.stat().st_mtime > max(newest, source.stat().st_mtime):
+        sources, target = sources_of(program), out / program
+        if target.exists() and target.stat().st_mtime > max(newest, *(path.stat().st_mtime for path in sources)):
             return program, ""
         target.parent.mkdir(parents=True, exist_ok=True)
         shape = ["-shared", "-fPIC"] if program.split("/")[-1].startswith("lib") else []
         command = ["cc", "-std=gnu11", "-O1", "-g", "-Wall", "-Wno-deprecated-declarations", "-I", str(include),
-                   "-I", str(ROOT / "tests/c"), *shape, "-o", str(target), str(source), "-L", str(with_lib.lib),
+                   "-I", str(ROOT / "tests/c"), *shape, "-o", str(target),
+                   *(str(path) for path in sources if path.suffix == ".c"), "-L", str(with_lib.lib),
                    "-l:libmpi_abi.so.1", "-lpthread", "-lm", "-ldl"]
         done = subprocess.run(command, capture_output=True, text=True)
         return program, done.stderr if done.returncode else ""
