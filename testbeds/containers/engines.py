@@ -122,7 +122,8 @@ class Docker:
 
     def run(self, name: str, *options: str, image_tag: str = image.TAG) -> Container:
         """Starts a container that sleeps; see image.VISIBLE for what it sees of the host."""
-        call("docker", "run", "-d", "--init", "--name", name, "--hostname", name, *volumes(), *options, image_tag, "sleep", "infinity")
+        host = [] if any("=container:" in o for o in options) else ["--hostname", name]
+        call("docker", "run", "-d", "--init", "--name", name, *host, *volumes(), *options, image_tag, "sleep", "infinity")
         return register(Container(name, self.name, ("docker", "exec", "-i", name)))
 
     def remove(self, *names: str) -> None:

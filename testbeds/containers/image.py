@@ -14,9 +14,9 @@ STORE = ROOT / "build/containers"
 VISIBLE = (ROOT / "dist", STORE / "bin", ROOT / "build/peers")
 #: The directory that containers share when a test wants one, the same path on all sides.
 SHARED = "/run/shared"
-PACKAGES = "libc6,libgcc-s1,libstdc++6,bash,coreutils,grep,sed,util-linux,procps,iproute2,base-passwd"
+PACKAGES = "libc6,libgcc-s1,libstdc++6,bash,coreutils,grep,sed,util-linux,mount,procps,iproute2,base-passwd"
 #: Changes whenever the contents change, so that an old image is made anew.
-VERSION = "4"
+VERSION = "5"
 TAG = f"ferrule-bed:{VERSION}"
 
 
