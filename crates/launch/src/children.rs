@@ -111,6 +111,18 @@ impl Children {
 
     /// Starts the launcher of an agent on another host.
     pub fn launch(&mut self, node: u32, host: &str, launcher: &Launcher) -> Result<(), String> {
+        self.launch_by(node, host, &expand(launcher, host, "--agent"), "", launcher)
+    }
+
+    /// Starts an agent by the command `words`, whose standard input begins with `preamble`.
+    pub fn launch_by(
+        &mut self,
+        node: u32,
+        host: &str,
+        words: &[String],
+        preamble: &str,
+        launcher: &Launcher,
+    ) -> Result<(), String> {
         if self.listener.is_none() {
             let listener = dial::listen(settings::parse_ports(&launcher.ports)?)
                 .map_err(|e| format!("cannot listen for node agents: {e}"))?;
@@ -121,12 +133,13 @@ impl Children {
         sys::process::random(&mut nonce);
         let timeout_s = launcher.timeout_s;
         let invite = Invite { node, parents: dial::own_addresses(port), key: self.key, nonce, timeout_s };
-        let words = expand(launcher, host);
-        let (pid, mut stdin, stdout) = start_launcher(&words).map_err(|e| format!("cannot run {}: {e}", words[0]))?;
-        let _ = stdin.write_all(invite.to_line().as_bytes());
+        let (pid, mut stdin, stdout) = start_launcher(words).map_err(|e| format!("cannot run {}: {e}", words[0]))?;
+        let _ = stdin.write_all((preamble.to_string() + &invite.to_line()).as_bytes());
         let child = self.add(node, host, pid);
         child.nonce = nonce;
-        child.call_by = Some(Instant::now() + Duration::from_secs(u64::from(timeout_s) + 2));
+        // An engine may have to fetch its image first; if it fails, it says so.
+        let patience_s = if preamble.is_empty() { u64::from(timeout_s) + 2 } else { 10 * u64::from(timeout_s) };
+        child.call_by = Some(Instant::now() + Duration::from_secs(patience_s));
         child.stdin = Some(stdin);
         child.stdout = Some(stdout);
         Ok(())
@@ -410,16 +423,17 @@ pub fn describe(how: Ended) -> String {
     }
 }
 
-/// The launcher's words for `host`.
-fn expand(launcher: &Launcher, host: &str) -> Vec<String> {
-    let command = [launcher.agent_path.as_str(), "--agent"];
+/// The launcher's words for `host`, to run mpiexec there with option `mode`.
+pub fn expand(launcher: &Launcher, host: &str, mode: &str) -> Vec<String> {
+    let command = [launcher.agent_path.as_str(), mode];
+    let pod = host.split('.').next().unwrap_or(host);
     let joined = command.map(shell_quote).join(" ");
     let mut words = Vec::new();
     for word in &launcher.template {
         if word == "{command}" {
             words.extend(command.map(String::from));
         } else {
-            words.push(word.replace("{host}", host).replace("{command}", &joined));
+            words.push(word.replace("{host}", host).replace("{pod}", pod).replace("{command}", &joined));
         }
     }
     words
@@ -464,9 +478,10 @@ mod tests {
             ports: String::new(),
         };
         assert_eq!(
-            expand(&launcher("ip netns exec {host} {command}"), "h1"),
+            expand(&launcher("ip netns exec {host} {command}"), "h1", "--agent"),
             ["ip", "netns", "exec", "h1", "/a b/mpiexec", "--agent"]
         );
-        assert_eq!(expand(&launcher("sh -c exec:{command}"), "h1")[2], "exec:'/a b/mpiexec' --agent");
+        assert_eq!(expand(&launcher("sh -c exec:{command}"), "h1", "--agent")[2], "exec:'/a b/mpiexec' --agent");
+        assert_eq!(expand(&launcher("kubectl exec -i {pod} {command}"), "p-0.svc.ns", "--agent")[3], "p-0");
     }
 }

@@ -52,7 +52,7 @@ pub fn run() -> i32 {
 }
 
 /// One line, and not a byte more: what follows may be the link's.
-fn read_line() -> Option<String> {
+pub(crate) fn read_line() -> Option<String> {
     use std::os::fd::AsFd;
     let mut input = std::fs::File::from(std::io::stdin().as_fd().try_clone_to_owned().ok()?);
     let mut line = Vec::new();

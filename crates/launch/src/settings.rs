@@ -15,6 +15,8 @@ base::config! {
     AGENT_PATH: text = "";
     /// How agents on other hosts are started: ssh, fork (all hosts are this one), or a command template with {host} and {command}.
     LAUNCHER: text = "ssh";
+    /// A command that starts node agents, like --launcher-exec; it goes before FERRULE_LAUNCHER.
+    LAUNCHER_EXEC: text = "";
     /// What ranks are bound to unless --bind-to says: none, hwthread, core, numa, socket.
     BIND_TO: text = "none";
 }

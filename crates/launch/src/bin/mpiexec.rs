@@ -7,6 +7,7 @@ fn main() {
     let code = match parse(std::env::args_os().skip(1)) {
         Ok(Command::Run(options)) => launch::front::run(*options),
         Ok(Command::Agent) => launch::guardian::run(),
+        Ok(Command::Keeper) => launch::container::keeper::run(),
         Ok(Command::Help) => {
             print!("{}", table::help());
             0

@@ -4,6 +4,7 @@ pub mod hostfile;
 mod parse;
 pub mod table;
 
+use crate::container::ContainerOptions;
 pub use hostfile::Host;
 pub(crate) use parse::{RANKS_MAX, words_of};
 pub use parse::{bind_to, parse, seconds};
@@ -20,6 +21,8 @@ pub enum Command {
     Version,
     /// Be a node agent: started by a launcher, not by a user.
     Agent,
+    /// Be a container's keeper: started by mpiexec, not by a user.
+    Keeper,
 }
 
 /// Which of its inherited variables a program gets.
@@ -69,7 +72,7 @@ pub enum MapBy {
 }
 
 /// The whole command line.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Programs.
     pub apps: Vec<AppOptions>,
@@ -107,6 +110,8 @@ pub struct Options {
     pub file_patterns: [Option<String>; 2],
     /// `MPI_UNIVERSE_SIZE`.
     pub universe_size: Option<u32>,
+    /// Containers.
+    pub container: ContainerOptions,
     /// What the user should know; shown once.
     pub warnings: Vec<String>,
 }
@@ -132,6 +137,7 @@ impl Default for Options {
             continue_on_failure: false,
             file_patterns: [None, None],
             universe_size: None,
+            container: ContainerOptions::default(),
             warnings: Vec::new(),
         }
     }

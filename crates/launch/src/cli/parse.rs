@@ -3,6 +3,7 @@
 use super::hostfile;
 use super::table::{self, Kind, Spelling};
 use super::{AppOptions, Command, Keep, MapBy, Options, StdinTo};
+use crate::container::Engine;
 use protocol::control::tree::Bind;
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -22,6 +23,7 @@ pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Command, String> {
         }
     }
     parser.end_app()?;
+    parser.options.container.check()?;
     if parser.options.apps.is_empty() {
         return Err("no program given; see mpiexec --help".into());
     }
@@ -108,6 +110,7 @@ impl Parser {
             Kind::Help => return Ok(Some(Command::Help)),
             Kind::Version => return Ok(Some(Command::Version)),
             Kind::Agent => return Ok(Some(Command::Agent)),
+            Kind::Keeper => return Ok(Some(Command::Keeper)),
             Kind::Count => self.app.count = Some(number(&shown, &text, RANKS_MAX)?),
             Kind::PerNode => options.per_node = Some(number(&shown, &text, RANKS_MAX)?),
             Kind::AppHosts => self.app.hosts = Some(hostfile::parse_list(&text).map_err(|e| format!("{shown}: {e}"))?),
@@ -153,6 +156,15 @@ impl Parser {
                     options.warnings.push(format!("{shown} {text} is ignored but for 'tag'"));
                 }
             }
+            Kind::Container => options.container.engine = Some(Engine::from_name(text)?),
+            Kind::ContainerImage => options.container.image = Some(text.into()),
+            Kind::ContainerName => options.container.names.extend(split(text)),
+            Kind::ContainerEngine => options.container.command = shell_words(shown, text)?,
+            Kind::RanksPerContainer => options.container.ranks_each = Some(number(shown, text, RANKS_MAX)?),
+            Kind::ContainerNetwork => options.container.network = Some(text.into()),
+            Kind::ContainerArgs => options.container.args.extend(shell_words(shown, text)?),
+            Kind::ContainerWorkdir => options.container.directory = Some(text.into()),
+            Kind::ContainerCopy => options.container.copy = true,
             Kind::Ignored => options.warnings.push(format!("option {shown} is ignored")),
             _ => {}
         }
@@ -206,6 +218,11 @@ pub(crate) fn words_of(line: &[u8]) -> Result<Vec<OsString>, String> {
     }
     words.extend(word.map(OsString::from_vec));
     if quote.is_some() { Err("a quote is not closed".into()) } else { Ok(words) }
+}
+
+fn shell_words(shown: &str, text: &str) -> Result<Vec<String>, String> {
+    let words = words_of(text.as_bytes()).map_err(|e| format!("{shown}: {e}"))?;
+    Ok(words.into_iter().map(|w| w.to_string_lossy().into_owned()).collect())
 }
 
 fn number(shown: &str, text: &str, max: u32) -> Result<u32, String> {

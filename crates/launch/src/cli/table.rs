@@ -40,9 +40,19 @@ pub enum Kind {
     Output,
     AgentPath,
     UniverseSize,
+    Container,
+    ContainerImage,
+    ContainerName,
+    ContainerEngine,
+    RanksPerContainer,
+    ContainerNetwork,
+    ContainerArgs,
+    ContainerWorkdir,
+    ContainerCopy,
     Help,
     Version,
     Agent,
+    Keeper,
     /// Accepted and needless: it is how things are anyway.
     Needless,
     /// Accepted and ignored, with a warning.
@@ -98,7 +108,8 @@ pub const TABLE: &[Spelling] = &[
         &["launcher-exec", "bootstrap-exec"],
         1,
         Kind::LauncherExec,
-        "'CMD'\tstart node agents by this command with {host} and {command} in it",
+        "'CMD'\tstart node agents by this command with {host} (or {pod}: up to its first dot) and {command} in it; without {command}, CMD \
+         is called as ssh is",
     ),
     option(&["tree-width"], 1, Kind::TreeWidth, "K\tagents that one agent starts (default 16)"),
     option(&["agent-path"], 1, Kind::AgentPath, "PATH\tmpiexec on the other hosts"),
@@ -114,10 +125,45 @@ pub const TABLE: &[Spelling] = &[
     option(&["outfile-pattern"], 1, Kind::OutFile, "PATTERN\tfiles for standard output; %r rank, %h host"),
     option(&["errfile-pattern"], 1, Kind::ErrFile, "PATTERN\tfiles for standard error"),
     option(&["usize"], 1, Kind::UniverseSize, "N\tvalue of MPI_UNIVERSE_SIZE"),
+    option(
+        &["container"],
+        1,
+        Kind::Container,
+        "ENGINE\trun ranks in containers: docker, podman, charliecloud (new ones), exec (in those of --container-name)",
+    ),
+    option(
+        &["container-image"],
+        1,
+        Kind::ContainerImage,
+        "IMAGE\timage, or directory of a root file system (charliecloud)",
+    ),
+    option(&["container-name"], 1, Kind::ContainerName, "A,B\tcontainers that run already, for --container exec"),
+    option(&["ranks-per-container"], 1, Kind::RanksPerContainer, "N\tranks in each container (default: all of a host)"),
+    option(
+        &["container-network"],
+        1,
+        Kind::ContainerNetwork,
+        "NET\tnetwork of new containers, by the engine's name for it",
+    ),
+    option(
+        &["container-args"],
+        1,
+        Kind::ContainerArgs,
+        "'ARGS'\tmore words for the engine's run or exec: -v, --cpus, --user …",
+    ),
+    option(
+        &["container-workdir"],
+        1,
+        Kind::ContainerWorkdir,
+        "DIR\tworking directory inside, instead of the present one",
+    ),
+    option(&["container-engine"], 1, Kind::ContainerEngine, "'CMD'\tthe engine's command with its global options"),
+    option(&["container-copy"], 0, Kind::ContainerCopy, "\tcopy mpiexec, library and program into existing containers"),
     option(&["help", "h"], 0, Kind::Help, "\tthis text"),
     option(&["version", "V", "info"], 0, Kind::Version, "\tversion"),
     option(&["output"], 1, Kind::Output, ""),
     option(&["agent"], 0, Kind::Agent, ""),
+    option(&["keeper"], 0, Kind::Keeper, ""),
     option(&["oversubscribe", "allow-run-as-root", "map-by-oversubscribe", "nolocal-ok"], 0, Kind::Needless, ""),
     option(&["mca", "gmca", "prtemca", "pmixmca", "omca", "tune-param"], 2, Kind::Ignored, ""),
     option(&["am", "tune"], 1, Kind::Ignored, ""),
@@ -198,7 +244,10 @@ pub fn find(name: &str) -> Option<&'static Spelling> {
 
 /// The known name nearest to `name`.
 pub fn nearest(name: &str) -> Option<&'static str> {
-    base::config::nearest(name, TABLE.iter().filter(|s| s.kind != Kind::Agent).flat_map(|s| s.names.iter().copied()))
+    base::config::nearest(
+        name,
+        TABLE.iter().filter(|s| !matches!(s.kind, Kind::Agent | Kind::Keeper)).flat_map(|s| s.names.iter().copied()),
+    )
 }
 
 /// The text of `--help`.

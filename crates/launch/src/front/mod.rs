@@ -12,11 +12,13 @@ mod verdict;
 use crate::agent::barrier::Collector;
 use crate::children::Children;
 use crate::cli::Options;
+use crate::container::keeper::LEAVE_LIMIT;
 use crate::link::{Link, packet};
 use crate::pollset::PollSet;
 use crate::{agent, reap};
 use protocol::control::handshake::Key;
 use protocol::control::tree::{ALL, JobSpec, Message, ROOT, next_hop};
+use setup::ContainerLaunch;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -123,11 +125,11 @@ impl Front {
             options,
             job: plan.job,
         };
-        front.start_agents(key, plan.local_nodes)?;
+        front.start_agents(key, plan.local_nodes, &plan.containers)?;
         Ok(front)
     }
 
-    fn start_agents(&mut self, key: Key, local_nodes: u32) -> Result<(), String> {
+    fn start_agents(&mut self, key: Key, local_nodes: u32, containers: &[ContainerLaunch]) -> Result<(), String> {
         for node in 0..local_nodes {
             let wrong = |e: std::io::Error| format!("cannot start the node agent of this host: {e}");
             let (ours, theirs) = UnixStream::pair().map_err(wrong)?;
@@ -142,7 +144,10 @@ impl Front {
             if self.options.verbose {
                 eprintln!("mpiexec: launching the node agent on {host}");
             }
-            self.children.launch(node, host, &self.job.launcher)?;
+            match containers.get(node as usize) {
+                None => self.children.launch(node, host, &self.job.launcher)?,
+                Some(c) => self.children.launch_by(node, &c.shown, &c.words, &c.preamble, &self.job.launcher)?,
+            }
         }
         let job = Box::new(self.job.clone());
         self.children.broadcast(&packet(ALL, Message::Start { job }));
@@ -257,7 +262,9 @@ impl Front {
     /// Lets the agents go and sees to it that nothing stays behind.
     fn leave(&mut self) {
         self.children.close();
-        let deadline = Instant::now() + Duration::from_secs(1);
+        // A container takes a while to end, and killing its keeper would leave it behind.
+        let containers = self.options.container.engine.is_some();
+        let deadline = Instant::now() + if containers { LEAVE_LIMIT } else { Duration::from_secs(1) };
         let mut set = PollSet::default();
         loop {
             while let Ok(Some((pid, how))) = sys::process::reap() {

@@ -1,6 +1,8 @@
 //! From the command line to the description of the job.
 
+use crate::children::expand;
 use crate::cli::{Keep, MapBy, Options, StdinTo};
+use crate::container::{Engine, plan as containers};
 use crate::place::{Placement, place};
 use crate::{dial, environment, settings};
 use protocol::control::VERSION;
@@ -14,6 +16,18 @@ pub struct Plan {
     pub job: JobSpec,
     /// Nodes on this host.
     pub local_nodes: u32,
+    /// How the nodes are started if they are containers; empty if not.
+    pub containers: Vec<ContainerLaunch>,
+}
+
+/// How a container is started.
+pub struct ContainerLaunch {
+    /// The command that runs its keeper.
+    pub words: Vec<String>,
+    /// What the keeper reads first.
+    pub preamble: String,
+    /// Name for messages.
+    pub shown: String,
 }
 
 /// How agents are started.
@@ -27,8 +41,7 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
     settings::parse_ports(settings::PORT_RANGE.value())?;
     let here = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let here = if here.trim().is_empty() { "localhost" } else { here.trim() };
-    let placement = place(options, here)?;
-    let text = options.launcher.as_deref().unwrap_or(settings::LAUNCHER.value());
+    let text = launcher_text(options);
     let how = launcher(text)?;
     let hosts_named = options.hosts.is_some() || options.apps.iter().any(|a| a.hosts.is_some());
     let is_local = |host: &String| match &how {
@@ -36,19 +49,23 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
         How::Template(_) if text != "ssh" => !hosts_named,
         How::Template(_) => !hosts_named || dial::is_local(host),
     };
-    let local: Vec<bool> = placement.hosts.iter().map(is_local).collect();
+    let (placement, homes) = place_all(options, here)?;
+    let local: Vec<bool> = placement.hosts.iter().map(|host| homes.is_empty() && is_local(host)).collect();
+    let home_is_local: Vec<bool> = homes.iter().map(is_local).collect();
     let local_nodes = local.iter().filter(|l| **l).count() as u32;
     let (hosts, ranks) = local_first(&placement, &local);
     let nodes = hosts.len() as u32;
     // Agents inside containers can't run the template of another container, so a template's tree is flat unless asked for.
-    let default_width = if text == "ssh" { settings::TREE_WIDTH.value() as u32 } else { nodes };
-    let width = options.tree_width.unwrap_or(default_width).max(local_nodes).max(1);
+    let flat = text != "ssh" || !homes.is_empty();
+    let default_width = if flat { nodes } else { settings::TREE_WIDTH.value() as u32 };
+    let width = options.tree_width.filter(|_| homes.is_empty()).unwrap_or(default_width).max(local_nodes).max(1);
     let remote = local_nodes < nodes;
     let mut random = [0; 24];
     sys::process::random(&mut random);
-    let job = JobSpec {
+    let job_id = random.first_chunk().map_or(0, |b| u64::from_le_bytes(*b));
+    let mut job = JobSpec {
         version: VERSION,
-        job_id: random.first_chunk().map_or(0, |b| u64::from_le_bytes(*b)),
+        job_id,
         rank_key: random.last_chunk().copied().unwrap_or_default(),
         hosts,
         apps: options.apps.iter().map(|app| app_spec(app, options, remote)).collect::<Result<_, _>>()?,
@@ -70,7 +87,66 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
         verbose: options.verbose,
         grace_ms: settings::KILL_GRACE.value() as u32,
     };
-    Ok(Plan { job, local_nodes })
+    let containers = plan_containers(options, &mut job, &homes, &home_is_local)?;
+    Ok(Plan { job, local_nodes, containers })
+}
+
+/// `--launcher`, or a setting; `--launcher-exec` has one of its own for scripts that know ssh-like commands only.
+fn launcher_text(options: &Options) -> &str {
+    let set = settings::LAUNCHER_EXEC.value();
+    match options.launcher.as_deref() {
+        Some(text) => text,
+        None if !set.is_empty() => set,
+        None => settings::LAUNCHER.value(),
+    }
+}
+
+/// Ranks on nodes; with containers also the host of each, else nothing.
+fn place_all(options: &Options, here: &str) -> Result<(Placement, Vec<String>), String> {
+    match options.container.engine {
+        None => Ok((place(options, here)?, Vec::new())),
+        Some(Engine::Exec) => {
+            let placement = place(&containers::options_for_existing(options)?, here)?;
+            let homes = vec![here.to_string(); placement.hosts.len()];
+            Ok((placement, homes))
+        }
+        Some(_) => Ok(containers::split(place(options, here)?, options.container.ranks_each)),
+    }
+}
+
+/// Names the containers and says how each is started.
+fn plan_containers(
+    options: &Options,
+    job: &mut JobSpec,
+    homes: &[String],
+    home_is_local: &[bool],
+) -> Result<Vec<ContainerLaunch>, String> {
+    let Some(engine) = options.container.engine else { return Ok(Vec::new()) };
+    let shared = containers::Shared::new(options, engine, job.job_id, &job.launcher.agent_path)?;
+    for (index, app) in job.apps.iter_mut().enumerate() {
+        if let (Some(inside), Some(name)) = (shared.program(index), app.argv.first_mut()) {
+            *name = inside;
+        }
+    }
+    if engine != Engine::Exec {
+        let short = job.job_id as u32;
+        job.hosts = (0..homes.len()).map(|i| format!("ferrule-{short:08x}-{i}")).collect();
+    }
+    let one = |(node, home): (usize, &String)| {
+        let name = job.hosts[node].clone();
+        let own =
+            std::env::current_exe().map_or_else(|_| job.launcher.agent_path.clone(), |p| p.to_string_lossy().into());
+        ContainerLaunch {
+            words: if home_is_local[node] {
+                vec![own, "--keeper".into()]
+            } else {
+                expand(&job.launcher, home, "--keeper")
+            },
+            preamble: shared.container(options, &name, &job.hosts).to_line(),
+            shown: format!("{home} (container {name})"),
+        }
+    };
+    Ok(homes.iter().enumerate().map(one).collect())
 }
 
 fn launcher(text: &str) -> Result<How, String> {
@@ -80,12 +156,29 @@ fn launcher(text: &str) -> Result<How, String> {
             let words = ["ssh", "-T", "-o", "BatchMode=yes", "{host}", "exec {command}"];
             Ok(How::Template(words.map(String::from).to_vec()))
         }
-        template if template.contains("{command}") => {
-            let words = crate::cli::words_of(template.as_bytes()).map_err(|e| format!("launcher '{template}': {e}"))?;
-            Ok(How::Template(words.into_iter().map(|w| w.to_string_lossy().into_owned()).collect()))
+        template if template.contains("{command}") => Ok(How::Template(template_words(template)?)),
+        // A script in the place of ssh: its words, then the host, then the command as one word.
+        agent if agent.contains('/') || agent.contains(char::is_whitespace) => {
+            let mut words = template_words(agent)?;
+            if !words.iter().any(|w| w.contains("{host}") || w.contains("{pod}")) {
+                words.push("{host}".into());
+            }
+            words.push("exec {command}".into());
+            Ok(How::Template(words))
         }
-        _ => Err(format!("launcher '{text}' is neither ssh nor fork nor a command with {{command}} in it")),
+        _ => Err(format!(
+            "launcher '{text}' is neither ssh nor fork nor a command with {{command}} in it nor the path of a script that is called \
+             as ssh is"
+        )),
     }
+}
+
+fn template_words(template: &str) -> Result<Vec<String>, String> {
+    let words = crate::cli::words_of(template.as_bytes()).map_err(|e| format!("launcher '{template}': {e}"))?;
+    if words.is_empty() {
+        return Err("the launcher's command is empty".into());
+    }
+    Ok(words.into_iter().map(|w| w.to_string_lossy().into_owned()).collect())
 }
 
 /// Numbers the nodes so that those of this host come first: they are children of the root in any tree.
@@ -140,7 +233,11 @@ fn app_spec(app: &crate::cli::AppOptions, options: &Options, remote: bool) -> Re
     if remote {
         // Other hosts' agents have another environment; the local one's is this.
         for (name, value) in environment::inherited() {
-            if environment::travels(&name) && keep.as_ref().is_none_or(|k| k.contains(&name)) {
+            let travels = match options.container.engine {
+                None => environment::travels(&name) && keep.as_ref().is_none_or(|k| k.contains(&name)),
+                Some(_) => containers::travels(&name, app.keep.as_ref().unwrap_or(&options.keep)),
+            };
+            if travels {
                 set.push((name, value));
             }
         }
@@ -155,17 +252,16 @@ fn app_spec(app: &crate::cli::AppOptions, options: &Options, remote: bool) -> Re
             None => eprintln!("mpiexec: warning: variable {name} of option -x is not set"),
         }
     }
-    let directory = match &app.directory {
-        Some(directory) => {
-            std::path::absolute(directory).map_err(|e| format!("working directory: {e}"))?.into_os_string()
-        }
-        None => std::env::current_dir().map_or_else(|_| OsString::from("/"), std::path::PathBuf::into_os_string),
-    };
+    if let Some(directory) = &app.directory {
+        std::path::absolute(directory).map_err(|e| format!("working directory: {e}"))?;
+    }
+    let directory =
+        containers::directory(options, app).map_or_else(|| OsString::from("/"), std::path::PathBuf::into_os_string);
     Ok(App {
         argv: app.argv.iter().map(|a| a.as_bytes().to_vec()).collect(),
         set,
         keep,
         working_directory: directory.as_bytes().to_vec(),
-        directory_required: app.directory.is_some(),
+        directory_required: app.directory.is_some() || options.container.directory.is_some(),
     })
 }

@@ -1,0 +1,96 @@
+//! The job directory of a host: seen by the agents in all containers of the job there, and by nobody else.
+//!
+//! `<tmp>/ferrule-<random>` belongs to the user alone (0700). What the containers see is the directory `job` in it, which anybody may
+//! write who gets so far: users inside are not users outside. Each keeper holds a shared lock; the one that can make its lock
+//! exclusive is the last, and removes the directory. A keeper that is killed loses its lock, and so does no harm.
+
+use std::fs::{DirBuilder, File, Permissions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// A keeper's share of the directory.
+pub struct JobDir {
+    outer: PathBuf,
+    lock: File,
+}
+
+/// Longest directory for temporary files: a socket's path has 108 bytes in all.
+const TMP_MAX: usize = 48;
+
+/// Where `name` is on this host.
+fn place(name: &str) -> PathBuf {
+    let tmp = std::env::temp_dir();
+    let short = tmp.as_os_str().len() <= TMP_MAX && tmp.is_dir();
+    Path::new(if short { tmp.as_path() } else { Path::new("/tmp") }).join(name)
+}
+
+impl JobDir {
+    /// Makes the directory, or joins those who have.
+    pub fn join(name: &str) -> Result<JobDir, String> {
+        JobDir::join_at(place(name))
+    }
+
+    /// The same below a directory that the containers share already.
+    pub fn join_at(outer: PathBuf) -> Result<JobDir, String> {
+        let wrong = |e: std::io::Error| format!("job directory {}: {e}", outer.display());
+        // The last one may remove what another is about to join, so look again after taking the lock.
+        for _ in 0..100 {
+            match DirBuilder::new().mode(0o700).create(&outer) {
+                Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(wrong(e)),
+                _ => {}
+            }
+            let meta = std::fs::symlink_metadata(&outer).map_err(wrong)?;
+            if !meta.is_dir() || meta.uid() != sys::process::effective_uid() {
+                return Err(format!("job directory {} belongs to somebody else", outer.display()));
+            }
+            let Ok(lock) = File::open(&outer) else { continue };
+            lock.lock_shared().map_err(wrong)?;
+            let same = |a: &std::fs::Metadata, b: &std::fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+            let (Ok(held), Ok(there)) = (lock.metadata(), std::fs::symlink_metadata(&outer)) else { continue };
+            if !same(&held, &there) {
+                continue;
+            }
+            let inner = outer.join("job");
+            match std::fs::create_dir(&inner) {
+                Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(wrong(e)),
+                _ => std::fs::set_permissions(&inner, Permissions::from_mode(0o1777)).map_err(wrong)?,
+            }
+            return Ok(JobDir { outer, lock });
+        }
+        Err(format!("job directory {} vanishes again and again", outer.display()))
+    }
+
+    /// What the containers see.
+    pub fn inner(&self) -> PathBuf {
+        self.outer.join("job")
+    }
+
+    /// Gives the share back; the last one removes the directory.
+    pub fn leave(self) {
+        if self.lock.try_lock().is_ok() {
+            let _ = std::fs::remove_dir_all(&self.outer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_one_removes_it() {
+        let name = format!("ferrule-test-jobdir-{}", std::process::id());
+        let (a, b) = (JobDir::join(&name).unwrap(), JobDir::join(&name).unwrap());
+        let outer = place(&name);
+        assert_eq!(std::fs::metadata(&outer).unwrap().permissions().mode() & 0o777, 0o700);
+        std::fs::write(b.inner().join("socket"), "x").unwrap();
+        a.leave();
+        assert!(outer.exists());
+        b.leave();
+        assert!(!outer.exists());
+        std::fs::write(&outer, "not ours").unwrap();
+        assert!(JobDir::join(&name).is_err());
+        std::fs::remove_file(&outer).unwrap();
+    }
+}
