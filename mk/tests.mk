@@ -17,7 +17,7 @@ demo: build
 	$(PYTHON) examples/install_mpi4py_fft.py
 	examples/demo.sh
 
-test: test-rust test-oracle test-mpi4py test-kill test-environment
+test: test-rust test-oracle test-mpi4py test-kill test-environment test-launch-containers
 	@echo "make test: all passed"
 
 test-rust: build
@@ -48,3 +48,6 @@ bench: build
 	$(PYTHON) -m venv build/venv
 	build/venv/bin/pip install -q --disable-pip-version-check matplotlib==3.11.2
 	build/venv/bin/python bench/run.py $(if $(QUICK),--quick)
+
+test-launch-containers: build
+	$(PYTHON) tests/launch_containers.py

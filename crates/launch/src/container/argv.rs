@@ -73,12 +73,9 @@ fn ch_run(container: &Container, found: &Found, words: &mut Vec<String>) {
         words.push("--set-env".into());
     }
     words.extend(environment(container, found).into_iter().map(|pair| format!("--set-env={pair}")));
-    for (path, _) in &container.binds {
-        words.push(format!("--bind={path}:{path}"));
-    }
-    if let Some((outside, inside)) = &found.job_dir {
-        words.push(format!("--bind={outside}:{inside}"));
-    }
+    // The host's /tmp, and so the job directory, is there anyway.
+    let binds = container.binds.iter().filter(|(path, _)| !path.starts_with("/tmp/"));
+    words.extend(binds.map(|(path, _)| format!("--bind={path}:{path}")));
     words.extend(container.args.iter().cloned());
     words.extend([container.image.clone(), "--".into(), container.agent.clone(), "--agent".into()]);
 }
@@ -154,8 +151,11 @@ mod tests {
     fn charliecloud_gets_no_variables_of_the_host() {
         let wanted = "ch-run --unset-env=* --env-no-expand --set-env=PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
                       --set-env=FERRULE_LOG=info --set-env=FERRULE_JOB_DIR=/tmp/ferrule-77/job --bind=/d:/d --bind=/w:/w \
-                      --bind=/tmp/ferrule-77/job:/tmp/ferrule-77/job --cpus 2 image -- /d/bin/mpiexec --agent";
+                      --cpus 2 image -- /d/bin/mpiexec --agent";
         assert_eq!(start(&example(Engine::Charliecloud), &found("ch-run")).join(" "), wanted);
+        let mut in_tmp = example(Engine::Charliecloud);
+        in_tmp.binds = vec![("/tmp/w".into(), true)];
+        assert!(!start(&in_tmp, &found("ch-run")).iter().any(|w| w.starts_with("--bind")));
         let with_environment = Found { image_environment: true, ..found("ch-run") };
         assert!(start(&example(Engine::Charliecloud), &with_environment).contains(&"--set-env".into()));
     }

@@ -31,7 +31,7 @@ impl JobDir {
         JobDir::join_at(place(name))
     }
 
-    /// The same below a directory that the containers share already.
+    /// The same at a path of the caller's, in a directory that the containers share already.
     pub fn join_at(outer: PathBuf) -> Result<JobDir, String> {
         let wrong = |e: std::io::Error| format!("job directory {}: {e}", outer.display());
         // The last one may remove what another is about to join, so look again after taking the lock.

@@ -22,6 +22,17 @@ const ENGINE_LIMIT: Duration = Duration::from_secs(20);
 /// How long mpiexec waits for its keepers.
 pub const LEAVE_LIMIT: Duration = Duration::from_secs(30);
 
+/// How the engine's client came to its end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// With the container.
+    Natural,
+    /// The engine has failed.
+    Engine,
+    /// We ended it.
+    Forced,
+}
+
 /// A keeper at work.
 struct Keeper {
     container: Container,
@@ -52,11 +63,13 @@ pub fn run() -> i32 {
     let mut keeper = Keeper { container, found: Found::default(), job_dir: None, copied: false, signals };
     let code = match keeper.prepare().and_then(|()| keeper.start()) {
         Ok(client) => {
-            let (how, removal_due) = keeper.watch(client);
-            if removal_due {
+            let (how, end) = keeper.watch(client);
+            if end != Ending::Natural {
                 keeper.remove();
             }
-            keeper.explain(how);
+            if end == Ending::Engine {
+                keeper.explain(how);
+            }
             match how {
                 Ended::Exit(code) => code,
                 Ended::Signal(signal, _) => 128 + signal,
@@ -82,7 +95,11 @@ impl Keeper {
         match self.container.engine {
             Engine::Exec => self.prepare_existing(),
             engine => {
-                let dir = JobDir::join(&self.container.job_dir)?;
+                // ch-run shows the host's /tmp to its containers.
+                let dir = match engine {
+                    Engine::Charliecloud => JobDir::join_at(Path::new("/tmp").join(&self.container.job_dir)),
+                    _ => JobDir::join(&self.container.job_dir),
+                }?;
                 let path = dir.inner().to_string_lossy().into_owned();
                 self.job_dir = Some(dir);
                 self.found.job_dir = Some((path.clone(), path));
@@ -139,7 +156,7 @@ impl Keeper {
 
     fn copy(&mut self) -> Result<(), String> {
         let stage = JobDir::join(&format!("{}-{}", self.container.job_dir, self.container.name))?;
-        let result = self.copy_by(&stage.inner());
+        let result = self.copy_by(&stage.inner().join("copy"));
         stage.leave();
         result
     }
@@ -165,6 +182,8 @@ impl Keeper {
     /// ch-run binds only to what is there: makes the empty files and directories in the image.
     fn prepare_root(&mut self) -> Result<(), String> {
         let root = Path::new(&self.container.image);
+        let home = if sys::process::effective_uid() == 0 { "/root" } else { "/tmp" };
+        self.found.env.push(("HOME".into(), home.into()));
         self.found.image_environment = root.join("ch/environment").is_file();
         if !root.is_dir() {
             // A squash file, or a name of ch-run's own storage: what is missing there is told by ch-run.
@@ -196,6 +215,10 @@ impl Keeper {
         let cannot = |e: std::io::Error| format!("cannot run {}: {e}", words[0]);
         let path = find_program(argv[0].as_bytes(), std::env::var_os("PATH").as_deref(), None).map_err(cannot)?;
         let mut env = crate::environment::inherited();
+        if self.container.engine == Engine::Charliecloud {
+            // It would show this directory as the container's /tmp.
+            env.retain(|(name, _)| name != b"TMPDIR");
+        }
         if !env.iter().any(|(name, _)| name == b"USER") {
             // ch-run refuses to work without.
             crate::environment::set(
@@ -220,8 +243,8 @@ impl Keeper {
         sys::process::spawn(&spec).map_err(|(_, e)| cannot(e))
     }
 
-    /// Waits for the engine's client; also says whether the container may still be there.
-    fn watch(&self, client: Pid) -> (Ended, bool) {
+    /// Waits for the engine's client.
+    fn watch(&self, client: Pid) -> (Ended, Ending) {
         let stdout = std::io::stdout();
         let mut set = PollSet::default();
         let mut end_by: Option<Instant> = None;
@@ -242,8 +265,11 @@ impl Keeper {
             while let Ok(Some((pid, how))) = sys::process::reap() {
                 if pid == client {
                     // 125 and more are the engine's own codes, or its client's death.
-                    let natural = matches!(how, Ended::Exit(code) if code < 125) && !killed;
-                    return (how, !natural);
+                    return match how {
+                        _ if killed => (how, Ending::Forced),
+                        Ended::Exit(code) if code < 125 => (how, Ending::Natural),
+                        _ => (how, Ending::Engine),
+                    };
                 }
             }
             told |= urgent;

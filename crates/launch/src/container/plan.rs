@@ -155,9 +155,11 @@ fn binds(options: &Options, agent: &str) -> Result<Vec<(String, bool)>, String> 
     // Outer directories first; what is inside one with the same rights needs no bind of its own.
     all.sort_by_key(|(path, writable)| (path.components().count(), !writable));
     for (path, writable) in all {
-        let covered = chosen
-            .iter()
-            .any(|(p, w)| path.starts_with(p) && (*w == writable || *w && !writable && !is_installation(&path, agent)));
+        let covers = |(p, w): &(String, bool)| {
+            let enough = *w == writable || (*w && !is_installation(&path, agent));
+            path == Path::new(p) || (path.starts_with(p) && enough)
+        };
+        let covered = chosen.iter().any(covers);
         if covered {
             continue;
         }
@@ -284,7 +286,7 @@ mod tests {
         let (t, d) = (temporary.to_str().unwrap(), dist.to_str().unwrap());
         assert_eq!(of("--container-workdir /data -n 1 /bin/hostname"), [format!("{d}:ro")]);
         assert_eq!(of(&format!("-n 1 -wdir {t} x")), [t.to_string(), format!("{d}:ro")]);
-        assert_eq!(of(&format!("-n 1 -wdir {d} x")), [d.to_string(), format!("{d}:ro")][..1].to_vec());
+        assert_eq!(of(&format!("-n 1 -wdir {d} x")), [d.to_string()]);
         assert_eq!(of("-n 1 -wdir / x"), [format!("{d}:ro")]);
         assert_eq!(of("-n 1 -wdir /usr/share x"), [format!("{d}:ro")]);
         std::fs::write(temporary.join("prog"), "").unwrap();

@@ -97,7 +97,10 @@ impl Front {
         let started = Instant::now();
         let plan = setup::plan(&options)?;
         let signals = SignalFd::new(&signals::handled()).map_err(|e| format!("cannot receive signals: {e}"))?;
-        let _ = sys::process::become_subreaper();
+        // What an engine starts beside its containers (podman's monitors) is not ours to end.
+        if options.container.engine.is_none() {
+            let _ = sys::process::become_subreaper();
+        }
         let timeout = timeout(&options)?;
         let mut key = Key([0; 16]);
         sys::process::random(&mut key.0);
