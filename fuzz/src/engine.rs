@@ -19,7 +19,7 @@ const FOE: Peer = Peer(2);
 /// Context of the honest pair; the fuzzer's packets have others, since a rank may talk in the contexts it belongs to.
 const HONEST: u64 = 10;
 const OTHER: u64 = 20;
-const LIMITS: Limits = Limits { packet_max: 64, eager_max: 48, pull_min: 100 };
+const LIMITS: Limits = Limits { packet_max: 64, eager_max: 48, announce_max: 80, pull_min: 100 };
 /// Progress calls within which honest messages must arrive.
 const PATIENCE: usize = 200_000;
 
@@ -32,6 +32,7 @@ pub fn run(data: &[u8]) {
         delay: percent(input.byte()),
         pull_fails: usize::from(input.byte()) % 101,
         land: percent(input.byte()),
+        stream: 30,
     };
     let world = World::new(input.byte().into(), faults, LIMITS);
     let engine = |me| Engine::new(SimFabric::new(me, 3, &world));
@@ -117,7 +118,7 @@ impl Stage {
 
     /// A packet from the foe.
     fn inject(&mut self, input: &mut Input<'_>) {
-        const KINDS: [Kind; 8] = [
+        const KINDS: [Kind; 10] = [
             Kind::Eager,
             Kind::EagerSync,
             Kind::RequestToSend,
@@ -126,8 +127,10 @@ impl Stage {
             Kind::Finished,
             Kind::SyncAck,
             Kind::Goodbye,
+            Kind::Announce,
+            Kind::Piece,
         ];
-        let kind = KINDS[input.below(8)];
+        let kind = KINDS[input.below(10)];
         let to = if input.byte() > 240 { FRIEND } else { ME };
         let token = if input.byte() > 200 { input.word() } else { input.below(8) as u32 };
         let context = if input.byte() > 200 { input.long() | 1 << 40 } else { OTHER };
@@ -136,7 +139,8 @@ impl Stage {
         let mut payload = match kind {
             Kind::RequestToSend => Offer { length: a, address: b }.encode().to_vec(),
             Kind::ClearToSend => Grant { length: a, receive: b }.encode().to_vec(),
-            Kind::Data => [&a.to_le_bytes(), input.bytes(20)].concat(),
+            Kind::Announce => Offer { length: a, address: b }.encode().to_vec(),
+            Kind::Data | Kind::Piece => [&a.to_le_bytes(), input.bytes(20)].concat(),
             _ => input.bytes(30).to_vec(),
         };
         if input.byte() > 230 {

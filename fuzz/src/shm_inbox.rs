@@ -9,11 +9,12 @@ use sys::mem::Mapping;
 
 const ME: Identity = Identity { nonce: 0x1234_5678_9abc_def0_1122_3344_5566_7788, probe_address: 1, probe_value: 2 };
 const SENDERS: usize = 3;
+const CELLS: usize = 2;
 
 /// Plays one input.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
-    let mut inbox = Inbox::create(SENDERS, 4096, &ME).expect("an inbox");
+    let mut inbox = Inbox::create(SENDERS, 4096, CELLS, &ME).expect("an inbox");
     let size = sys::mem::fixed_size(inbox.fd()).expect("its size");
     let raw = Mapping::shared(inbox.fd(), size).expect("its memory");
     let mut boxes: Vec<Option<Outbox>> = (0..SENDERS).map(|_| None).collect();

@@ -45,6 +45,7 @@ counters! {
     UNEXPECTED, "messages that arrived before their receive";
     RENDEZVOUS_PULLED, "large messages received by single copy";
     RENDEZVOUS_STREAMED, "large messages received through a ring or a socket";
+    STALE_PIECES, "packets dropped because their message had been pulled meanwhile";
     SINGLE_COPY_DEMOTED, "pairs for which single copy was given up at run time";
     PACKETS_REJECTED, "packets dropped because they were malformed or foreign";
     CONNECTIONS, "network connections opened";

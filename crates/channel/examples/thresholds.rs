@@ -3,7 +3,7 @@
 
 use base::Peer;
 use channel::buffer::{RecvBuf, SendBuf};
-use channel::shm::{PeerFds, ShmEvent, ShmHub, ShmLane};
+use channel::shm::{PeerFds, ShmEvent, ShmHub, ShmLane, ShmPacket};
 use protocol::fabric::Outcome;
 use protocol::wire::{Header, Kind};
 use std::os::fd::{AsFd, OwnedFd};
@@ -40,10 +40,10 @@ impl End {
         }
     }
 
-    fn next(&mut self, mut take: impl FnMut(*const u8, usize)) {
+    fn next(&mut self, mut take: impl FnMut(&ShmHub, &ShmPacket)) {
         loop {
             if let Some(ShmEvent::Packet(packet)) = self.hub.poll() {
-                take(packet.payload(), packet.len());
+                take(&self.hub, &packet);
                 return self.hub.release(&packet);
             }
             std::hint::spin_loop();
@@ -69,17 +69,16 @@ impl End {
         let sink = unsafe { RecvBuf::contiguous(self.into.as_mut_ptr().add(at), len) };
         if pull {
             let mut address = 0;
-            // SAFETY: eight bytes were sent.
-            self.next(|p, _| address = u64::from_le_bytes(unsafe { p.cast::<[u8; 8]>().read() }));
+            self.next(|_, packet| address = packet.body().map_or(0, u64::from_le_bytes));
             assert!(self.lane.pull(address, &sink, len));
             return self.send(&[], &SendBuf::empty(), 0, 0);
         }
         let mut got = 0;
         while got < len {
-            self.next(|p, n| {
-                // SAFETY: eight bytes of offset, then data.
-                unsafe { sink.copy_in(u64::from_le_bytes(p.cast::<[u8; 8]>().read()) as usize, p.add(8), n - 8) };
-                got += n - 8;
+            self.next(|hub, packet| {
+                let at = packet.body().map_or(0, u64::from_le_bytes) as usize;
+                hub.deliver(packet, 8, &sink, at, packet.len() - 8);
+                got += packet.len() - 8;
             });
         }
     }

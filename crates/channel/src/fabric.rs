@@ -335,6 +335,9 @@ impl ChannelFabric {
             Lane::Resolving => self.resolving -= 1,
             _ => {}
         }
+        if let Some(hub) = &mut self.hub {
+            hub.forget(peer);
+        }
         self.events.push_back(peer);
     }
 }

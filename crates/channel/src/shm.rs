@@ -4,11 +4,14 @@
 //! that it has sent to. Peers are numbered by their index on the node, the *slot*: the sender with slot `s` owns ring `s` of every
 //! inbox. The descriptors go through the node agent: inbox, bell, memory ([`ShmHub::descriptors`]).
 //!
+//! What is larger than a record should be goes through cells of the receiver's inbox: the record then holds the packet's body, the
+//! number of bytes behind it, and the numbers of the cells that hold them ([`SPILLED`]).
+//!
 //! The short path is straight code: reserve, copy, publish, look whether the peer sleeps. No system call, lock, allocation or
 //! atomic read-modify-write.
 
 use crate::buffer::{RecvBuf, SendBuf, copy_bytes};
-use crate::calibrate::{self, MEM_MIN_RATE};
+use crate::calibrate::{self, MEM_MIN_RATE, Preference, RECORD_MAX};
 use crate::single_copy::{Probe, ProbeWord, SINGLE_COPY, SINGLE_COPY_ALLOW, SingleCopy};
 use base::counters::{BELLS, PACKETS_REJECTED};
 use base::{Peer, log};
@@ -16,7 +19,7 @@ use protocol::fabric::{Limits, Outcome};
 use protocol::matching::{Envelope, Found, Pattern};
 use protocol::wire::{HEADER_BYTES, Header, Kind};
 use shm::inbox::{Inbox, Polled, Record};
-use shm::layout::{HEADER_WORDS, Identity};
+use shm::layout::{CELL_BYTES, HEADER_WORDS, Identity};
 use shm::outbox::Outbox;
 use std::cell::RefCell;
 use std::io;
@@ -27,7 +30,15 @@ use sys::wake::Bell;
 base::config! {
     /// Size of the ring from one process of a node to another; a power of two.
     RING_BYTES: u64 = 65536, 4096..=1073741824, "bytes";
+    /// Cells of 16 KiB in which a process receives large messages from its node; 0 for none.
+    CELLS: u64 = 64, 0..=4096, "";
 }
+
+/// Bit of a header's first byte: the rest of the payload is in cells. No kind of packet has it, so what doesn't know it refuses
+/// the record.
+const SPILLED: u64 = 0x80;
+/// Most cells of a record.
+const SPILL_MAX: usize = 16;
 
 /// The descriptors that a peer left with its node agent.
 #[derive(Debug)]
@@ -56,24 +67,33 @@ pub struct ShmPacket {
     /// What it is.
     pub header: Header,
     record: Record,
+    /// Bytes of the payload in the record itself.
+    inline: u32,
+    /// Bytes of the payload in cells, behind those.
+    spilled: u32,
 }
 
 impl ShmPacket {
-    /// First byte of the payload, in memory that the sender can still change. Valid until the packet is released.
-    #[inline]
-    pub fn payload(&self) -> *const u8 {
-        self.record.payload()
-    }
-
     /// Bytes of the payload.
     #[inline]
     pub fn len(&self) -> usize {
-        self.record.len()
+        self.inline as usize + self.spilled as usize
     }
 
     /// Whether there is no payload.
     pub fn is_empty(&self) -> bool {
-        self.record.is_empty()
+        self.len() == 0
+    }
+
+    /// The first bytes of the payload; `None` if there are not so many in front of the cells.
+    #[inline]
+    pub fn body<const N: usize>(&self) -> Option<[u8; N]> {
+        if (self.inline as usize) < N {
+            return None;
+        }
+        // SAFETY: the payload has at least N bytes and stays mapped until the packet is released; it is copied out
+        // as bytes, whatever they are.
+        Some(unsafe { self.record.payload().cast::<[u8; N]>().read_unaligned() })
     }
 }
 
@@ -99,6 +119,8 @@ pub struct ShmHub {
     slot: usize,
     /// Bells of the peers that a lane was opened to, by slot.
     bells: RefCell<Vec<PeerBell>>,
+    /// The cells of the packet that is not released yet.
+    spill: Vec<u32>,
     /// See [`ShmHub::take_stranger`].
     stranger: Option<Peer>,
 }
@@ -125,10 +147,20 @@ impl ShmHub {
         }
         let identity = Identity { nonce: rank_id, probe_address: word.address(), probe_value: word.value() };
         let ring_bytes = (RING_BYTES.value() as usize).next_power_of_two();
-        let inbox = Inbox::create(peers.len(), ring_bytes, &identity)?;
+        let inbox = Inbox::create(peers.len(), ring_bytes, CELLS.value() as usize, &identity)?;
         let memory = sys::cma::own_memory().ok();
         let bells = RefCell::new(vec![PeerBell::Unknown; peers.len()]);
-        Ok(ShmHub { inbox, bell: Bell::new()?, _word: word, memory, peers, slot, bells, stranger: None })
+        Ok(ShmHub {
+            inbox,
+            bell: Bell::new()?,
+            _word: word,
+            memory,
+            peers,
+            slot,
+            bells,
+            spill: Vec::new(),
+            stranger: None,
+        })
     }
 
     /// What the agent passes on to peers: inbox, bell and, if there is one, memory.
@@ -156,9 +188,65 @@ impl ShmHub {
             Polled::Corrupt(sender) => return Some(self.reject(sender)),
         };
         let sender = self.inbox.sender(&record);
-        match (header_of(&record), self.peers.get(sender)) {
-            (Some(header), Some(peer)) => Some(ShmEvent::Packet(ShmPacket { peer: *peer, header, record })),
-            _ => Some(self.reject(sender)),
+        let Some(peer) = self.peers.get(sender).copied() else { return Some(self.reject(sender)) };
+        let packet = match header_of(&record) {
+            Some(header) => Some(ShmPacket { peer, header, record, inline: record.len() as u32, spilled: 0 }),
+            None => self.spilled(peer, record),
+        };
+        Some(packet.map_or_else(|| self.reject(sender), ShmEvent::Packet))
+    }
+
+    /// A packet whose payload goes on in cells; `None` if it isn't one.
+    #[cold]
+    fn spilled(&mut self, peer: Peer, record: Record) -> Option<ShmPacket> {
+        let [first, b, c] = record.header();
+        let header = (first & SPILLED != 0).then(|| decode([first & !SPILLED, b, c])).flatten()?;
+        // The tail of the record: bytes in cells, then the numbers of the cells. Copied out once, then checked.
+        let word = |at: usize| {
+            // SAFETY: the callers below stay inside the record.
+            u32::from_le(unsafe { record.payload().add(at).cast::<u32>().read_unaligned() })
+        };
+        let len = record.len();
+        let spilled = word(len.checked_sub(4)?);
+        let cells = (spilled as usize).div_ceil(CELL_BYTES);
+        let inline = len.checked_sub(4 + 4 * cells)?;
+        self.spill.clear();
+        for i in 0..cells {
+            let cell = word(inline + 4 * i);
+            if self.spill.contains(&cell) || self.inbox.cell(cell).is_none() {
+                return None;
+            }
+            self.spill.push(cell);
+        }
+        Some(ShmPacket { peer, header, record, inline: inline as u32, spilled })
+    }
+
+    /// Copies payload bytes `skip .. skip + len`, as far as there are so many, to `sink` at `at`.
+    #[inline]
+    pub fn deliver(&self, packet: &ShmPacket, skip: usize, sink: &RecvBuf, at: usize, len: usize) {
+        let inline = packet.inline as usize;
+        let first = len.min(inline.saturating_sub(skip));
+        if first > 0 || packet.spilled == 0 {
+            // SAFETY: the range is cut to the record, which stays mapped until the packet is released.
+            unsafe { sink.copy_in(at, packet.record.payload().wrapping_add(skip.min(inline)), first) };
+        }
+        if packet.spilled > 0 {
+            self.deliver_cells(packet, (skip + first).saturating_sub(inline), sink, at + first, len - first);
+        }
+    }
+
+    /// As [`ShmHub::deliver`], of the bytes in cells.
+    fn deliver_cells(&self, packet: &ShmPacket, skip: usize, sink: &RecvBuf, at: usize, len: usize) {
+        let end = (packet.spilled as usize).min(skip.saturating_add(len));
+        let mut from = skip;
+        while from < end {
+            let Some(cell) = self.spill.get(from / CELL_BYTES) else { return };
+            let Some(data) = self.inbox.cell(*cell) else { return };
+            let offset = from % CELL_BYTES;
+            let piece = (CELL_BYTES - offset).min(end - from);
+            // SAFETY: the piece is inside the cell, which stays mapped.
+            unsafe { sink.copy_in(at + from - skip, data.add(offset), piece) };
+            from += piece;
         }
     }
 
@@ -192,7 +280,11 @@ impl ShmHub {
     /// Gives the packet's room back, and wakes its sender if it waits for room.
     #[inline]
     pub fn release(&mut self, packet: &ShmPacket) {
-        if self.inbox.release(&packet.record) {
+        let wake = match packet.spilled {
+            0 => self.inbox.release(&packet.record),
+            _ => self.inbox.release_with_cells(&packet.record, &self.spill),
+        };
+        if wake {
             self.wake(self.inbox.sender(&packet.record));
         }
     }
@@ -230,6 +322,13 @@ impl ShmHub {
         self.peers.iter().position(|p| *p == peer).is_none_or(|sender| self.inbox.is_drained(sender))
     }
 
+    /// Nothing more comes from `peer`: others get the cells that it held.
+    pub fn forget(&mut self, peer: Peer) {
+        if let Some(sender) = self.peers.iter().position(|p| *p == peer) {
+            self.inbox.free_cells_of(sender);
+        }
+    }
+
     /// Prepares to sleep: from now on senders ring. Poll once more before sleeping.
     pub fn arm(&mut self) {
         self.inbox.arm();
@@ -245,7 +344,12 @@ impl ShmHub {
 
 #[inline(always)]
 fn header_of(record: &Record) -> Option<Header> {
-    let [a, b, c] = record.header().map(u64::to_le_bytes);
+    decode(record.header())
+}
+
+#[inline(always)]
+fn decode(words: [u64; HEADER_WORDS]) -> Option<Header> {
+    let [a, b, c] = words.map(u64::to_le_bytes);
     let mut bytes = [0; HEADER_BYTES];
     bytes[..8].copy_from_slice(&a);
     bytes[8..16].copy_from_slice(&b);
@@ -269,8 +373,15 @@ pub struct ShmLane {
     lost: bool,
     /// The last attempt to send found no room.
     blocked: bool,
+    /// Largest payload of a record.
+    record_max: usize,
+    /// Payloads above this go into cells.
+    spill_from: usize,
+    /// All cells are in use by other senders: the next attempt goes without.
+    denied: bool,
     peer: Peer,
     single: SingleCopy,
+    preference: Preference,
 }
 
 impl ShmLane {
@@ -286,16 +397,37 @@ impl ShmLane {
                 single.reject(format!("{rate:.1} GB/s is less than FERRULE_MEM_MIN_RATE={}", MEM_MIN_RATE.value()));
             }
         }
-        let limits = calibrate::shm_limits(outbox.payload_max(), single.name().is_some());
+        let record_max = outbox.payload_max();
+        let spill_from = if outbox.cells() > 0 { (RECORD_MAX.value() as usize).min(record_max) } else { usize::MAX };
+        let limits = calibrate::shm_limits(record_max, outbox.cells(), single.name().is_some());
+        let preference = Preference::new(hub.inbox.cells() > 0);
         let bell = Rc::new(Bell::from_fd(fds.bell));
         hub.learn_bell(peer, &bell);
-        Ok(ShmLane { outbox, bell, limits, lost: false, blocked: false, peer, single })
+        Ok(ShmLane {
+            outbox,
+            bell,
+            limits,
+            lost: false,
+            blocked: false,
+            record_max,
+            spill_from,
+            denied: false,
+            peer,
+            single,
+            preference,
+        })
     }
 
     /// What the lane can do now.
     #[inline(always)]
-    pub fn limits(&self) -> Limits {
-        self.limits
+    pub fn limits(&mut self) -> Limits {
+        if self.denied { self.limits_without_cells() } else { self.limits }
+    }
+
+    #[cold]
+    fn limits_without_cells(&mut self) -> Limits {
+        self.denied = false;
+        Limits { pull_min: self.limits.pull_min, ..calibrate::shm_limits(self.record_max, 0, false) }
     }
 
     /// Single copy from this peer: in use or rejected, for `ferrule why`.
@@ -339,6 +471,9 @@ impl ShmLane {
         if self.lost {
             return Outcome::Lost;
         }
+        if len > self.spill_from {
+            return self.send_by_cells(header, body, payload, len);
+        }
         let room = match self.outbox.reserve(body.len() + len) {
             Ok(Some(room)) => room,
             Ok(None) => {
@@ -362,6 +497,56 @@ impl ShmLane {
         Outcome::Done
     }
 
+    /// As `send`, with the payload in cells.
+    #[inline(never)]
+    fn send_by_cells(
+        &mut self,
+        header: &Header,
+        body: &[u8],
+        payload: Option<(&SendBuf, usize)>,
+        len: usize,
+    ) -> Outcome {
+        let Some((source, from)) = payload else { return Outcome::Again };
+        let count = len.div_ceil(CELL_BYTES);
+        if count > SPILL_MAX {
+            return Outcome::Again;
+        }
+        let room = match self.outbox.reserve(body.len() + 4 * count + 4) {
+            Ok(Some(room)) => room,
+            Ok(None) => {
+                self.blocked = true;
+                return Outcome::Again;
+            }
+            Err(shm::ring::Corrupt) => return self.lose(),
+        };
+        let mut tail = [0u32; SPILL_MAX + 1];
+        for i in 0..count {
+            let Some((cell, data)) = self.outbox.claim_cell() else {
+                tail[..i].iter().for_each(|cell| self.outbox.unclaim_cell(*cell));
+                self.blocked = self.outbox.waits_for_cells();
+                self.denied = !self.blocked;
+                return Outcome::Again;
+            };
+            tail[i] = cell;
+            let at = i * CELL_BYTES;
+            // SAFETY: the cell is ours until a record names it, and a piece is never larger than a cell.
+            unsafe { source.copy_out(from + at, data, (len - at).min(CELL_BYTES)) };
+        }
+        tail[count] = len as u32;
+        // SAFETY: there is room for the body and `count + 1` words behind it.
+        unsafe {
+            copy_bytes(body.as_ptr(), room.payload, body.len());
+            let words = tail.map(u32::to_le);
+            copy_bytes(words.as_ptr().cast(), room.payload.add(body.len()), 4 * count + 4);
+        }
+        let [first, b, c] = words_of(header);
+        if self.outbox.publish(room, &[first | SPILLED, b, c]) {
+            self.wake();
+        }
+        self.outbox.note_cells();
+        Outcome::Done
+    }
+
     #[cold]
     fn wake(&self) {
         BELLS.add(1);
@@ -375,9 +560,21 @@ impl ShmLane {
         Outcome::Lost
     }
 
+    /// Whether the peer should stream a message that could be pulled. On a `crowded` node it shouldn't: it may not even be running.
+    pub fn prefers_stream(&mut self, len: usize, crowded: bool) -> bool {
+        !crowded && self.preference.stream(len)
+    }
+
+    /// The peer has streamed `len` bytes that it was asked for at `asked_ns`.
+    pub fn note_streamed(&mut self, len: usize, asked_ns: u64) {
+        self.preference.note_streamed(len, sys::clock::now_ns().saturating_sub(asked_ns));
+    }
+
     /// Copies `len` bytes at `address` of the peer's memory to the start of `sink`; see [`SingleCopy::pull`].
     pub fn pull(&mut self, address: u64, sink: &RecvBuf, len: usize) -> bool {
+        let start = sys::clock::now_ns();
         let done = self.single.pull(address, sink, len);
+        self.preference.note_pulled(len, sys::clock::now_ns() - start);
         if self.single.name().is_none() {
             self.limits.pull_min = usize::MAX;
         }

@@ -55,7 +55,11 @@ fn next<T>(hub: &mut ShmHub, sleepy: bool, mut use_packet: impl FnMut(&Header, *
             None => std::thread::yield_now(),
             Some(ShmEvent::Lost(peer)) => panic!("lost {peer:?}"),
             Some(ShmEvent::Packet(packet)) => {
-                let out = use_packet(&packet.header, packet.payload(), packet.len());
+                let mut bytes = vec![0; packet.len()];
+                // SAFETY: the bytes outlive the buffer.
+                let sink = unsafe { RecvBuf::contiguous(bytes.as_mut_ptr(), bytes.len()) };
+                hub.deliver(&packet, 0, &sink, 0, bytes.len());
+                let out = use_packet(&packet.header, bytes.as_ptr(), bytes.len());
                 hub.release(&packet);
                 return out;
             }

@@ -6,7 +6,9 @@
 //! |---|---|---|
 //! | up to `eager_max` | eager | `Eager` |
 //! | the same, synchronous | eager | `EagerSync`, back: `SyncAck` |
+//! | up to `announce_max`, not synchronous | announced | `Announce`, `Piece`… |
 //! | larger, contiguous, single copy proven | receiver pulls | `RequestToSend`, back: `Finished` |
+//! | the same, where that is faster | streamed | `RequestToSend`, back: `ClearToSend`, then `Data`…, back: `Finished` |
 //! | larger | streamed | `RequestToSend`, back: `ClearToSend`, then `Data`… |
 //!
 //! Packets to one peer leave in the order of the calls: what finds no room waits in the peer's backlog, and while there
@@ -15,12 +17,14 @@
 //! Tokens in packets are numbers that a peer chose: they are looked up, and the operation found must expect this packet
 //! from this peer, or the packet is dropped and counted.
 
+mod arriving;
 mod incoming;
 mod outgoing;
 
 use crate::fabric::{Event, Fabric};
 use crate::matching::{Envelope, Found, Matching, Pattern, Place};
 use crate::slab::Slab;
+use arriving::{Announced, Stream};
 use base::{Class, Error, Peer, Result};
 use outgoing::{Backlog, Send};
 use std::collections::HashSet;
@@ -91,13 +95,8 @@ enum ReceiveState {
     Matched {
         peer: Peer,
     },
-    /// `arrived` of the `wanted` bytes have come from `peer`.
-    Streaming {
-        peer: Peer,
-        found: Found,
-        wanted: u64,
-        arrived: u64,
-    },
+    /// Its message arrives in pieces.
+    Streaming(Stream),
     Complete(Completion),
 }
 
@@ -115,6 +114,8 @@ enum Content {
     Bytes(Box<[u8]>),
     /// As `Bytes`, and the sender waits for the match.
     SyncBytes(Box<[u8]>),
+    /// The first `arrived` bytes of an announced message; the rest is on its way.
+    Arriving { bytes: Box<[u8]>, arrived: u64 },
     /// The data are still with the sender, at this address if it isn't 0.
     Offered(u64),
 }
@@ -144,6 +145,14 @@ pub struct Engine<F: Fabric> {
     streams: Vec<u32>,
     /// Matched rendezvous messages whose sender's lane is still being opened.
     fetches: Vec<Fetch>,
+    /// Announced messages that have not arrived in full.
+    announced: Vec<Announced>,
+    /// Receives that were streamed but could be pulled.
+    impatient: Vec<u32>,
+    /// Of the last grant.
+    generation: u32,
+    /// Some granted message was pulled after all, so that `Data` of it may still come.
+    has_taken_over: bool,
     lost: HashSet<Peer>,
 }
 
@@ -162,6 +171,10 @@ impl<F: Fabric> Engine<F> {
             backlog: Backlog::default(),
             streams: Vec::new(),
             fetches: Vec::new(),
+            announced: Vec::new(),
+            impatient: Vec::new(),
+            generation: 0,
+            has_taken_over: false,
             lost: HashSet::new(),
         }
     }
@@ -271,6 +284,8 @@ impl<F: Fabric> Engine<F> {
         if let Some(event) = self.fabric.poll() {
             moved = true;
             self.on_event(event);
+        } else if !self.impatient.is_empty() {
+            moved = self.take_over();
         }
         if self.has_backlog() {
             moved |= self.flush();
@@ -303,9 +318,9 @@ impl<F: Fabric> Engine<F> {
                 r.pattern.tag.map_or("any".into(), |t| t.to_string()),
                 r.pattern.context
             )),
-            ReceiveState::Streaming { peer, found, wanted, arrived } => Some(format!(
-                "receive from {} tag {}: {arrived} of {wanted} bytes have come",
-                peer.0, found.envelope.tag
+            ReceiveState::Streaming(stream) => Some(format!(
+                "receive from {} tag {}: {} of {} bytes have come",
+                stream.peer.0, stream.found.envelope.tag, stream.arrived, stream.until
             )),
             ReceiveState::Matched { peer } => Some(format!("receive from {}: its lane is being opened", peer.0)),
             ReceiveState::Complete(_) => None,
@@ -331,7 +346,9 @@ impl<F: Fabric> Engine<F> {
                     self.matching.withdraw(place, id);
                     true
                 }
-                ReceiveState::Matched { peer: from } | ReceiveState::Streaming { peer: from, .. } => from == peer,
+                ReceiveState::Matched { peer: from } | ReceiveState::Streaming(Stream { peer: from, .. }) => {
+                    from == peer
+                }
                 _ => false,
             };
             if hit {
@@ -339,6 +356,7 @@ impl<F: Fabric> Engine<F> {
             }
         }
         self.fetches.retain(|fetch| fetch.peer != peer);
+        self.announced.retain(|announced| announced.peer != peer);
         self.fail_sends_to(peer);
     }
 }

@@ -14,6 +14,8 @@ pub struct Limits {
     pub packet_max: usize,
     /// Largest message that is sent eagerly.
     pub eager_max: usize,
+    /// Largest message whose data follow its envelope unasked; 0 for none. The lane must keep order.
+    pub announce_max: usize,
     /// Smallest message worth pulling from the sender's memory; `usize::MAX` if single copy is not possible.
     pub pull_min: usize,
 }
@@ -127,6 +129,19 @@ pub trait Fabric {
     /// part) if that is not possible; the pair is then demoted and the message is streamed.
     fn pull(&mut self, peer: Peer, address: u64, sink: &Self::Sink, len: usize) -> bool;
 
+    /// Whether `peer` should rather be asked to stream `len` bytes that could also be pulled.
+    fn prefers_stream(&mut self, _peer: Peer, _len: usize) -> bool {
+        false
+    }
+
+    /// `peer` has streamed `len` bytes that it was asked for at `asked_ns`: how fast this was may change the preference.
+    fn note_streamed(&mut self, _peer: Peer, _len: usize, _asked_ns: u64) {}
+
+    /// A clock that only goes forward.
+    fn now_ns(&self) -> u64 {
+        0
+    }
+
     /// The next event, if any.
     fn poll(&mut self) -> Option<Event<Self::Packet>>;
 
@@ -146,6 +161,9 @@ pub trait Fabric {
 
     /// A copy of the payload, for a message that nobody waits for yet.
     fn stash(&mut self, packet: &Self::Packet) -> Box<[u8]>;
+
+    /// Copies payload bytes from `skip` on; as many as `into` has room for, and the packet has them.
+    fn read(&mut self, packet: &Self::Packet, skip: usize, into: &mut [u8]);
 
     /// Copies stashed bytes to the start of `sink`.
     fn unstash(&mut self, bytes: &[u8], sink: &Self::Sink);

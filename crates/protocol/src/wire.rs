@@ -7,7 +7,7 @@
 pub const HEADER_BYTES: usize = 24;
 
 /// Version of this format; exchanged when a lane is opened.
-pub const WIRE_VERSION: u8 = 1;
+pub const WIRE_VERSION: u8 = 2;
 
 /// What a packet is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,14 +21,19 @@ pub enum Kind {
     RequestToSend = 3,
     /// Asks the sender to stream the data; `token` is the sender's operation, the body a [`Grant`].
     ClearToSend = 4,
-    /// A piece of the data; `token` is the receiver's operation, the body's first 8 bytes the offset.
+    /// A piece of the data; `token` is the receiver's operation and `tag` the grant's generation, the body's first 8 bytes the
+    /// offset.
     Data = 5,
-    /// The receiver has pulled all that it wants; `token` is the sender's operation.
+    /// The receiver has all that it wants; `token` is the sender's operation.
     Finished = 6,
     /// The synchronous message has been matched; `token` is the sender's operation.
     SyncAck = 7,
     /// The sender leaves in good order; nothing follows on this lane.
     Goodbye = 8,
+    /// A message whose data follow at once as `Piece`s; `token` is the sender's operation, the body an [`Offer`] of no address.
+    Announce = 9,
+    /// A piece of an announced message, in order; `token` is the sender's operation, the body's first 8 bytes the offset.
+    Piece = 10,
 }
 
 /// Identity of a message and of the operation that it belongs to.
@@ -73,6 +78,8 @@ impl Header {
                 6 => Kind::Finished,
                 7 => Kind::SyncAck,
                 8 => Kind::Goodbye,
+                9 => Kind::Announce,
+                10 => Kind::Piece,
                 _ => return None,
             },
             source: word(4),
@@ -97,7 +104,7 @@ pub struct Offer {
 pub struct Grant {
     /// The first bytes of the message that the receiver wants.
     pub length: u64,
-    /// The receiver's operation, token of the `Data` packets.
+    /// The receiver's operation, token of the `Data` packets, and above 32 bits the generation of this grant, their tag.
     pub receive: u64,
 }
 

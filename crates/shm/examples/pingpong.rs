@@ -116,7 +116,7 @@ fn solo(end: &mut End) {
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let kib = arguments.get(1).and_then(|a| a.parse::<usize>().ok()).unwrap_or(64);
-    let inboxes = [(); 2].map(|()| Inbox::create(2, kib << 10, &ME).unwrap());
+    let inboxes = [(); 2].map(|()| Inbox::create(2, kib << 10, 0, &ME).unwrap());
     let fds = [0, 1].map(|i| inboxes[i].fd().try_clone_to_owned().unwrap());
     let [mine, theirs] = inboxes;
     let open = |fd: &OwnedFd, sender| Outbox::open(fd.as_fd(), sender, 1).unwrap();

@@ -3,6 +3,7 @@
 //! The receiver makes the memory ([`crate::layout`]) and hands its descriptor to peers. It looks at the ring that was active last
 //! first, then at some others in turn, at all of them before it sleeps.
 
+use crate::cells::Cells;
 use crate::layout::*;
 use crate::ring::{Arrived, Consumer, Corrupt, LINE, PREFIX};
 use crate::sleep;
@@ -38,6 +39,7 @@ pub struct Inbox {
     next: usize,
     /// Threads that sleep or are about to: while there are any, every poll looks at everything.
     armed: u32,
+    cells: Cells<MappedCells>,
     mapping: Mapping,
     fd: OwnedFd,
 }
@@ -98,9 +100,9 @@ pub enum Polled {
 }
 
 impl Inbox {
-    /// An inbox for `senders` senders with rings of `ring_bytes` (a power of two, at least 4096).
-    pub fn create(senders: usize, ring_bytes: usize, identity: &Identity) -> io::Result<Inbox> {
-        let geometry = Geometry::new(senders, ring_bytes)
+    /// An inbox for `senders` senders with rings of `ring_bytes` (a power of two, at least 4096) and `cells` cells.
+    pub fn create(senders: usize, ring_bytes: usize, cells: usize, identity: &Identity) -> io::Result<Inbox> {
+        let geometry = Geometry::new(senders, ring_bytes, cells)
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "impossible size of an inbox"))?;
         let fd = sys::mem::sealed_memfd(c"ferrule-inbox", geometry.bytes())?;
         let mapping = Mapping::shared(fd.as_fd(), geometry.bytes())?;
@@ -112,6 +114,7 @@ impl Inbox {
             (AT_NONCE, identity.nonce as u64),
             (AT_NONCE + 8, (identity.nonce >> 64) as u64),
             (AT_FLAGS, if barrier { FLAG_BARRIER } else { 0 }),
+            (AT_CELLS, cells as u64),
             (AT_PROBE_ADDRESS, identity.probe_address),
             (AT_PROBE_VALUE, identity.probe_value),
             (AT_MAGIC, MAGIC),
@@ -121,7 +124,10 @@ impl Inbox {
             unsafe { word(mapping.as_ptr(), at) }.store(value, SeqCst);
         }
         let known = vec![0; senders.div_ceil(64)];
-        Ok(Inbox { rings: Vec::new(), known, geometry, hot: 0, streak: 0, alone: 0, next: 0, armed: 0, mapping, fd })
+        // SAFETY: the mapping has this geometry's size and lives in the same object.
+        let cells = Cells::new(unsafe { MappedCells::new(mapping.as_ptr(), geometry) }, cells);
+        let rings = Vec::new();
+        Ok(Inbox { rings, known, geometry, hot: 0, streak: 0, alone: 0, next: 0, armed: 0, cells, mapping, fd })
     }
 
     /// The descriptor that peers get.
@@ -225,7 +231,13 @@ impl Inbox {
     /// Never looks at this sender's ring again. Its outstanding record, if any, need not be released.
     pub fn drop_sender(&mut self, sender: usize) {
         self.rings.retain(|ring| ring.sender != sender);
+        self.free_cells_of(sender);
         (self.hot, self.next) = (0, 0);
+    }
+
+    /// Frees the cells of a sender of which nothing more will come.
+    pub fn free_cells_of(&mut self, sender: usize) {
+        self.cells.free_all_of(sender);
     }
 
     /// Starts to look at the rings whose senders have set their bit. True if there are any.
@@ -263,6 +275,30 @@ impl Inbox {
     pub fn release(&mut self, record: &Record) -> bool {
         let Some(ring) = self.rings.get_mut(record.ring as usize) else { return false };
         ring.consumer.release(record.len) && sleep::must_ring(&ring.consumer.words().wants_room(), false)
+    }
+
+    /// As [`Inbox::release`], for a record that names cells: its sender may wait for those rather than for room, so the release is
+    /// published at once.
+    #[must_use]
+    pub fn release_with_cells(&mut self, record: &Record, cells: &[u32]) -> bool {
+        cells.iter().for_each(|cell| self.cells.free(*cell as usize));
+        let Some(ring) = self.rings.get_mut(record.ring as usize) else { return false };
+        ring.consumer.release_now(record.len);
+        sleep::must_ring(&ring.consumer.words().wants_room(), false)
+    }
+
+    /// Cells, for all senders together.
+    pub fn cells(&self) -> usize {
+        self.cells.count()
+    }
+
+    /// First of the [`CELL_BYTES`] of a cell, `None` if there is none of this number. Its sender may still write there. (Whether
+    /// the sender holds it is not looked at, which would cost a cache miss: one that lies spoils messages of others, as
+    /// it could anyway.)
+    #[inline]
+    pub fn cell(&self, cell: u32) -> Option<*const u8> {
+        let cell = cell as usize;
+        (cell < self.cells.count()).then(|| self.cells.states().data(cell).cast_const())
     }
 
     /// Who sent this record.

@@ -4,10 +4,13 @@
 //! page 0: magic, version, sizes, nonce, flags, probe word │ asleep │ bitmap of active senders
 //! then:   one line per sender: position up to which its ring was consumed │ whether the sender sleeps until there is room
 //! then:   one ring per sender, at a fixed place; no page of it exists before it is used
+//! then:   one line per cell: who holds it
+//! then:   the cells, shared by all senders; no page of them exists before it is used
 //! ```
 //! A peer can write anything anywhere here: every value is copied out once and checked, the worst it can do is garbage in
 //! messages or a lost lane.
 
+use crate::cells::States;
 use crate::ring::{LINE, Words};
 use crate::sleep::OneToOne;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -18,7 +21,7 @@ pub const HEADER_WORDS: usize = 3;
 pub const SENDERS_MAX: usize = 4096;
 
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"ferrule\x01");
-pub(crate) const VERSION: u64 = 1;
+pub(crate) const VERSION: u64 = 2;
 pub(crate) const PAGE: usize = 4096;
 
 // Places in page 0, in bytes.
@@ -30,8 +33,17 @@ pub(crate) const AT_NONCE: usize = 32;
 pub(crate) const AT_FLAGS: usize = 48;
 pub(crate) const AT_PROBE_ADDRESS: usize = 56;
 pub(crate) const AT_PROBE_VALUE: usize = 64;
+pub(crate) const AT_CELLS: usize = 72;
+pub(crate) const AT_CELL_HINT: usize = 80;
 pub(crate) const AT_ASLEEP: usize = 128;
 pub(crate) const AT_ACTIVE: usize = 192;
+
+/// Bytes of a cell: large enough that claiming one costs little, small enough that the receiver copies out of one while the
+/// sender fills the next.
+pub const CELL_BYTES: usize = 16384;
+
+/// Most cells of an inbox.
+pub const CELLS_MAX: usize = 4096;
 
 /// Flag: the owner's barrier before it sleeps also runs on registered senders.
 pub(crate) const FLAG_BARRIER: u64 = 1;
@@ -52,14 +64,16 @@ pub struct Identity {
 pub(crate) struct Geometry {
     pub(crate) senders: usize,
     pub(crate) ring_bytes: usize,
+    pub(crate) cells: usize,
 }
 
 impl Geometry {
-    pub(crate) fn new(senders: usize, ring_bytes: usize) -> Option<Geometry> {
+    pub(crate) fn new(senders: usize, ring_bytes: usize, cells: usize) -> Option<Geometry> {
         let sound = (1..=SENDERS_MAX).contains(&senders)
             && ring_bytes.is_power_of_two()
-            && (PAGE..=1 << 30).contains(&ring_bytes);
-        sound.then_some(Geometry { senders, ring_bytes })
+            && (PAGE..=1 << 30).contains(&ring_bytes)
+            && cells <= CELLS_MAX;
+        sound.then_some(Geometry { senders, ring_bytes, cells })
     }
 
     fn consumed_at(self, sender: usize) -> usize {
@@ -70,8 +84,16 @@ impl Geometry {
         (PAGE + self.senders * LINE).next_multiple_of(PAGE) + sender * self.ring_bytes
     }
 
-    pub(crate) fn bytes(self) -> usize {
+    fn cell_states_at(self) -> usize {
         self.ring_at(self.senders)
+    }
+
+    fn cells_at(self) -> usize {
+        (self.cell_states_at() + self.cells * LINE).next_multiple_of(PAGE)
+    }
+
+    pub(crate) fn bytes(self) -> usize {
+        self.cells_at() + self.cells * CELL_BYTES
     }
 }
 
@@ -134,6 +156,58 @@ impl Words for MappedWords {
     fn store_consumed(&self, value: u64, order: Ordering) {
         // SAFETY: as above.
         unsafe { &*self.consumed }.store(value, order);
+    }
+}
+
+/// The cells in mapped memory.
+#[derive(Debug)]
+pub(crate) struct MappedCells {
+    area: *mut u8,
+    geometry: Geometry,
+}
+
+impl MappedCells {
+    /// The cells of an inbox.
+    ///
+    /// # Safety
+    /// `area` is mapped for `geometry.bytes()` as long as the result is used.
+    pub(crate) unsafe fn new(area: *mut u8, geometry: Geometry) -> MappedCells {
+        MappedCells { area, geometry }
+    }
+
+    /// First byte of a cell that exists.
+    pub(crate) fn data(&self, cell: usize) -> *mut u8 {
+        debug_assert!(cell < self.geometry.cells);
+        self.area.wrapping_add(self.geometry.cells_at() + cell * CELL_BYTES)
+    }
+
+    fn state(&self, cell: usize) -> &AtomicU32 {
+        assert!(cell < self.geometry.cells);
+        // SAFETY: mapped (`new`), the cell exists, and lines are 64-byte aligned.
+        unsafe { &*self.area.add(self.geometry.cell_states_at() + cell * LINE).cast::<AtomicU32>() }
+    }
+
+    fn hint(&self) -> &AtomicU32 {
+        // SAFETY: page 0 is mapped.
+        unsafe { &*self.area.add(AT_CELL_HINT).cast::<AtomicU32>() }
+    }
+}
+
+impl States for MappedCells {
+    fn load(&self, cell: usize, order: Ordering) -> u32 {
+        self.state(cell).load(order)
+    }
+    fn store(&self, cell: usize, state: u32, order: Ordering) {
+        self.state(cell).store(state, order);
+    }
+    fn claim(&self, cell: usize, state: u32, success: Ordering) -> bool {
+        self.state(cell).compare_exchange(0, state, success, Ordering::Relaxed).is_ok()
+    }
+    fn load_hint(&self) -> u32 {
+        self.hint().load(Ordering::Relaxed)
+    }
+    fn store_hint(&self, cell: u32) {
+        self.hint().store(cell, Ordering::Relaxed);
     }
 }
 

@@ -4,6 +4,7 @@
 //! Memory that a peer can write is never a Rust reference to plain data: it is reached by atomics and raw pointers,
 //! copied out, and the copy is checked.
 
+pub mod cells;
 pub mod inbox;
 pub mod layout;
 pub mod outbox;

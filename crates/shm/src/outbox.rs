@@ -3,6 +3,7 @@
 //! A sender maps it on first use, compares magic, version, sizes and nonce, and from then on writes only its own ring, its bit
 //! and, when it rings, the asleep word. Setting the bit is the one read-modify-write of a connection.
 
+use crate::cells::Cells;
 use crate::layout::*;
 use crate::ring::{Corrupt, LINE, PREFIX, Producer, Slot, payload_max};
 use crate::sleep;
@@ -20,6 +21,10 @@ pub struct Outbox {
     covered: bool,
     identity: Identity,
     ring_bytes: usize,
+    cells: Cells<MappedCells>,
+    sender: usize,
+    /// Position behind the last record that names cells.
+    cells_until: u64,
     mapping: Mapping,
 }
 
@@ -52,7 +57,8 @@ impl Outbox {
         if seen != nonce {
             return bad("inbox belongs to another process");
         }
-        let Some(geometry) = Geometry::new(load(AT_SENDERS) as usize, load(AT_RING_BYTES) as usize) else {
+        let [senders, ring_bytes, cells] = [AT_SENDERS, AT_RING_BYTES, AT_CELLS].map(|at| load(at) as usize);
+        let Some(geometry) = Geometry::new(senders, ring_bytes, cells) else {
             return bad("inbox has impossible sizes");
         };
         if geometry.bytes() != bytes || sender >= geometry.senders {
@@ -64,8 +70,10 @@ impl Outbox {
         unsafe { word(mapping.as_ptr(), AT_ACTIVE + sender / 64 * 8) }.fetch_or(1 << (sender % 64), SeqCst);
         // SAFETY: the mapping has the geometry's size (checked) and lives in the same object.
         let words = unsafe { MappedWords::new(mapping.as_ptr(), geometry, sender) };
-        let producer = Producer::new(words, geometry.ring_bytes / LINE);
-        Ok(Outbox { producer, covered, identity, ring_bytes: geometry.ring_bytes, mapping })
+        let producer = Producer::new(words, ring_bytes / LINE);
+        // SAFETY: as above.
+        let cells = Cells::new(unsafe { MappedCells::new(mapping.as_ptr(), geometry) }, cells);
+        Ok(Outbox { producer, covered, identity, ring_bytes, cells, sender, cells_until: 0, mapping })
     }
 
     /// What the owner tells.
@@ -76,6 +84,32 @@ impl Outbox {
     /// Largest payload of a record.
     pub fn payload_max(&self) -> usize {
         payload_max(self.ring_bytes / LINE)
+    }
+
+    /// Cells of the inbox, shared with its other senders.
+    pub fn cells(&self) -> usize {
+        self.cells.count()
+    }
+
+    /// Claims a cell: its number and the first of its [`CELL_BYTES`].
+    pub fn claim_cell(&mut self) -> Option<(u32, *mut u8)> {
+        let cell = self.cells.claim(self.sender)?;
+        Some((cell as u32, self.cells.states().data(cell)))
+    }
+
+    /// Gives back a claimed cell that no record names.
+    pub fn unclaim_cell(&mut self, cell: u32) {
+        self.cells.free(cell as usize);
+    }
+
+    /// The record published last names cells.
+    pub fn note_cells(&mut self) {
+        self.cells_until = self.producer.position();
+    }
+
+    /// Whether the receiver still has cells of ours to read, and will say so when it has.
+    pub fn waits_for_cells(&self) -> bool {
+        self.cells_until > 0 && !self.producer.is_consumed(self.cells_until)
     }
 
     /// Announces that this process is about to sleep until there is room. Try to reserve once more afterwards.

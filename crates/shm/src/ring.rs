@@ -153,6 +153,17 @@ impl<W: Words> Producer<W> {
         Ok(Some(Slot { line: self.position as usize & (self.lines - 1), lines, len }))
     }
 
+    /// The position behind the last published record.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Whether everything below `position` was consumed, as far as the consumer has said.
+    pub fn is_consumed(&self, position: u64) -> bool {
+        // SYNC(ring.consumed): as in `reserve_slowly`.
+        self.words.load_consumed(Acquire) >= position
+    }
+
     /// Hands the filled record to the consumer. `slot` is the last one reserved.
     #[inline(always)]
     pub fn publish(&mut self, slot: Slot) {
@@ -244,14 +255,26 @@ impl<W: Words> Consumer<W> {
         std::mem::take(&mut self.news)
     }
 
+    /// As [`Consumer::release`], and the producer can see it at once.
+    pub fn release_now(&mut self, len: u32) {
+        self.position += lines_of(len as usize) as u64;
+        self.publish();
+        self.news = false;
+    }
+
     #[inline(always)]
     fn advance(&mut self, lines: usize) {
         self.position += lines as u64;
         if self.position - self.published > self.lines as u64 / 8 {
-            self.published = self.position;
             self.news = true;
-            // SYNC(ring.consumed): all reads of the released records are done before the producer sees this.
-            self.words.store_consumed(self.position, Release);
+            self.publish();
         }
+    }
+
+    #[inline(always)]
+    fn publish(&mut self) {
+        self.published = self.position;
+        // SYNC(ring.consumed): all reads of the released records are done before the producer sees this.
+        self.words.store_consumed(self.position, Release);
     }
 }

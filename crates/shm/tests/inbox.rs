@@ -32,7 +32,7 @@ fn bytes_of(record: &Record) -> Vec<u8> {
 
 #[test]
 fn records_of_every_size_arrive_in_order() {
-    let mut inbox = Inbox::create(3, 4096, &ME).unwrap();
+    let mut inbox = Inbox::create(3, 4096, 4, &ME).unwrap();
     let mut outbox = Outbox::open(inbox.fd(), 2, ME.nonce).unwrap();
     assert_eq!(outbox.identity(), ME);
     let payload: Vec<u8> = (0..outbox.payload_max()).map(|i| (i * 7) as u8).collect();
@@ -45,7 +45,7 @@ fn records_of_every_size_arrive_in_order() {
 
 #[test]
 fn a_full_ring_refuses_until_it_is_read() {
-    let mut inbox = Inbox::create(1, 4096, &ME).unwrap();
+    let mut inbox = Inbox::create(1, 4096, 4, &ME).unwrap();
     let mut outbox = Outbox::open(inbox.fd(), 0, ME.nonce).unwrap();
     let sent = (0..1000).take_while(|i| send(&mut outbox, *i, b"x")).count();
     assert_eq!(sent, 64);
@@ -57,7 +57,7 @@ fn a_full_ring_refuses_until_it_is_read() {
 
 #[test]
 fn a_sender_without_room_is_woken_once() {
-    let mut inbox = Inbox::create(1, 4096, &ME).unwrap();
+    let mut inbox = Inbox::create(1, 4096, 4, &ME).unwrap();
     let mut outbox = Outbox::open(inbox.fd(), 0, ME.nonce).unwrap();
     while send(&mut outbox, 0, b"x") {}
     outbox.want_room();
@@ -72,7 +72,7 @@ fn a_sender_without_room_is_woken_once() {
 
 #[test]
 fn nobody_starves() {
-    let mut inbox = Inbox::create(100, 4096, &ME).unwrap();
+    let mut inbox = Inbox::create(100, 4096, 4, &ME).unwrap();
     let mut boxes: Vec<Outbox> = (0..100).map(|s| Outbox::open(inbox.fd(), s, ME.nonce).unwrap()).collect();
     let mut seen = [0; 100];
     for i in 0..20_000 {
@@ -90,7 +90,7 @@ fn nobody_starves() {
 
 #[test]
 fn an_armed_inbox_looks_everywhere_and_asks_for_the_bell() {
-    let mut inbox = Inbox::create(200, 4096, &ME).unwrap();
+    let mut inbox = Inbox::create(200, 4096, 4, &ME).unwrap();
     let mut boxes: Vec<Outbox> = (0..200).map(|s| Outbox::open(inbox.fd(), s, ME.nonce).unwrap()).collect();
     assert!(take(&mut inbox).is_none());
     assert!(send(&mut boxes[150], 1, b""));
@@ -110,15 +110,15 @@ fn an_armed_inbox_looks_everywhere_and_asks_for_the_bell() {
 
 #[test]
 fn foreign_memory_is_refused() {
-    let inbox = Inbox::create(4, 4096, &ME).unwrap();
+    let inbox = Inbox::create(4, 4096, 4, &ME).unwrap();
     assert!(Outbox::open(inbox.fd(), 0, ME.nonce ^ 1).is_err(), "another process");
     assert!(Outbox::open(inbox.fd(), 4, ME.nonce).is_err(), "no such ring");
     let empty = sys::mem::sealed_memfd(c"ferrule-test", 65536).unwrap();
     assert!(Outbox::open(empty.as_fd(), 0, ME.nonce).is_err(), "no inbox");
     let small = sys::mem::sealed_memfd(c"ferrule-test", 100).unwrap();
     assert!(Outbox::open(small.as_fd(), 0, ME.nonce).is_err(), "smaller than a page");
-    for (at, value) in [(0, 7u64), (8, 2), (16, 5), (16, u64::MAX), (24, 8192), (24, 4097), (24, 0)] {
-        let inbox = Inbox::create(4, 4096, &ME).unwrap();
+    for (at, value) in [(0, 7u64), (8, 3), (16, 5), (16, u64::MAX), (24, 8192), (24, 4097), (24, 0)] {
+        let inbox = Inbox::create(4, 4096, 4, &ME).unwrap();
         let raw = Mapping::shared(inbox.fd(), 4096).unwrap();
         // SAFETY: a page is mapped.
         unsafe { raw.as_ptr().add(at).cast::<u64>().write_volatile(value) };
@@ -157,7 +157,7 @@ fn evil(random: &mut Random, words: &[u64]) -> u64 {
 fn random_writes_lose_lanes_but_never_memory() {
     for seed in 1..=300 {
         let mut random = Random(0x9e37_79b9_7f4a_7c15u64.wrapping_mul(seed));
-        let mut inbox = Inbox::create(3, 4096, &ME).unwrap();
+        let mut inbox = Inbox::create(3, 4096, 4, &ME).unwrap();
         let size = sys::mem::fixed_size(inbox.fd()).unwrap();
         let raw = Mapping::shared(inbox.fd(), size).unwrap();
         let mut boxes: Vec<Outbox> = (0..3).map(|s| Outbox::open(inbox.fd(), s, ME.nonce).unwrap()).collect();
@@ -186,4 +186,24 @@ fn random_writes_lose_lanes_but_never_memory() {
             }
         }
     }
+}
+
+#[test]
+fn cells_go_round_and_come_back() {
+    let mut inbox = Inbox::create(2, 4096, 3, &ME).unwrap();
+    let mut outboxes = [0, 1].map(|sender| Outbox::open(inbox.fd(), sender, ME.nonce).unwrap());
+    let claimed: Vec<u32> = std::iter::from_fn(|| outboxes[0].claim_cell()).map(|(cell, _)| cell).collect();
+    assert_eq!(claimed, [0, 1, 2]);
+    assert!(outboxes[1].claim_cell().is_none() && !outboxes[1].waits_for_cells());
+    assert!(send(&mut outboxes[0], 1, b"names cells 0 and 2"));
+    outboxes[0].note_cells();
+    outboxes[0].want_room();
+    assert!(outboxes[0].waits_for_cells());
+    let Some(Polled::Record(record)) = inbox.poll() else { panic!("no record") };
+    assert!(inbox.release_with_cells(&record, &[0, 2]), "the sender sleeps until a cell is free");
+    assert!(!outboxes[0].waits_for_cells());
+    assert!(inbox.cell(2).is_some() && inbox.cell(3).is_none());
+    assert_eq!([(); 3].map(|()| outboxes[1].claim_cell().map(|(cell, _)| cell)), [Some(0), Some(2), None]);
+    inbox.free_cells_of(0);
+    assert_eq!(outboxes[1].claim_cell().map(|(cell, _)| cell), Some(1), "its holder is gone");
 }

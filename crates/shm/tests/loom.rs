@@ -3,8 +3,9 @@
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use loom::thread;
+use shm::cells::{Cells, States};
 use shm::ring::{Consumer, Producer, Words};
 use shm::sleep::{self, Asleep};
 
@@ -208,4 +209,66 @@ fn a_sender_that_waits_for_room_is_woken() {
         }
         producer.join().unwrap();
     });
+}
+
+/// Cells in loom's memory, with what they hold.
+#[derive(Clone)]
+struct CellModel(Arc<(Vec<AtomicU32>, AtomicU32, Vec<UnsafeCell<usize>>)>);
+
+impl States for CellModel {
+    fn load(&self, cell: usize, order: Ordering) -> u32 {
+        self.0.0[cell].load(order)
+    }
+    fn store(&self, cell: usize, state: u32, order: Ordering) {
+        self.0.0[cell].store(state, order);
+    }
+    fn claim(&self, cell: usize, state: u32, success: Ordering) -> bool {
+        self.0.0[cell].compare_exchange(0, state, success, Ordering::Relaxed).is_ok()
+    }
+    fn load_hint(&self) -> u32 {
+        self.0.1.load(Ordering::Relaxed)
+    }
+    fn store_hint(&self, cell: u32) {
+        self.0.1.store(cell, Ordering::Relaxed);
+    }
+}
+
+/// Two senders share `count` cells: none is ever held by both, and a cell is written again only after it was freed.
+fn share_cells(count: usize) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(move || {
+        let states = (0..count).map(|_| AtomicU32::new(0)).collect();
+        let data = (0..count).map(|_| UnsafeCell::new(0)).collect();
+        let model = CellModel(Arc::new((states, AtomicU32::new(0), data)));
+        let senders: Vec<_> = (0..2)
+            .map(|who| {
+                let model = model.clone();
+                thread::spawn(move || {
+                    let cells = Cells::new(model.clone(), count);
+                    for _ in 0..2 {
+                        if let Some(cell) = cells.claim(who) {
+                            assert!(cells.holds(who, cell));
+                            // SAFETY: loom reports it if anybody else has access now.
+                            model.0.2[cell].with_mut(|p| unsafe { *p = who });
+                            // SAFETY: as above.
+                            model.0.2[cell].with(|p| assert_eq!(unsafe { *p }, who));
+                            cells.free(cell);
+                        }
+                    }
+                })
+            })
+            .collect();
+        senders.into_iter().for_each(|sender| sender.join().unwrap());
+    });
+}
+
+#[test]
+fn one_cell_has_one_holder() {
+    share_cells(1);
+}
+
+#[test]
+fn two_cells_have_one_holder_each() {
+    share_cells(2);
 }

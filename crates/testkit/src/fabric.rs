@@ -25,6 +25,8 @@ pub struct Faults {
     pub pull_fails: usize,
     /// Deliveries that land later.
     pub land: usize,
+    /// Messages that are rather streamed than pulled.
+    pub stream: usize,
 }
 
 /// A packet in flight.
@@ -56,6 +58,8 @@ pub struct World {
     /// Exposed sources by address.
     memory: HashMap<u64, Bytes>,
     dead: HashSet<Peer>,
+    /// Polls so far, the measure of time: a microsecond each.
+    polls: u64,
     /// Packets sent so far.
     pub packets: usize,
 }
@@ -71,6 +75,7 @@ impl World {
             lanes: HashMap::new(),
             memory: HashMap::new(),
             dead: HashSet::new(),
+            polls: 0,
             packets: 0,
         };
         Rc::new(RefCell::new(world))
@@ -173,8 +178,18 @@ impl Fabric for SimFabric {
         true
     }
 
+    fn prefers_stream(&mut self, _: Peer, _: usize) -> bool {
+        let world = &mut *self.world.borrow_mut();
+        world.rng.chance(world.faults.stream)
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.world.borrow().polls * 1000
+    }
+
     fn poll(&mut self) -> Option<Event<Parcel>> {
         let world = &mut *self.world.borrow_mut();
+        world.polls += 1;
         if world.rng.chance(world.faults.delay) {
             return None;
         }
@@ -218,6 +233,10 @@ impl Fabric for SimFabric {
 
     fn stash(&mut self, packet: &Parcel) -> Box<[u8]> {
         packet.payload.clone().into()
+    }
+
+    fn read(&mut self, packet: &Parcel, skip: usize, into: &mut [u8]) {
+        into.copy_from_slice(&packet.payload[skip..skip + into.len()]);
     }
 
     fn unstash(&mut self, bytes: &[u8], sink: &Bytes) {

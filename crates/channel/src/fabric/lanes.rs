@@ -126,6 +126,24 @@ impl Fabric for ChannelFabric {
         }
     }
 
+    fn prefers_stream(&mut self, peer: Peer, len: usize) -> bool {
+        let crowded = self.waiter.crowded();
+        match self.lane(peer) {
+            Lane::Shm(lane) => lane.prefers_stream(len, crowded),
+            _ => false,
+        }
+    }
+
+    fn note_streamed(&mut self, peer: Peer, len: usize, asked_ns: u64) {
+        if let Lane::Shm(lane) = self.lane(peer) {
+            lane.note_streamed(len, asked_ns);
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        sys::clock::now_ns()
+    }
+
     #[inline]
     fn poll(&mut self) -> Option<Event<FabricPacket>> {
         self.tick = self.tick.wrapping_add(1);
@@ -144,12 +162,7 @@ impl Fabric for ChannelFabric {
     #[inline]
     fn body<const N: usize>(&mut self, packet: &FabricPacket) -> Option<[u8; N]> {
         match packet {
-            FabricPacket::Shm(packet) if packet.len() >= N => {
-                // SAFETY: the payload has at least N bytes and stays mapped until the packet is released; it is copied out
-                // as bytes, whatever they are.
-                Some(unsafe { packet.payload().cast::<[u8; N]>().read_unaligned() })
-            }
-            FabricPacket::Shm(_) => None,
+            FabricPacket::Shm(packet) => packet.body(),
             FabricPacket::Own(_, packet) => packet.payload.first_chunk::<N>().copied(),
             FabricPacket::Net(packet) => self.net.as_mut()?.body(packet),
         }
@@ -166,7 +179,12 @@ impl Fabric for ChannelFabric {
         may_land: bool,
     ) -> Delivery {
         let (payload, present) = match packet {
-            FabricPacket::Shm(packet) => (packet.payload(), packet.len()),
+            FabricPacket::Shm(packet) => {
+                if let Some(hub) = &self.hub {
+                    hub.deliver(packet, skip, sink, at, len);
+                }
+                return Delivery::Complete;
+            }
             FabricPacket::Own(_, packet) => (packet.payload.as_ptr(), packet.payload.len()),
             FabricPacket::Net(packet) => {
                 let net = self.net.as_mut();
@@ -182,17 +200,23 @@ impl Fabric for ChannelFabric {
     fn stash(&mut self, packet: &FabricPacket) -> Box<[u8]> {
         match packet {
             FabricPacket::Shm(packet) => {
-                let mut copy = Vec::with_capacity(packet.len());
-                // SAFETY: room was reserved; the payload is valid until the packet is released.
-                unsafe {
-                    std::ptr::copy_nonoverlapping(packet.payload(), copy.as_mut_ptr(), packet.len());
-                    copy.set_len(packet.len());
+                let mut copy = vec![0; packet.len()].into_boxed_slice();
+                // SAFETY: the copy outlives the buffer.
+                let sink = unsafe { RecvBuf::contiguous(copy.as_mut_ptr(), copy.len()) };
+                if let Some(hub) = &self.hub {
+                    hub.deliver(packet, 0, &sink, 0, packet.len());
                 }
-                copy.into_boxed_slice()
+                copy
             }
             FabricPacket::Own(_, packet) => packet.payload.clone(),
             FabricPacket::Net(packet) => self.net.as_mut().map(|net| net.stash(packet)).unwrap_or_default(),
         }
+    }
+
+    fn read(&mut self, packet: &FabricPacket, skip: usize, into: &mut [u8]) {
+        // SAFETY: a slice is writable.
+        let sink = unsafe { RecvBuf::contiguous(into.as_mut_ptr(), into.len()) };
+        self.deliver(packet, skip, &sink, 0, into.len(), false);
     }
 
     fn unstash(&mut self, bytes: &[u8], sink: &RecvBuf) {

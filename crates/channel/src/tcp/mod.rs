@@ -192,7 +192,7 @@ impl Net {
     #[inline]
     pub fn limits(&self) -> Limits {
         let Sizes { eager_max, packet_max } = self.sizes;
-        Limits { packet_max, eager_max, pull_min: usize::MAX }
+        Limits { packet_max, eager_max, announce_max: 0, pull_min: usize::MAX }
     }
 
     /// Whether there is any connection, or one in the making.

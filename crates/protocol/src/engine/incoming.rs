@@ -1,7 +1,7 @@
 //! The receiving half of the engine.
 
 use super::{Completion, Content, Engine, Fetch, OpId, PEER_LOST, Receive, ReceiveState, Unexpected, failed};
-use crate::fabric::{Delivery, Event, Fabric, Packet};
+use crate::fabric::{Event, Fabric, Packet};
 use crate::matching::{Envelope, Found, Pattern};
 use crate::wire::{BODY_BYTES, Grant, Header, Kind, Offer};
 use base::{Class, Error, Peer, counters, log};
@@ -10,7 +10,7 @@ const TRUNCATED: Error = Error::new(Class::ERR_TRUNCATE, "the message is longer 
 
 /// The outcome of a message of which `wanted` bytes were delivered.
 #[inline]
-fn completed(found: &Found, wanted: u64) -> Completion {
+pub(super) fn completed(found: &Found, wanted: u64) -> Completion {
     let error = if wanted < found.length { Some(TRUNCATED) } else { None };
     Completion { envelope: found.envelope, length: wanted, error, cancelled: false }
 }
@@ -94,16 +94,19 @@ impl<F: Fabric> Engine<F> {
         self.keep(Unexpected { peer, found, token: header.token, content });
     }
 
-    fn keep(&mut self, message: Unexpected) {
+    pub(super) fn keep(&mut self, message: Unexpected) -> u32 {
         let envelope = message.found.envelope;
         let id = self.unexpected.insert(message);
         self.matching.keep(envelope, id);
+        id
     }
 
     fn on_protocol_packet(&mut self, packet: F::Packet, header: &Header) {
         let peer = packet.peer();
         let accepted = match header.kind {
             Kind::Data => return self.on_data(packet, header),
+            Kind::Piece => return self.on_piece(packet, header),
+            Kind::Announce => self.body(&packet).is_some_and(|b| self.on_announce(peer, header, Offer::decode(&b))),
             Kind::RequestToSend => self.body(&packet).is_some_and(|body| {
                 self.on_request_to_send(peer, header, Offer::decode(&body));
                 true
@@ -146,15 +149,17 @@ impl<F: Fabric> Engine<F> {
             receive.state = ReceiveState::Matched { peer };
             return self.fetches.push(fetch);
         }
-        if wanted == 0 || (address != 0 && self.fabric.pull(peer, address, &receive.sink, wanted as usize)) {
+        let pulled = |fabric: &mut F, sink: &F::Sink| {
+            address != 0
+                && !fabric.prefers_stream(peer, wanted as usize)
+                && fabric.pull(peer, address, sink, wanted as usize)
+        };
+        if wanted == 0 || pulled(&mut self.fabric, &receive.sink) {
             counters::RENDEZVOUS_PULLED.add(1);
             receive.state = ReceiveState::Complete(completed(&found, wanted));
             return self.send_control(peer, Kind::Finished, token, None);
         }
-        counters::RENDEZVOUS_STREAMED.add(1);
-        receive.state = ReceiveState::Streaming { peer, found, wanted, arrived: 0 };
-        let grant = Grant { length: wanted, receive: u64::from(id) };
-        self.send_control(peer, Kind::ClearToSend, token, Some(grant));
+        self.ask_for_stream(fetch, wanted);
     }
 
     /// Tries again what waited for a lane to open. True if anything moved.
@@ -163,43 +168,6 @@ impl<F: Fabric> Engine<F> {
         let before = deferred.len();
         deferred.into_iter().for_each(|fetch| self.fetch(fetch));
         self.fetches.len() < before
-    }
-
-    /// A piece of a streamed message.
-    fn on_data(&mut self, packet: F::Packet, header: &Header) {
-        let peer = packet.peer();
-        let place = self.fabric.body::<8>(&packet).map(u64::from_le_bytes);
-        let len = packet.len().saturating_sub(size_of::<u64>()) as u64;
-        let delivery = match (place, self.receives.get_mut(header.token)) {
-            (Some(at), Some(Receive { sink, state: ReceiveState::Streaming { peer: from, wanted, .. }, .. }))
-                if *from == peer && at.checked_add(len).is_some_and(|end| end <= *wanted) =>
-            {
-                Some(self.fabric.deliver(&packet, size_of::<u64>(), sink, at as usize, len as usize, true))
-            }
-            _ => None,
-        };
-        self.fabric.release(packet);
-        match delivery {
-            Some(Delivery::Complete) => self.on_landed(peer, header, len),
-            Some(Delivery::Landing) => {}
-            None => reject(peer, header),
-        }
-    }
-
-    /// `len` bytes of a streamed message have reached their place.
-    pub(super) fn on_landed(&mut self, peer: Peer, header: &Header, len: u64) {
-        let Some(receive) = self.receives.get_mut(header.token) else { return reject(peer, header) };
-        let ReceiveState::Streaming { peer: from, found, wanted, arrived } = receive.state else {
-            return reject(peer, header);
-        };
-        if from != peer {
-            return reject(peer, header);
-        }
-        let arrived = arrived + len;
-        receive.state = match arrived >= wanted {
-            true => ReceiveState::Complete(completed(&found, wanted)),
-            false => ReceiveState::Streaming { peer: from, found, wanted, arrived },
-        };
     }
 
     /// Receives a message that arrived before.
@@ -217,6 +185,10 @@ impl<F: Fabric> Engine<F> {
         let id = self.receives.insert(Receive { sink, pattern, expected, state });
         match content {
             Content::Offered(_) if self.lost.contains(&peer) => {}
+            Content::Arriving { bytes, arrived } if arrived < bytes.len() as u64 && self.lost.contains(&peer) => {}
+            Content::Arriving { bytes, arrived } => {
+                self.receive_arriving(id, message, (peer, found), &bytes[..arrived as usize]);
+            }
             Content::Offered(address) => self.fetch(Fetch { id, peer, found, token, address }),
             Content::Bytes(bytes) => self.unstash(id, &found, &bytes),
             Content::SyncBytes(bytes) => {
@@ -227,7 +199,7 @@ impl<F: Fabric> Engine<F> {
         OpId(id)
     }
 
-    fn unstash(&mut self, id: u32, found: &Found, bytes: &[u8]) {
+    pub(super) fn unstash(&mut self, id: u32, found: &Found, bytes: &[u8]) {
         let Some(receive) = self.receives.get_mut(id) else { return };
         let wanted = bytes.len().min(self.fabric.sink_len(&receive.sink));
         self.fabric.unstash(&bytes[..wanted], &receive.sink);
@@ -237,7 +209,7 @@ impl<F: Fabric> Engine<F> {
 
 /// Counts a packet that nothing expects; the first one is also logged.
 #[cold]
-fn reject(peer: Peer, header: &Header) {
+pub(super) fn reject(peer: Peer, header: &Header) {
     if counters::PACKETS_REJECTED.value() == 0 {
         let (kind, token) = (header.kind, header.token);
         log!(

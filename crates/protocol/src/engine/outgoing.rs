@@ -21,14 +21,26 @@ enum SendState {
     /// `EagerSync` has left; waits for `SyncAck`.
     Acknowledged,
     /// `RequestToSend` has left; waits for `Finished` or `ClearToSend`.
-    Offered,
-    /// Streams `sent .. until` to operation `receive` of the peer.
-    Streaming {
-        receive: u32,
-        sent: u64,
-        until: u64,
+    Offered {
+        exposed: bool,
     },
+    /// Streams `sent .. until`.
+    Streaming(Outflow),
+    /// All has left; waits for `Finished`, because until then the peer may pull.
+    Sent,
     Complete(Option<Error>),
+}
+
+#[derive(Clone, Copy)]
+struct Outflow {
+    /// Of each packet: the operation and, for `Data`, the generation.
+    kind: Kind,
+    token: u32,
+    generation: u32,
+    sent: u64,
+    until: u64,
+    /// The peer could also pull the data.
+    exposed: bool,
 }
 
 enum Queued {
@@ -98,6 +110,13 @@ impl<F: Fabric> Engine<F> {
         let to = send.to;
         let Some(limits) = self.fabric.limits(to.peer) else { return false };
         let len = self.fabric.source_len(&send.source);
+        if limits.announce_max > 0
+            && len > limits.eager_max
+            && len <= limits.announce_max
+            && send.mode == Mode::Standard
+        {
+            return self.try_announce(id, to, len as u64);
+        }
         let (outcome, next) = if len <= limits.eager_max {
             let (kind, next) = match send.mode {
                 Mode::Standard => (Kind::Eager, SendState::Complete(None)),
@@ -108,12 +127,30 @@ impl<F: Fabric> Engine<F> {
             let address = if len >= limits.pull_min { self.fabric.expose(&send.source) } else { 0 };
             let offer = Offer { length: len as u64, address };
             let request = header(Kind::RequestToSend, &to, id);
-            (self.fabric.try_send(to.peer, &request, &offer.encode()), SendState::Offered)
+            (self.fabric.try_send(to.peer, &request, &offer.encode()), SendState::Offered { exposed: address != 0 })
         };
         match outcome {
             Outcome::Done => send.state = next,
             Outcome::Again => return false,
             Outcome::Lost => send.state = SendState::Complete(Some(PEER_LOST)),
+        }
+        true
+    }
+
+    /// Starts a message whose data follow at once. False if there is no room.
+    fn try_announce(&mut self, id: u32, to: Address, until: u64) -> bool {
+        let offer = Offer { length: until, address: 0 };
+        let outcome = self.fabric.try_send(to.peer, &header(Kind::Announce, &to, id), &offer.encode());
+        let Some(send) = self.sends.get_mut(id) else { return true };
+        match outcome {
+            Outcome::Again => return false,
+            Outcome::Lost => send.state = SendState::Complete(Some(PEER_LOST)),
+            Outcome::Done => {
+                let flow = Outflow { kind: Kind::Piece, token: id, generation: 0, sent: 0, until, exposed: false };
+                send.state = SendState::Streaming(flow);
+                self.pump(id);
+                self.streams.push(id);
+            }
         }
         true
     }
@@ -167,7 +204,7 @@ impl<F: Fabric> Engine<F> {
         while at < self.streams.len() {
             let id = self.streams[at];
             moved |= self.pump(id);
-            let streaming = matches!(self.sends.get(id), Some(Send { state: SendState::Streaming { .. }, .. }));
+            let streaming = matches!(self.sends.get(id), Some(Send { state: SendState::Streaming(_), .. }));
             if streaming {
                 at += 1;
             } else {
@@ -179,17 +216,17 @@ impl<F: Fabric> Engine<F> {
 
     fn pump(&mut self, id: u32) -> bool {
         let Some(send) = self.sends.get_mut(id) else { return false };
-        let SendState::Streaming { receive, mut sent, until } = send.state else { return false };
+        let SendState::Streaming(mut flow) = send.state else { return false };
         let to = send.to;
-        let Some(limits) = self.fabric.limits(to.peer) else { return false };
-        let chunk = (limits.packet_max - size_of::<u64>()) as u64;
-        let start = sent;
-        while sent < until {
-            let len = chunk.min(until - sent);
-            let packet = header(Kind::Data, &to, receive);
-            let body = sent.to_le_bytes();
-            match self.fabric.try_send_from(to.peer, &packet, &body, &send.source, sent as usize, len as usize) {
-                Outcome::Done => sent += len,
+        let packet = Header { tag: flow.generation as i32, ..header(flow.kind, &to, flow.token) };
+        let start = flow.sent;
+        while flow.sent < flow.until {
+            // Asked anew each time, because a lane may have less room now.
+            let Some(limits) = self.fabric.limits(to.peer) else { break };
+            let len = (limits.packet_max - size_of::<u64>()).min((flow.until - flow.sent) as usize);
+            let body = flow.sent.to_le_bytes();
+            match self.fabric.try_send_from(to.peer, &packet, &body, &send.source, flow.sent as usize, len) {
+                Outcome::Done => flow.sent += len as u64,
                 Outcome::Again => break,
                 Outcome::Lost => {
                     send.state = SendState::Complete(Some(PEER_LOST));
@@ -197,23 +234,25 @@ impl<F: Fabric> Engine<F> {
                 }
             }
         }
-        send.state = match sent == until {
+        send.state = match flow.sent == flow.until {
+            true if flow.exposed => SendState::Sent,
             true => SendState::Complete(None),
-            false => SendState::Streaming { receive, sent, until },
+            false => SendState::Streaming(flow),
         };
-        sent > start
+        flow.sent > start
     }
 
     /// `ClearToSend`: the receiver wants the data streamed.
     pub(super) fn on_clear_to_send(&mut self, peer: Peer, token: u32, grant: Grant) -> bool {
         let Some(send) = self.sends.get_mut(token) else { return false };
         let length = self.fabric.source_len(&send.source) as u64;
-        let expected = send.to.peer == peer && matches!(send.state, SendState::Offered);
-        let Ok(receive) = u32::try_from(grant.receive) else { return false };
-        if !expected || grant.length > length {
+        let SendState::Offered { exposed } = send.state else { return false };
+        if send.to.peer != peer || grant.length > length {
             return false;
         }
-        send.state = SendState::Streaming { receive, sent: 0, until: grant.length };
+        let (receive, generation) = (grant.receive as u32, (grant.receive >> 32) as u32);
+        let flow = Outflow { kind: Kind::Data, token: receive, generation, sent: 0, until: grant.length, exposed };
+        send.state = SendState::Streaming(flow);
         self.streams.push(token);
         self.pump_streams();
         true
@@ -223,7 +262,11 @@ impl<F: Fabric> Engine<F> {
     pub(super) fn on_acknowledged(&mut self, peer: Peer, token: u32, kind: Kind) -> bool {
         let Some(send) = self.sends.get_mut(token) else { return false };
         let expected = match kind {
-            Kind::Finished => matches!(send.state, SendState::Offered),
+            Kind::Finished => match send.state {
+                SendState::Offered { .. } | SendState::Sent => true,
+                SendState::Streaming(flow) => flow.exposed,
+                _ => false,
+            },
             _ => matches!(send.state, SendState::Acknowledged),
         };
         if send.to.peer != peer || !expected {
@@ -260,8 +303,9 @@ impl<F: Fabric> Engine<F> {
         self.sends.iter().filter_map(|(_, send)| {
             let why = match send.state {
                 SendState::Queued => "no room in the lane yet".into(),
-                SendState::Acknowledged | SendState::Offered => "no matching receive yet".into(),
-                SendState::Streaming { sent, until, .. } => format!("{sent} of {until} bytes have left"),
+                SendState::Acknowledged | SendState::Offered { .. } => "no matching receive yet".into(),
+                SendState::Streaming(flow) => format!("{} of {} bytes have left", flow.sent, flow.until),
+                SendState::Sent => "the receiver copies the data".into(),
                 SendState::Complete(_) => return None,
             };
             let e = &send.to.envelope;
