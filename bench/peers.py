@@ -57,6 +57,8 @@ class Peer:
         if self.name == "ferrule":
             if fabric == "tcp":
                 env["FERRULE_CHANNELS"] = "tcp"
+            elif fabric == "netns":
+                env["FERRULE_LOCALITY"] = "node"  # it would find that the two are one host
         elif self.name == "mpich":
             if tcp:
                 env.update(MPIR_CVAR_NOLOCAL="1", FI_PROVIDER="tcp", UCX_TLS="tcp,self")

@@ -18,6 +18,9 @@ mkdir -p build/demo
 dist/bin/mpicc -O2 examples/fft3d/fft3d.c -o build/demo/fft3d -lm
 python=$root/build/mpi4py/venv/bin/python
 
+# The namespaces play hosts. Without this, their node agents find that they are one host, and all ranks use memory.
+export FERRULE_LOCALITY=node
+
 # The launcher runs on the first host, as a user's shell would; `ferrule why` also prints the channel of each pair of ranks.
 on_two_hosts() {
   ip netns exec "$prefix-1" "$root/dist/bin/mpiexec" --launcher-exec 'ip netns exec {host} {command}' -host "$prefix-1:2,$prefix-2:2" -n 4 "$@"

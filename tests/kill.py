@@ -5,7 +5,8 @@ The victim is a rank, a node agent or mpiexec itself; the moment lies anywhere b
 mpiexec has ended within 5 seconds (when it was not the victim), with a non-zero exit code and a message that names what died; no process of
 the job, no file in its directory, no object in /dev/shm and no memory file descriptor is left.
 
-Usage: tests/kill.py [--moments 200] [--seed N] [--ranks 3] [--hosts]   (--hosts: ranks on two network namespaces)
+Usage: tests/kill.py [--moments 200] [--seed N] [--ranks 3] [--hosts]   (--hosts: ranks on two network namespaces, which
+play two hosts, by TCP; with --near their agents may find that they are one)
 """
 
 from __future__ import annotations
@@ -126,6 +127,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--ranks", type=int, default=3)
     parser.add_argument("--hosts", action="store_true")
+    parser.add_argument("--near", action="store_true")
     options = parser.parse_args()
     lib = runner.libraries()["ferrule"]
     broken = runner.compile_all({"init/victim"}, lib, 1)
@@ -145,6 +147,8 @@ def main() -> int:
             subprocess.run([str(ROOT / "testbeds/netns/create.sh"), namespaces], check=True, stdout=subprocess.DEVNULL)
             launch = ["--launcher-exec", "ip netns exec {host} {command}", "-host", f"{namespaces}-1:2,{namespaces}-2:2"]
             prefix = ["ip", "netns", "exec", f"{namespaces}-1"]
+            if not options.near:
+                os.environ["FERRULE_LOCALITY"] = "node"
         for moment in range(options.moments):
             wanted, complaint = one_moment(lib, rng, options.ranks, launch, prefix)
             count[wanted] = count.get(wanted, 0) + 1

@@ -26,7 +26,7 @@ base::config! {
 /// What the agent has to say.
 #[derive(Debug)]
 pub enum Event {
-    /// A requested card; with the descriptors that the peer registered, if it is on this node.
+    /// A requested card; with the descriptors that the peer registered, if it is under this kernel.
     Card {
         /// Whose.
         peer: Peer,
@@ -34,6 +34,8 @@ pub enum Event {
         card: Card,
         /// In the order of registration.
         fds: Vec<OwnedFd>,
+        /// Why the peer's node is not taken for near, if somebody knows.
+        far: String,
     },
     /// The peer is dead, or has ended without registering.
     PeerGone {
@@ -100,6 +102,7 @@ impl Bootstrap {
             key: key.copied().unwrap_or_default(),
             node_of: vec![0],
             node_names: vec![if host.is_empty() { "localhost".into() } else { host }],
+            kernel_of: vec![0],
             local_ranks: vec![0],
             app_num: None,
             universe_size: 1,
@@ -135,7 +138,7 @@ impl Bootstrap {
         };
         ensure!(job.version == VERSION, ERR_OTHER, "mpiexec and the library are of different versions");
         let (size, nodes) = (job.size as usize, job.node_names.len());
-        let sound = (job.rank.0 as usize) < size && job.node_of.len() == size;
+        let sound = (job.rank.0 as usize) < size && job.node_of.len() == size && job.kernel_of.len() == nodes;
         ensure!(
             sound && job.node_of.iter().all(|n| (*n as usize) < nodes),
             ERR_OTHER,
@@ -150,7 +153,7 @@ impl Bootstrap {
         &self.job
     }
 
-    /// Gives this rank's card to whoever asks; up to [`MAX_FDS`] descriptors are kept by the agent for ranks of the same node.
+    /// Gives this rank's card to whoever asks; up to [`MAX_FDS`] descriptors are kept by the agent for ranks under the same kernel.
     pub fn register(&mut self, card: &Card, fds: Vec<OwnedFd>) -> Result {
         ensure!(fds.len() <= MAX_FDS, ERR_INTERN, "too many descriptors to register");
         let Some(link) = &mut self.link else {
@@ -164,7 +167,7 @@ impl Bootstrap {
     pub fn request_card(&mut self, peer: Peer) -> Result {
         ensure!(peer.0 < self.job.size, ERR_RANK, "no such rank in the job");
         match self.own.take() {
-            Some((card, fds)) => self.events.push_back(Event::Card { peer, card, fds }),
+            Some((card, fds)) => self.events.push_back(Event::Card { peer, card, fds, far: String::new() }),
             None => self.send(&ToAgent::Request { peer })?,
         }
         Ok(())
@@ -328,12 +331,12 @@ impl Link {
 
     fn event(&mut self, message: ToRank) -> Result<Option<Event>> {
         Ok(match message {
-            ToRank::Card { peer, card, fd_count } => {
+            ToRank::Card { peer, card, fd_count, far } => {
                 let fds = self.fds.take(self.splitter.frame_start(), usize::from(fd_count)).unwrap_or_else(|| {
                     log!(Warn, "descriptors of rank {} got lost: open files are at their limit (ulimit -n)", peer.0);
                     Vec::new()
                 });
-                Some(Event::Card { peer, card: *card, fds })
+                Some(Event::Card { peer, card: *card, fds, far })
             }
             ToRank::PeerGone { peer, host, why } => Some(Event::PeerGone { peer, host, why }),
             ToRank::Dump {} => Some(Event::Dump),
@@ -430,7 +433,7 @@ mod tests {
     fn cards_come_with_their_descriptors_and_finalize_leaves_the_rest_unread() {
         let (mut rank, agent) = pair();
         let (reader, writer) = std::io::pipe().unwrap();
-        let message = ToRank::Card { peer: Peer(0), card: Box::new(card()), fd_count: 2 };
+        let message = ToRank::Card { peer: Peer(0), card: Box::new(card()), fd_count: 2, far: String::new() };
         let bytes = frame::frame(&message);
         sys::fdpass::send(agent.as_fd(), &bytes, &[reader.as_fd(), writer.as_fd()], true).unwrap();
         let Some(Event::Card { fds, card: got, .. }) = rank.poll().unwrap() else { panic!() };

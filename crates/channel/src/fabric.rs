@@ -127,7 +127,7 @@ impl ChannelFabric {
         let mut lanes: Vec<Lane> = Vec::new();
         lanes.resize_with(job.size as usize, || Lane::Unresolved);
         lanes[job.rank.0 as usize] = Lane::Own;
-        let crowded = wait::is_crowded(job.local_ranks.len().max(1), !job.bound_cpus.is_empty());
+        let crowded = is_crowded(&job);
         let epoll = Arc::new(Epoll::new().map_err(|e| refused("cannot create an epoll set", &e))?);
         let mut fabric = ChannelFabric {
             me: job.rank,
@@ -306,13 +306,13 @@ impl ChannelFabric {
     }
 
     /// Builds the lane to a peer whose card has come.
-    fn connect(&mut self, peer: Peer, card: &crate::bootstrap::Card, fds: Vec<OwnedFd>) {
+    fn connect(&mut self, peer: Peer, card: &crate::bootstrap::Card, fds: Vec<OwnedFd>, far: &str) {
         if !matches!(self.lane(peer), Lane::Resolving) {
             return;
         }
         self.resolving -= 1;
         let mut why = Why::default();
-        let lane = locality::try_shm(self.hub.as_ref(), self.bootstrap.job(), (peer, card, fds), &mut why);
+        let lane = locality::try_shm(self.hub.as_ref(), self.bootstrap.job(), (peer, card, fds), far, &mut why);
         match (lane, &mut self.net) {
             (Some(lane), _) => *self.lane(peer) = Lane::Shm(Box::new(lane)),
             (None, Some(net)) => {
@@ -342,15 +342,20 @@ impl ChannelFabric {
     }
 }
 
+/// Whether the ranks of this node, or those of all nodes under its kernel, are more than their processors.
+fn is_crowded(job: &JobInfo) -> bool {
+    let node = job.node_of.get(job.rank.0 as usize);
+    let own = job.node_of.iter().filter(|n| Some(*n) == node).count();
+    wait::is_crowded(own.max(1), !job.bound_cpus.is_empty(), (job.local_ranks.len(), job.node_cpus as usize))
+}
+
 /// This process's inbox; none if shared memory is not allowed, not needed or not to be had.
 fn open_hub(job: &JobInfo, rank_id: u128) -> Option<ShmHub> {
     if !locality::allowed().shm || job.local_ranks.len() < 2 {
         return None;
     }
     let peers = job.local_ranks.iter().map(|r| Peer(*r)).collect();
-    ShmHub::create(job.rank, peers, rank_id)
-        .map_err(|e| log!(Warn, "no shared memory with the ranks of this node: {e}"))
-        .ok()
+    ShmHub::create(job.rank, peers, rank_id).map_err(|e| log!(Warn, "no shared memory with other ranks: {e}")).ok()
 }
 
 /// The sockets; none if TCP is not allowed or not to be had.

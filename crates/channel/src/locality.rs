@@ -1,8 +1,9 @@
 //! Who is near: proof, not hints (DESIGN.md, section 4).
 //!
-//! Descriptors that came with a card were passed by the node agent over unix sockets, which proves that both processes run on
-//! the same kernel. The nonce in the inbox that they open must be that of the card, which proves that it is the right
-//! process. Anything else means that the peer is reached over the network; nothing here is ever fatal.
+//! Descriptors that came with a card were passed by node agents over unix sockets, which proves that both processes run on
+//! the same kernel; agents of different containers find each other as `protocol::control::near` says. The nonce in the inbox that
+//! the descriptors open must be that of the card, which proves that it is the right process. Anything else means that the peer is
+//! reached over the network; nothing here is ever fatal.
 
 use crate::bootstrap::{Card, JobInfo};
 use crate::shm::{PeerFds, ShmHub, ShmLane};
@@ -12,7 +13,9 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 base::config! {
-    /// Which localities are used: `auto` (prove that a peer is on this host) or `off` (every peer is taken for remote).
+    /// Which localities are used: `auto` (prove that a peer is on this host), `host` (the same, and try harder: node agents try to
+    /// meet although no hint says that they can), `node` (only ranks of the same node agent are near) or `off` (every peer is taken
+    /// for remote). May differ between containers.
     LOCALITY: text = "auto";
     /// The channels that may be used, a list of `shm` and `tcp`, or `auto` for all.
     CHANNELS: text = "auto";
@@ -30,10 +33,10 @@ pub struct Allowed {
 /// Reads the settings [`CHANNELS`] and [`LOCALITY`].
 pub fn allowed() -> Allowed {
     let local = match LOCALITY.value() {
-        "auto" | "host" => true,
+        "auto" | "host" | "node" => true,
         "off" => false,
         other => {
-            log!(Warn, "FERRULE_LOCALITY={other} is not auto or off; using auto");
+            log!(Warn, "FERRULE_LOCALITY={other} is not auto, host, node or off; using auto");
             true
         }
     };
@@ -60,10 +63,11 @@ pub fn try_shm(
     hub: Option<&ShmHub>,
     job: &JobInfo,
     (peer, card, fds): (Peer, &Card, Vec<OwnedFd>),
+    far: &str,
     why: &mut Why,
 ) -> Option<ShmLane> {
     if !job.local_ranks.contains(&peer.0) {
-        why.reject("shm", "another node");
+        why.reject("shm", far_reason(card, far));
         return None;
     }
     let Some(hub) = hub else {
@@ -71,7 +75,7 @@ pub fn try_shm(
         return None;
     };
     let Some(fds) = PeerFds::from_vec(fds) else {
-        why.reject("shm", "the peer passed no descriptors");
+        why.reject("shm", if far.is_empty() { "the peer passed no descriptors" } else { far });
         return None;
     };
     match ShmLane::open(hub, peer, card.rank_id, i32::try_from(card.pid).ok(), fds) {
@@ -87,6 +91,20 @@ pub fn try_shm(
     }
 }
 
+/// Why a peer is not taken to be on this host: what the agents found, or else what the boot ids say.
+fn far_reason(card: &Card, far: &str) -> String {
+    let reason = match (far, &card.boot_id, boot_id()) {
+        ("", Some(theirs), Some(mine)) if *theirs != mine => "another kernel: the boot ids differ",
+        ("", ..) => "nobody has proved it",
+        (far, ..) => far,
+    };
+    format!("not on this host: {reason}")
+}
+
+fn boot_id() -> Option<String> {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|t| t.trim().to_string())
+}
+
 fn no_hub_reason() -> String {
     match allowed().shm {
         true => "this process could not create its inbox".into(),
@@ -96,10 +114,9 @@ fn no_hub_reason() -> String {
 
 /// Who this process is, for its peers.
 pub fn own_card(rank_id: u128, addresses: Vec<SocketAddr>) -> Card {
-    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|t| t.trim().to_string());
     Card {
         rank_id,
-        boot_id,
+        boot_id: boot_id(),
         pid: sys::cma::own_pid() as u32,
         uid: sys::process::effective_uid(),
         addresses,

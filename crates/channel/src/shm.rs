@@ -135,12 +135,12 @@ enum PeerBell {
 }
 
 impl ShmHub {
-    /// A hub for process `me` among `peers`, all ranks of the node including `me` in an order on which they agree.
+    /// A hub for process `me` among `peers`, all ranks under this kernel including `me` in an order on which they agree.
     /// `rank_id` is the random identity in this process's card.
     pub fn create(me: Peer, peers: Vec<Peer>, rank_id: u128) -> io::Result<ShmHub> {
         let slot = peers.iter().position(|p| *p == me);
         let slot =
-            slot.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "this rank is not on its own node"))?;
+            slot.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "this rank is not under its own kernel"))?;
         let word = ProbeWord::random();
         if SINGLE_COPY_ALLOW.value() {
             sys::cma::allow_readers();
@@ -148,7 +148,7 @@ impl ShmHub {
         let identity = Identity { nonce: rank_id, probe_address: word.address(), probe_value: word.value() };
         let ring_bytes = (RING_BYTES.value() as usize).next_power_of_two();
         let inbox = Inbox::create(peers.len(), ring_bytes, CELLS.value() as usize, &identity)?;
-        let memory = sys::cma::own_memory().ok();
+        let memory = if SINGLE_COPY_ALLOW.value() { sys::cma::own_memory().ok() } else { None };
         let bells = RefCell::new(vec![PeerBell::Unknown; peers.len()]);
         Ok(ShmHub {
             inbox,

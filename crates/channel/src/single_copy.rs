@@ -15,7 +15,8 @@ use sys::cma::{self, Piece};
 base::config! {
     /// How large messages are read from the sender's memory: `auto`, `cma`, `mem` (its /proc/self/mem) or `off`.
     SINGLE_COPY: text = "auto";
-    /// Lets processes of the same user read this one's memory where Yama restricts that to descendants (needed for CMA there).
+    /// Lets ranks of the job read this process's memory: passes them its descriptor, and lifts Yama's restriction to
+    /// descendants (needed for CMA there). Without it the descriptor never leaves the process.
     SINGLE_COPY_ALLOW: bool = true;
 }
 
@@ -99,7 +100,13 @@ impl Method {
         match unsafe { self.read_all(address, (&raw mut seen).cast(), size_of::<u64>()) } {
             Ok(()) if seen == value => Ok(()),
             Ok(()) => Err("another value was read: the pid names another process here".into()),
-            Err(e) => Err(e.to_string()),
+            Err(e) => Err(match (self, e.raw_os_error()) {
+                // Another process has the number here, or none.
+                (Method::Cma { pid }, Some(3 | 14)) => {
+                    format!("pid {pid} is not the peer here (other pid namespace): {e}")
+                }
+                _ => e.to_string(),
+            }),
         }
     }
 }

@@ -57,9 +57,10 @@ pub struct Waiter {
     now: Idle,
 }
 
-/// Whether `local_ranks` ranks on this node are more than the processors that they may use together. `bound` says that the
-/// launcher gave this rank a part of them, so that its own mask doesn't tell.
-pub fn is_crowded(local_ranks: usize, bound: bool) -> bool {
+/// Whether `node_ranks` ranks of this node are more than the processors that they may use together. `bound` says that the
+/// launcher gave this rank a part of them, so that its own mask doesn't tell. `kernel` counts the ranks of all nodes under this
+/// kernel and their processors, 0 if unknown: containers may share some.
+pub fn is_crowded(node_ranks: usize, bound: bool, kernel: (usize, usize)) -> bool {
     match CROWDED.value() {
         "yes" => return true,
         "no" => return false,
@@ -71,7 +72,7 @@ pub fn is_crowded(local_ranks: usize, bound: bool) -> bool {
     let cpus = whole.or_else(|| affinity::allowed().ok()).map_or(1, |set| set.count());
     let cpus = affinity::quota().map_or(cpus as f64, |quota| quota.min(cpus as f64));
     // A quota of 1.9 processors still lets two ranks spin most of the time; one of 1.4 does not.
-    local_ranks as f64 > cpus + 0.25
+    node_ranks as f64 > cpus + 0.25 || (kernel.1 > 0 && kernel.0 > kernel.1)
 }
 
 impl Waiter {
@@ -191,7 +192,8 @@ mod tests {
 
     #[test]
     fn more_ranks_than_processors_is_crowded() {
-        assert!(is_crowded(100_000, false));
-        assert!(is_crowded(100_000, true));
+        assert!(is_crowded(100_000, false, (1, 1)));
+        assert!(is_crowded(100_000, true, (1, 0)));
+        assert!(is_crowded(1, false, (3, 2)));
     }
 }

@@ -3,9 +3,11 @@
 //! If the guardian is killed instead, the agent gets SIGTERM and ends everything itself.
 
 use crate::invite::Invite;
+use crate::trail::{Sweeper, Trail};
 use crate::{agent, dial, reap};
 use base::log;
 use std::io::Read;
+use std::os::fd::AsFd;
 use std::time::Duration;
 use sys::process::{Ended, SignalFd, kill, signals};
 
@@ -24,7 +26,13 @@ pub fn run() -> i32 {
     let _ = sys::process::become_subreaper();
     let me = std::process::id();
     let signals = SignalFd::new(&[signals::CHLD, signals::TERM, signals::HUP, signals::INT]);
-    let agent = sys::process::fork_run(&[], || agent_main(&invite, me as i32));
+    let Ok((mut sweeper, writer)) = Sweeper::new() else {
+        log!(Error, "cannot create a pipe");
+        return 1;
+    };
+    let agent =
+        sys::process::fork_run(&[writer.as_fd()], || agent_main(&invite, me as i32, Trail::over(writer.as_fd())));
+    drop(writer);
     let (Ok(signals), Ok(agent)) = (signals, agent) else {
         log!(Error, "cannot start the node agent");
         return 1;
@@ -41,6 +49,7 @@ pub fn run() -> i32 {
         }
         while let Ok(Some((pid, how))) = sys::process::reap() {
             if pid == agent {
+                sweeper.sweep();
                 reap::end_all_children(Duration::from_secs(2));
                 return match how {
                     Ended::Exit(code) => code,
@@ -53,7 +62,6 @@ pub fn run() -> i32 {
 
 /// One line, and not a byte more: what follows may be the link's.
 pub(crate) fn read_line() -> Option<String> {
-    use std::os::fd::AsFd;
     let mut input = std::fs::File::from(std::io::stdin().as_fd().try_clone_to_owned().ok()?);
     let mut line = Vec::new();
     while line.len() < 64 << 10 {
@@ -69,11 +77,11 @@ pub(crate) fn read_line() -> Option<String> {
     None
 }
 
-fn agent_main(invite: &Invite, guardian: i32) -> i32 {
+fn agent_main(invite: &Invite, guardian: i32, trail: Trail) -> i32 {
     let _ = sys::process::new_session();
     let _ = sys::process::set_death_signal(signals::TERM, guardian);
     match dial::call_parent(invite) {
-        Ok(link) => agent::run(invite.node, invite.key, link),
+        Ok(link) => agent::run(invite.node, invite.key, link, trail),
         Err(why) => {
             log!(Error, "{why}");
             1

@@ -23,3 +23,4 @@ pub mod place;
 pub mod pollset;
 pub mod reap;
 pub mod settings;
+pub mod trail;

@@ -17,6 +17,10 @@ base::config! {
     LAUNCHER: text = "ssh";
     /// A command that starts node agents, like --launcher-exec; it goes before FERRULE_LAUNCHER.
     LAUNCHER_EXEC: text = "";
+    /// A directory that the containers of one host share, for the first contact of their node agents. May be another path in each.
+    JOB_DIR: text = "";
+    /// How long a node agent waits for the answer of another one that may be on the same host.
+    LOCALITY_TIMEOUT: u64 = 1000, 1..=60000, "milliseconds";
     /// What ranks are bound to unless --bind-to says: none, hwthread, core, numa, socket.
     BIND_TO: text = "none";
 }

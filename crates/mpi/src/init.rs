@@ -35,7 +35,10 @@ pub struct Job {
     pub command: Vec<String>,
     /// Where the program was started.
     pub working_directory: String,
+    /// By rank.
     node_of: Vec<u32>,
+    /// By node: the lowest one under the same kernel.
+    kernel_of: Vec<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -104,9 +107,11 @@ pub fn world_size() -> u32 {
     LIFE.job.get().map_or(1, |job| job.size)
 }
 
-/// Number of the node on which a process runs.
+/// Number of the kernel under which a process runs, as far as it is proved: what hosts are for everything that asks who is near.
+/// Several nodes of the job, for instance containers, may be under one.
 pub fn node_of(peer: Peer) -> i32 {
-    job().and_then(|job| job.node_of.get(peer.0 as usize)).map_or(0, |node| *node as i32)
+    let kernel = |job: &Job| job.kernel_of.get(*job.node_of.get(peer.0 as usize)? as usize).copied();
+    job().and_then(kernel).map_or(0, |kernel| kernel as i32)
 }
 
 /// `MPI_COMM_SELF` while the World Model is active.
@@ -235,6 +240,7 @@ fn remember(job: &JobInfo) {
         command: job.command.clone(),
         working_directory: job.working_directory.clone(),
         node_of: job.node_of.clone(),
+        kernel_of: job.kernel_of.clone(),
     });
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Two conversations share one framing ([`frame`]): a rank with its node agent over an inherited unix socket
 //! ([`rank`]), and agents with each other in a tree whose root is `mpiexec` ([`tree`]). Before the second begins,
-//! both ends of a TCP connection prove that they know the job key ([`handshake`]).
+//! both ends of a TCP connection prove that they know the job key ([`handshake`]). Agents under one kernel also talk
+//! directly ([`near`]).
 //!
 //! Invariants: every length is checked against what has really arrived before anything is allocated; a message that does not
 //! decode to its last byte is malformed; both conversations carry [`VERSION`] in their first message.
@@ -10,6 +11,7 @@
 pub mod codec;
 pub mod frame;
 pub mod handshake;
+pub mod near;
 pub mod rank;
 pub mod tree;
 
@@ -17,4 +19,4 @@ pub use codec::{Wire, decode, encode};
 pub use rank::{Card, JobInfo, ToAgent, ToRank};
 
 /// Version of both conversations; ends of different versions refuse each other.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;

@@ -1,10 +1,14 @@
 //! TCP sockets: non-blocking connect, scatter/gather transfer from raw memory, options, local addresses.
 
+use std::ffi::CString;
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::ops::RangeInclusive;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 
 /// One piece of memory of a scatter/gather transfer; layout of `struct iovec`.
 #[repr(transparent)]
@@ -263,6 +267,50 @@ pub fn local_addresses() -> io::Result<Vec<IpAddr>> {
     unsafe { libc::freeifaddrs(list) };
     found.sort_by_key(IpAddr::is_loopback);
     Ok(found)
+}
+
+/// A unix socket that listens at `path`, which only those may call whom `mode` lets write. For a process with one thread: the
+/// umask is changed meanwhile.
+pub fn listen_at_path(path: &Path, mode: u32) -> io::Result<UnixListener> {
+    // SAFETY: plain system call.
+    let old = unsafe { libc::umask(0o777 & !mode) };
+    let listener = UnixListener::bind(path);
+    // SAFETY: as above.
+    unsafe { libc::umask(old) };
+    listener
+}
+
+/// Whether `path` lies on a file system that other hosts may see too; a socket there proves little and is slow.
+pub fn is_network_directory(path: &Path) -> bool {
+    // NFS, SMB, CIFS, SMB2, Lustre, GPFS, Ceph, AFS, Coda, FUSE, 9P, BeeGFS, PVFS.
+    const NETWORK: [u32; 13] = [
+        0x6969,
+        0x517b,
+        0xff53_4d42,
+        0xfe53_4d42,
+        0x0bd0_0bd0,
+        0x4750_4653,
+        0x00c3_6400,
+        0x5346_414f,
+        0x7375_7245,
+        0x6573_5546,
+        0x0102_1997,
+        0x1983_0326,
+        0x2003_0528,
+    ];
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return true };
+    // SAFETY: a terminated path and a valid out pointer.
+    unsafe {
+        let mut stat: libc::statfs = zeroed();
+        libc::statfs(path.as_ptr(), &raw mut stat) != 0 || NETWORK.contains(&(stat.f_type as u32))
+    }
+}
+
+/// Whether this process may create files in `path`.
+pub fn is_writable_directory(path: &Path) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
+    // SAFETY: a terminated path.
+    unsafe { libc::access(path.as_ptr(), libc::W_OK | libc::X_OK) == 0 }
 }
 
 #[cfg(test)]

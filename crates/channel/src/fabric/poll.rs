@@ -101,8 +101,8 @@ impl ChannelFabric {
         loop {
             match self.bootstrap.poll() {
                 Ok(None) => return,
-                Ok(Some(Told::Card { peer, card, fds })) if peer.0 < self.lanes.len() as u32 => {
-                    self.connect(peer, &card, fds);
+                Ok(Some(Told::Card { peer, card, fds, far })) if peer.0 < self.lanes.len() as u32 => {
+                    self.connect(peer, &card, fds, &far);
                 }
                 Ok(Some(Told::PeerGone { peer, host, why })) if peer.0 < self.lanes.len() as u32 => {
                     log!(Warn, "rank {} on {host} is gone: {why}", peer.0);

@@ -32,7 +32,8 @@ impl Agent {
             if let Some((card, fds)) = &self.cards.lock().unwrap()[peer.0 as usize] {
                 let near = self.node_of[rank] == self.node_of[peer.0 as usize];
                 let fds = if near { fds.as_slice() } else { &[] };
-                let message = ToRank::Card { peer, card: Box::new(card.clone()), fd_count: fds.len() as u8 };
+                let message =
+                    ToRank::Card { peer, card: Box::new(card.clone()), fd_count: fds.len() as u8, far: String::new() };
                 return self.tell(rank, &message, fds);
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -79,6 +80,7 @@ impl Agent {
             key: [6; 16],
             node_of: self.node_of.clone(),
             node_names: vec!["n0".into(), "n1".into()],
+            kernel_of: vec![0, 1],
             local_ranks: (0..size).filter(|r| self.node_of[*r as usize] == node).collect(),
             app_num: None,
             universe_size: size,

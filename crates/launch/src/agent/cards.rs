@@ -1,12 +1,14 @@
 //! Cards on demand: who asked for which, and where the answer comes from.
 //!
 //! A card of this node is answered from the rank itself, with its descriptors; one of another node is asked for
-//! once, however many ranks wait for it, and remembered. A card belongs to one *generation* of its rank: the number of MPI
+//! once, however many ranks wait for it: over the direct link if that node is near, and then it comes with descriptors and isn't kept;
+//! else through the tree, and then it is remembered. A card belongs to one *generation* of its rank: the number of MPI
 //! programs that the asking rank has finalized before, so that a second program never gets the first one's.
 
 use super::Agent;
 use crate::link::packet;
 use base::Peer;
+use protocol::control::near::Neighbor;
 use protocol::control::tree::Message;
 use protocol::control::{Card, ToRank};
 use std::collections::HashMap;
@@ -16,14 +18,26 @@ use std::rc::Rc;
 /// A rank's program.
 type Program = (Peer, u32);
 
+/// A card and the descriptors of its rank.
+type Left = (Card, Vec<Rc<OwnedFd>>);
+
+/// Another agent that waits for a card.
+#[derive(Clone, Copy)]
+enum Asker {
+    /// It has asked through the tree.
+    Far(u32),
+    /// It has asked over the direct link.
+    Near(u32),
+}
+
 /// Requests that wait and cards of other nodes.
 #[derive(Default)]
 pub struct Cards {
     /// World ranks of this node that wait for a card.
     waiting: HashMap<Program, Vec<u32>>,
     /// Nodes that wait for the card of a rank of this node.
-    remote: HashMap<Program, Vec<u32>>,
-    /// Cards of other nodes.
+    remote: HashMap<Program, Vec<Asker>>,
+    /// Cards of other nodes, without descriptors.
     known: HashMap<Program, Card>,
 }
 
@@ -42,9 +56,10 @@ impl Agent {
     /// A rank of this node wants a card.
     pub(super) fn on_request(&mut self, at: usize, peer: Peer) {
         let (asker, generation) = (self.ranks[at].world, self.ranks[at].generation);
-        let Some(home) = self.job.as_ref().and_then(|j| j.ranks.get(peer.0 as usize)).map(|r| r.node) else { return };
+        let Some(home) = self.node_of(peer) else { return };
         if let Some(card) = self.cards.known.get(&(peer, generation)).cloned() {
-            self.ranks[at].send(&ToRank::Card { peer, card: Box::new(card), fd_count: 0 }, Vec::new());
+            let far = self.near.far(home);
+            self.ranks[at].send(&ToRank::Card { peer, card: Box::new(card), fd_count: 0, far }, Vec::new());
             return;
         }
         let waiting = self.cards.waiting.entry((peer, generation)).or_default();
@@ -53,15 +68,38 @@ impl Agent {
         if home == self.node {
             self.answer(peer, generation);
         } else if first {
+            self.ask(home, peer, generation);
+        }
+    }
+
+    fn ask(&mut self, home: u32, peer: Peer, generation: u32) {
+        if !self.near.send(home, &Neighbor::Want { peer, generation }, Vec::new()) {
             let message = Message::Want { peer, from: self.node, generation };
             self.send_up_or_down(home, message);
         }
     }
 
+    /// The direct link to `node` has broken: what was asked there is asked through the tree.
+    pub(super) fn ask_again(&mut self, node: u32) {
+        let Some(job) = &self.job else { return };
+        let lives_there = |p: &&Program| job.ranks.get(p.0.0 as usize).is_some_and(|r| r.node == node);
+        for (peer, generation) in self.cards.waiting.keys().filter(lives_there).copied().collect::<Vec<_>>() {
+            self.ask(node, peer, generation);
+        }
+    }
+
     /// Another node wants the card of a rank of this node.
     pub(super) fn on_want(&mut self, peer: Peer, from: u32, generation: u32) {
-        self.cards.remote.entry((peer, generation)).or_default().push(from);
+        self.cards.remote.entry((peer, generation)).or_default().push(Asker::Far(from));
         self.answer(peer, generation);
+    }
+
+    /// The same, over a direct link.
+    pub(super) fn on_neighbor_want(&mut self, peer: Peer, from: u32, generation: u32) {
+        if self.local(peer.0).is_some() {
+            self.cards.remote.entry((peer, generation)).or_default().push(Asker::Near(from));
+            self.answer(peer, generation);
+        }
     }
 
     /// A rank of this node has registered.
@@ -89,24 +127,34 @@ impl Agent {
         }
     }
 
-    fn answer_with(&mut self, peer: Peer, generation: u32, card: Option<(Card, Vec<Rc<OwnedFd>>)>, why: &str) {
+    fn answer_with(&mut self, peer: Peer, generation: u32, card: Option<Left>, why: &str) {
         let (fds, card) = match card {
             Some((card, fds)) => (fds, Some(card)),
             None => (Vec::new(), None),
         };
-        for node in self.cards.remote.remove(&(peer, generation)).unwrap_or_default() {
-            let message = Message::Have { peer, generation, card: card.clone(), why: why.into() };
-            self.send_up_or_down(node, message);
+        for asker in self.cards.remote.remove(&(peer, generation)).unwrap_or_default() {
+            let (card, why) = (card.clone(), why.to_string());
+            match asker {
+                Asker::Far(node) => self.send_up_or_down(node, Message::Have { peer, generation, card, why }),
+                Asker::Near(node) => {
+                    let fd_count = fds.len() as u8;
+                    // Should the link be broken, the other side asks again.
+                    self.near.send(node, &Neighbor::Have { peer, generation, card, why, fd_count }, fds.clone());
+                }
+            }
         }
         self.tell_waiting(peer, generation, card, fds, why);
     }
 
     fn tell_waiting(&mut self, peer: Peer, generation: u32, card: Option<Card>, fds: Vec<Rc<OwnedFd>>, why: &str) {
         let host = self.host_of(peer);
+        let far = self.node_of(peer).map_or(String::new(), |node| self.near.far(node));
         for world in self.cards.waiting.remove(&(peer, generation)).unwrap_or_default() {
             let Some(at) = self.local(world) else { continue };
             let message = match &card {
-                Some(card) => ToRank::Card { peer, card: Box::new(card.clone()), fd_count: fds.len() as u8 },
+                Some(card) => {
+                    ToRank::Card { peer, card: Box::new(card.clone()), fd_count: fds.len() as u8, far: far.clone() }
+                }
                 None => ToRank::PeerGone { peer, host: host.clone(), why: why.into() },
             };
             self.ranks[at].send(&message, fds.clone());
@@ -119,6 +167,18 @@ impl Agent {
             self.cards.known.insert((peer, generation), card.clone());
         }
         self.tell_waiting(peer, generation, card, Vec::new(), why);
+    }
+
+    /// The answer over a direct link.
+    pub(super) fn on_neighbor_have(
+        &mut self,
+        peer: Peer,
+        generation: u32,
+        card: Option<Card>,
+        fds: Vec<OwnedFd>,
+        why: &str,
+    ) {
+        self.tell_waiting(peer, generation, card, fds.into_iter().map(Rc::new).collect(), why);
     }
 
     /// A rank of this node has ended: whoever waits for its card learns that.
@@ -142,9 +202,12 @@ impl Agent {
     }
 
     pub(super) fn host_of(&self, peer: Peer) -> String {
-        let job = self.job.as_ref();
-        let node = job.and_then(|j| j.ranks.get(peer.0 as usize)).map_or(0, |r| r.node as usize);
-        job.and_then(|j| j.hosts.get(node)).cloned().unwrap_or_default()
+        let node = self.node_of(peer).unwrap_or(0) as usize;
+        self.job.as_ref().and_then(|j| j.hosts.get(node)).cloned().unwrap_or_default()
+    }
+
+    fn node_of(&self, peer: Peer) -> Option<u32> {
+        self.job.as_ref()?.ranks.get(peer.0 as usize).map(|r| r.node)
     }
 
     fn send_up_or_down(&mut self, node: u32, message: Message) {

@@ -5,6 +5,8 @@
 
 pub mod barrier;
 mod cards;
+mod fdlink;
+mod near;
 mod output;
 mod rank;
 mod route;
@@ -15,9 +17,11 @@ use crate::children::{ChildEvent, Children};
 use crate::link::{Link, packet};
 use crate::pollset::PollSet;
 use crate::reap;
+use crate::trail::Trail;
 use barrier::Barrier;
 use base::log;
 use cards::Cards;
+use near::Near;
 use protocol::control::handshake::Key;
 use protocol::control::tree::{End, JobSpec, Message, Phase, ROOT};
 use rank::Rank;
@@ -35,6 +39,7 @@ pub struct Agent {
     job: Option<Box<JobSpec>>,
     ranks: Vec<Rank>,
     cards: Cards,
+    near: Near,
     barrier: Barrier,
     output: output::Window,
     stdin: stdin::Feed,
@@ -58,7 +63,7 @@ enum Killing {
 }
 
 /// Runs an agent until the job is over; returns its exit code.
-pub fn run(node: u32, key: Key, up: Link) -> i32 {
+pub fn run(node: u32, key: Key, up: Link, trail: Trail) -> i32 {
     let _ = sys::process::become_subreaper();
     sys::process::set_name(c"ferrule-agent");
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -79,6 +84,7 @@ pub fn run(node: u32, key: Key, up: Link) -> i32 {
         job: None,
         ranks: Vec::new(),
         cards: Cards::default(),
+        near: Near::new(key, node, trail),
         barrier: Barrier::default(),
         output: output::Window::default(),
         stdin: stdin::Feed::default(),
@@ -105,6 +111,7 @@ impl Agent {
             self.take_signals();
             self.hear_parent(&set);
             self.hear_children(&set);
+            self.hear_neighbors(&set);
             self.hear_ranks(&set);
             self.pump_output(&set);
             self.pump_stdin(&set);
@@ -122,6 +129,7 @@ impl Agent {
         set.add(&self.signals, true, false);
         self.up.register(set);
         self.children.register(set);
+        self.near.register(set);
         let output_open = self.output.is_open();
         for rank in &self.ranks {
             rank.register(set, output_open);
@@ -137,6 +145,7 @@ impl Agent {
 
     /// Ends everything below at once.
     fn die(&mut self) {
+        self.near.close_doors();
         self.children.close();
         self.signal_ranks(signals::KILL);
         reap::end_all_children(DRAIN_LIMIT);

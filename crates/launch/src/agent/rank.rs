@@ -1,40 +1,16 @@
 //! One rank as its agent sees it: process, control socket, output pipes.
 
 use super::Agent;
+use super::fdlink::FdLink;
 use crate::pollset::PollSet;
 use base::{Peer, log};
-use protocol::control::frame::{self, Attached, Splitter};
 use protocol::control::tree::{Message, Phase, ROOT};
-use protocol::control::{Card, JobInfo, ToAgent, ToRank, decode};
-use std::collections::VecDeque;
-use std::io::ErrorKind;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use protocol::control::{Card, JobInfo, ToAgent, ToRank};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
 use sys::process::{Ended, Pid};
 
 use super::output::Stream;
-
-/// Queued bytes above which a rank that doesn't read its control socket is given up, in bytes.
-const QUEUE_LIMIT: usize = 64 << 20;
-
-/// A message to a rank and the descriptors that go with its first byte.
-struct Outgoing {
-    bytes: Vec<u8>,
-    sent: usize,
-    fds: Vec<Rc<OwnedFd>>,
-}
-
-/// The rank's control socket.
-pub(super) struct Control {
-    socket: OwnedFd,
-    splitter: Splitter,
-    fds: Attached<OwnedFd>,
-    queue: VecDeque<Outgoing>,
-    queued_bytes: usize,
-    /// Too many descriptors of this user were in flight; try again then.
-    stalled: Option<Instant>,
-}
 
 /// A rank.
 pub struct Rank {
@@ -55,21 +31,15 @@ pub struct Rank {
     /// What a next program is told.
     pub info: Box<JobInfo>,
     pub(super) streams: [Stream; 2],
-    control: Option<Control>,
+    control: Option<FdLink>,
+    /// What the rank is told after its job's description, which waits until it is known who is near.
+    held: Option<Vec<(ToRank, Vec<Rc<OwnedFd>>)>>,
 }
 
 impl Rank {
-    /// A rank that has just been started.
+    /// A rank that has just been started. It learns its job when it is introduced.
     pub(super) fn new(info: Box<JobInfo>, pid: Pid, socket: OwnedFd, streams: [Stream; 2]) -> Rank {
-        let control = Control {
-            socket,
-            splitter: Splitter::default(),
-            fds: Attached::default(),
-            queue: VecDeque::new(),
-            queued_bytes: 0,
-            stalled: None,
-        };
-        let mut rank = Rank {
+        Rank {
             world: info.rank.0,
             pid,
             phase: Phase::Started {},
@@ -79,24 +49,25 @@ impl Rank {
             generation: 0,
             info,
             streams,
-            control: Some(control),
-        };
-        rank.introduce();
-        rank
+            control: Some(FdLink::new(socket)),
+            held: Some(Vec::new()),
+        }
     }
 
-    fn introduce(&mut self) {
+    /// Sends the description of the job, and what has waited for that.
+    pub(super) fn introduce(&mut self) {
+        let held = self.held.take().unwrap_or_default();
         let job = self.info.clone();
         self.send(&ToRank::Job { job }, Vec::new());
+        held.into_iter().for_each(|(message, fds)| self.send(&message, fds));
     }
 
     /// Queues a message and writes what can be written.
     pub fn send(&mut self, message: &ToRank, fds: Vec<Rc<OwnedFd>>) {
-        let Some(control) = &mut self.control else { return };
-        let bytes = frame::frame(message);
-        control.queued_bytes += bytes.len();
-        control.queue.push_back(Outgoing { bytes, sent: 0, fds });
-        if control.flush().is_err() || control.queued_bytes > QUEUE_LIMIT {
+        if let Some(held) = &mut self.held {
+            return held.push((message.clone(), fds));
+        }
+        if self.control.as_mut().is_some_and(|control| control.send(message, fds).is_err()) {
             self.control = None;
         }
     }
@@ -110,10 +81,7 @@ impl Rank {
     /// Registers with the loop.
     pub fn register(&self, set: &mut PollSet, output_open: bool) {
         if let Some(control) = &self.control {
-            set.add(&control.socket, true, !control.queue.is_empty() && control.stalled.is_none());
-            if let Some(when) = control.stalled {
-                set.until(when);
-            }
+            control.register(set);
         }
         for stream in &self.streams {
             stream.register(set, output_open);
@@ -126,14 +94,14 @@ impl Rank {
     }
 
     fn control_ready(&self, set: &PollSet) -> bool {
-        let due = |c: &Control| c.stalled.is_some_and(|when| when <= Instant::now());
-        self.control.as_ref().is_some_and(|c| set.readable(&c.socket) || set.writable(&c.socket) || due(c))
+        self.control.as_ref().is_some_and(|control| control.is_ready(set))
     }
 
     /// The next message of the rank; closes the socket when it breaks the protocol or hangs up.
     fn next_message(&mut self) -> Option<(ToAgent, Vec<OwnedFd>)> {
-        let control = self.control.as_mut()?;
-        match control.next_message() {
+        let announced =
+            |message: &ToAgent| if let ToAgent::Register { fd_count, .. } = message { *fd_count } else { 0 };
+        match self.control.as_mut()?.next_message(announced) {
             Ok(message) => message,
             Err(why) => {
                 if let Some(why) = why {
@@ -141,64 +109,6 @@ impl Rank {
                 }
                 self.control = None;
                 None
-            }
-        }
-    }
-}
-
-impl Control {
-    fn flush(&mut self) -> Result<(), ()> {
-        self.stalled = None;
-        while let Some(first) = self.queue.front_mut() {
-            let fds: Vec<BorrowedFd<'_>> =
-                if first.sent == 0 { first.fds.iter().map(|f| f.as_fd()).collect() } else { Vec::new() };
-            match sys::fdpass::send(self.socket.as_fd(), &first.bytes[first.sent..], &fds, false) {
-                Ok(n) => {
-                    first.sent += n;
-                    if first.sent == first.bytes.len() {
-                        self.queued_bytes -= first.bytes.len();
-                        self.queue.pop_front();
-                    }
-                }
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(e) if sys::fdpass::too_many_in_flight(&e) => {
-                    self.stalled = Some(Instant::now() + Duration::from_millis(1));
-                    return Ok(());
-                }
-                Err(_) => return Err(()),
-            }
-        }
-        Ok(())
-    }
-
-    /// `Err(None)` is the end of the stream.
-    fn next_message(&mut self) -> Result<Option<(ToAgent, Vec<OwnedFd>)>, Option<&'static str>> {
-        let mut bytes = [0; 16 << 10];
-        loop {
-            if let Some(body) = self.splitter.next_frame(frame::RANK_LIMIT).map_err(|e| Some(e.origin))? {
-                let message: ToAgent = decode(body).map_err(|e| Some(e.origin))?;
-                let fds = match &message {
-                    ToAgent::Register { fd_count, .. } => {
-                        self.fds.take(self.splitter.frame_start(), usize::from(*fd_count)).unwrap_or_default()
-                    }
-                    _ => Vec::new(),
-                };
-                return Ok(Some((message, fds)));
-            }
-            let mut fds = Vec::new();
-            let received = sys::fdpass::recv(self.socket.as_fd(), &mut bytes, &mut fds, false);
-            if let Ok(n) = &received {
-                let start = self.splitter.position();
-                self.fds.push(start..start + *n as u64, fds);
-            }
-            if self.fds.len() > 16 {
-                return Err(Some("descriptors without a message"));
-            }
-            match received {
-                Ok(0) => return Err(None),
-                Ok(n) => self.splitter.feed(&bytes[..n]),
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(None),
-                Err(_) => return Err(None),
             }
         }
     }

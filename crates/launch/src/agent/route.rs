@@ -58,6 +58,10 @@ impl Agent {
             Message::Want { peer, from, generation } => self.on_want(peer, from, generation),
             Message::Have { peer, generation, card, why } => self.on_have(peer, generation, card, &why),
             Message::PeerGone { peer, why } => self.on_peer_gone(peer, &why),
+            Message::Meet { calls, listen, callers } => self.on_meet(calls, listen, callers),
+            Message::Dial {} => self.on_dial(),
+            Message::Apart { reasons } => self.on_apart(reasons),
+            Message::Kernels { kernel_of, cpus } => self.on_kernels(&kernel_of, &cpus),
             Message::Dump {} => {
                 for rank in &mut self.ranks {
                     rank.send(&ToRank::Dump {}, Vec::new());

@@ -51,9 +51,17 @@ impl Agent {
             }
         }
         self.children.broadcast(&frame);
+        // While this node's ranks are started, the front hears from the others.
+        if job.discover {
+            self.send_hints(&job);
+        }
         self.start_ranks(&job);
         let pids = self.ranks.iter().map(|r| (r.world, r.pid as u32)).collect();
+        let discover = job.discover;
         self.job = Some(job);
+        if !discover {
+            self.on_kernels(&[], &[]);
+        }
         self.send_up(ROOT, Message::Started { node: self.node, agent_pid: std::process::id(), pids });
         if self.ranks.is_empty() {
             self.idle_since = Some(Instant::now());
@@ -248,6 +256,8 @@ fn job_info(job: &JobSpec, place: &Place, locals: &[u32], program: &Program) -> 
         key: job.rank_key,
         node_of: job.ranks.iter().map(|r| r.node).collect(),
         node_names: job.hosts.clone(),
+        // This and the ranks near are filled in when they are introduced.
+        kernel_of: Vec::new(),
         local_ranks: locals.to_vec(),
         app_num: Some(place.app),
         universe_size: job.universe_size,

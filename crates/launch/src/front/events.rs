@@ -116,10 +116,36 @@ impl Front {
                 self.barrier.report(node, epoch);
                 self.check_barrier();
             }
+            Message::Hints { node, hints } => {
+                let orders = self.near.on_hints(node, hints);
+                self.give(orders);
+            }
+            Message::Listening { node } => {
+                let orders = self.near.on_listening(node);
+                self.give(orders);
+            }
+            Message::Met { node, proved, refused } => {
+                let orders = self.near.on_met(node, &proved, refused);
+                self.give(orders);
+            }
             Message::NodeDone { node } => self.node_over(node),
             Message::NodeLost { node, why } => self.on_node_lost(node, why),
             Message::Notice { text } => eprintln!("mpiexec: {text}"),
             other => log!(Warn, "message for an agent arrived at the front: {other:?}"),
+        }
+    }
+
+    fn give(&mut self, orders: Vec<super::near::Order>) {
+        for (to, message) in orders {
+            if self.options.verbose
+                && let Message::Kernels { kernel_of, .. } = &message
+            {
+                let groups: std::collections::BTreeSet<&u32> = kernel_of.iter().collect();
+                let groups = if kernel_of.is_empty() { self.nodes.len() } else { groups.len() };
+                let ms = self.near.elapsed().as_secs_f64() * 1e3;
+                eprintln!("mpiexec: {} node agents are under {groups} kernels, found in {ms:.1} ms", self.nodes.len());
+            }
+            self.send(to, message);
         }
     }
 
@@ -165,6 +191,8 @@ impl Front {
             return;
         }
         gone.iter().for_each(|n| self.node_over(*n));
+        let orders = self.near.on_gone(&gone);
+        self.give(orders);
         let lost = |rank: &usize| gone.contains(&self.job.ranks[*rank].node) && !self.ranks[*rank].ended;
         let ranks: Vec<usize> = (0..self.ranks.len()).filter(lost).collect();
         for node in &gone {

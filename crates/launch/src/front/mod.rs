@@ -4,6 +4,7 @@
 //! finish within [`END_LIMIT`] after the kill is given up.
 
 mod events;
+mod near;
 mod setup;
 mod signals;
 mod stdio;
@@ -15,6 +16,7 @@ use crate::cli::Options;
 use crate::container::keeper::LEAVE_LIMIT;
 use crate::link::{Link, packet};
 use crate::pollset::PollSet;
+use crate::trail::{Sweeper, Trail};
 use crate::{agent, reap};
 use protocol::control::handshake::Key;
 use protocol::control::tree::{ALL, JobSpec, Message, ROOT, next_hop};
@@ -67,6 +69,9 @@ struct Front {
     dumped: Option<Instant>,
     interrupts: u32,
     files: events::OutputFiles,
+    near: near::Meeting,
+    /// What the agents of this host leave.
+    sweepers: Vec<Sweeper>,
 }
 
 /// Runs the job; returns mpiexec's exit code.
@@ -125,6 +130,8 @@ impl Front {
             dumped: None,
             interrupts: 0,
             files: events::OutputFiles::default(),
+            near: near::Meeting::new(if plan.job.discover { nodes } else { 0 }),
+            sweepers: Vec::new(),
             options,
             job: plan.job,
         };
@@ -137,8 +144,11 @@ impl Front {
             let wrong = |e: std::io::Error| format!("cannot start the node agent of this host: {e}");
             let (ours, theirs) = UnixStream::pair().map_err(wrong)?;
             let theirs = OwnedFd::from(theirs);
-            let socket = theirs.as_fd();
-            let pid = sys::process::fork_run(&[socket], || local_agent(node, key, socket)).map_err(wrong)?;
+            let (sweeper, writer) = Sweeper::new().map_err(wrong)?;
+            let (socket, trail) = (theirs.as_fd(), writer.as_fd());
+            let agent = || local_agent(node, key, socket, Trail::over(trail));
+            let pid = sys::process::fork_run(&[socket, trail], agent).map_err(wrong)?;
+            self.sweepers.push(sweeper);
             self.children.add_local(node, &self.job.hosts[node as usize], pid, ours.into()).map_err(wrong)?;
         }
         let range = protocol::control::tree::children(ROOT, self.job.launcher.width, self.nodes.len() as u32);
@@ -264,6 +274,11 @@ impl Front {
 
     /// Lets the agents go and sees to it that nothing stays behind.
     fn leave(&mut self) {
+        self.end_processes();
+        self.sweepers.iter_mut().for_each(Sweeper::sweep);
+    }
+
+    fn end_processes(&mut self) {
         self.children.close();
         // A container takes a while to end, and killing its keeper would leave it behind.
         let containers = self.options.container.engine.is_some();
@@ -302,10 +317,10 @@ fn timeout(options: &Options) -> Result<Option<Duration>, String> {
 }
 
 /// Runs in the forked copy of mpiexec.
-fn local_agent(node: u32, key: Key, socket: BorrowedFd<'_>) -> i32 {
+fn local_agent(node: u32, key: Key, socket: BorrowedFd<'_>, trail: Trail) -> i32 {
     let _ = sys::process::new_session();
     match socket.try_clone_to_owned().and_then(Link::over_socket) {
-        Ok(link) => agent::run(node, key, link),
+        Ok(link) => agent::run(node, key, link, trail),
         Err(_) => 1,
     }
 }

@@ -60,6 +60,8 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
     let default_width = if flat { nodes } else { settings::TREE_WIDTH.value() as u32 };
     let width = options.tree_width.filter(|_| homes.is_empty()).unwrap_or(default_width).max(local_nodes).max(1);
     let remote = local_nodes < nodes;
+    let apps = options.apps.iter().map(|app| app_spec(app, options, remote)).collect::<Result<Vec<_>, _>>()?;
+    let discover = nodes > 1 && looks_for_neighbors(&how, &apps);
     let mut random = [0; 24];
     sys::process::random(&mut random);
     let job_id = random.first_chunk().map_or(0, |b| u64::from_le_bytes(*b));
@@ -68,7 +70,7 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
         job_id,
         rank_key: random.last_chunk().copied().unwrap_or_default(),
         hosts,
-        apps: options.apps.iter().map(|app| app_spec(app, options, remote)).collect::<Result<_, _>>()?,
+        apps,
         universe_size: placement.universe,
         launcher: Launcher {
             template: if let How::Template(words) = how { words } else { Vec::new() },
@@ -86,6 +88,7 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
         interactive: std::io::IsTerminal::is_terminal(&std::io::stdin()),
         verbose: options.verbose,
         grace_ms: settings::KILL_GRACE.value() as u32,
+        discover,
     };
     let containers = plan_containers(options, &mut job, &homes, &home_is_local)?;
     Ok(Plan { job, local_nodes, containers })
@@ -147,6 +150,16 @@ fn plan_containers(
         }
     };
     Ok(homes.iter().enumerate().map(one).collect())
+}
+
+/// Whether agents look for each other. The launcher `fork` plays several hosts on one, so there only on demand.
+fn looks_for_neighbors(how: &How, apps: &[App]) -> bool {
+    let set = apps.iter().flat_map(|app| &app.set).rev().find(|(name, _)| name == b"FERRULE_LOCALITY");
+    let value = set.map_or(channel::locality::LOCALITY.value().as_bytes(), |(_, value)| value);
+    match how {
+        How::Fork => value == b"host",
+        How::Template(_) => true,
+    }
 }
 
 fn launcher(text: &str) -> Result<How, String> {

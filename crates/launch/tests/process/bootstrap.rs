@@ -62,7 +62,7 @@ fn wait(rank: &mut Bootstrap) -> Event {
     }
 }
 
-/// Every rank leaves a pipe's write end with its agent; same-node peers write their number into it.
+/// Every rank leaves a pipe's write end with its agent; peers under the same kernel write their number into it.
 fn exchange(rank: &mut Bootstrap) {
     let job = rank.job().clone();
     let (mut reader, writer) = std::io::pipe().unwrap();
@@ -73,11 +73,12 @@ fn exchange(rank: &mut Bootstrap) {
         rank.request_card(Peer(peer)).unwrap();
     }
     for _ in 0..job.size {
-        let Event::Card { peer, card, fds } = wait(rank) else { panic!("not a card") };
+        let Event::Card { peer, card, fds, .. } = wait(rank) else { panic!("not a card") };
         assert_eq!((card.rank_id, card.extra.len()), (u128::from(peer.0), 1000));
-        let same_node = job.node_of[peer.0 as usize] == job.node_of[job.rank.0 as usize];
-        assert_eq!(fds.len(), usize::from(same_node));
-        assert_eq!(job.local_ranks.contains(&peer.0), same_node);
+        let kernel = |rank: Peer| job.kernel_of[job.node_of[rank.0 as usize] as usize];
+        let near = kernel(peer) == kernel(job.rank);
+        assert_eq!(fds.len(), usize::from(near));
+        assert_eq!(job.local_ranks.contains(&peer.0), near);
         for fd in fds {
             std::fs::File::from(fd).write_all(&[job.rank.0 as u8]).unwrap();
         }
@@ -89,7 +90,8 @@ fn exchange(rank: &mut Bootstrap) {
     heard.sort_unstable();
     assert_eq!(heard, job.local_ranks.iter().map(|r| *r as u8).collect::<Vec<_>>());
     rank.finalize().unwrap();
-    println!("rank {} of {} node {}", job.rank.0, job.size, job.node_names[job.node_of[job.rank.0 as usize] as usize]);
+    let node = &job.node_names[job.node_of[job.rank.0 as usize] as usize];
+    println!("rank {} of {} node {node} with {}", job.rank.0, job.size, job.local_ranks.len());
 }
 
 fn abort(rank: &mut Bootstrap) {
@@ -139,10 +141,27 @@ fn cards_descriptors_and_barriers_on_one_node_and_on_several() {
     assert_eq!((done.code, lines_with(&done, "of 4").len()), (0, 4), "{}", done.stderr);
     let done = go(&["--launcher", "fork", "-hosts", "a:2,b:2,c"], "5", "exchange");
     assert_eq!(done.code, 0, "{}", done.stderr);
-    assert_eq!(lines_with(&done, "node b"), ["rank 2 of 5 node b", "rank 3 of 5 node b"]);
+    assert_eq!(lines_with(&done, "node b"), ["rank 2 of 5 node b with 2", "rank 3 of 5 node b with 2"]);
+    let tree = ["--launcher-exec", "env {command}", "--tree-width", "2", "-hosts", "a,b,c,d,e,f,g"];
+    let alone = [tree.as_slice(), &["-x", "FERRULE_LOCALITY=node"]].concat();
+    let done = go(&alone, "14", "exchange");
+    assert_eq!((done.code, lines_with(&done, "with 2").len()), (0, 14), "{}", done.stderr);
+}
+
+#[test]
+fn agents_under_one_kernel_find_each_other() {
     let tree = ["--launcher-exec", "env {command}", "--tree-width", "2", "-hosts", "a,b,c,d,e,f,g"];
     let done = go(&tree, "14", "exchange");
-    assert_eq!((done.code, lines_with(&done, "of 14").len()), (0, 14), "{}", done.stderr);
+    assert_eq!((done.code, lines_with(&done, "with 14").len()), (0, 14), "{}", done.stderr);
+    // The launcher fork plays hosts: their agents look for each other only on demand.
+    let fork = ["--launcher", "fork", "-hosts", "a:2,b:2,c", "-x", "FERRULE_LOCALITY=host"];
+    let done = go(&fork, "5", "exchange");
+    assert_eq!((done.code, lines_with(&done, "with 5").len()), (0, 5), "{}", done.stderr);
+    // One of them must stay alone.
+    let but_one = ["--launcher-exec", "env FERRULE_LOCALITY={host} {command}", "-hosts", "auto,off,host"];
+    let done = go(&but_one, "3", "exchange");
+    assert_eq!((done.code, lines_with(&done, "with 2").len()), (0, 2), "{}", done.stderr);
+    assert_eq!(lines_with(&done, "node off with 1").len(), 1, "{}", done.stderr);
 }
 
 #[test]

@@ -28,6 +28,13 @@ impl std::fmt::Debug for Key {
     }
 }
 
+impl Key {
+    /// A key for one purpose, from which nothing can be learned about this one or those for others.
+    pub fn derive(self, purpose: &[u8]) -> Key {
+        Key(mac(self, b'd', purpose, &[]))
+    }
+}
+
 /// The parent's first message.
 pub fn challenge(nonce: [u8; 16]) -> [u8; CHALLENGE] {
     let mut out = [0; CHALLENGE];
@@ -49,13 +56,17 @@ pub fn answer(key: Key, challenge: &[u8; CHALLENGE], node: u32, nonce: [u8; 16])
     Ok(out)
 }
 
+/// The node index that an answer claims.
+pub fn claimed_node(answer: &[u8; ANSWER]) -> u32 {
+    u32::from_le_bytes([answer[8], answer[9], answer[10], answer[11]])
+}
+
 /// The parent checks the `answer`; gives the child's node index and the proof to send back.
 pub fn check_answer(key: Key, nonce: [u8; 16], answer: &[u8; ANSWER]) -> Result<(u32, [u8; PROOF])> {
     check_opening(answer)?;
     let wanted = mac(key, b'c', &nonce, &answer[8..28]);
     ensure!(same(&wanted, &answer[28..]), ERR_OTHER, "the job key is wrong");
-    let node = u32::from_le_bytes([answer[8], answer[9], answer[10], answer[11]]);
-    Ok((node, mac(key, b'p', &nonce, &answer[8..28])))
+    Ok((claimed_node(answer), mac(key, b'p', &nonce, &answer[8..28])))
 }
 
 /// The child checks the parent's `proof` against its own `answer`.

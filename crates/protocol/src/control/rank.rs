@@ -32,7 +32,9 @@ wire! {
         pub node_of: Vec<u32>,
         /// Name of each node, as given to mpiexec.
         pub node_names: Vec<String>,
-        /// World ranks on this node, ascending.
+        /// For each node the lowest node under the same kernel, as far as the agents could prove it.
+        pub kernel_of: Vec<u32>,
+        /// World ranks under this rank's kernel, ascending.
         pub local_ranks: Vec<u32>,
         /// Index of this rank's program on the command line (`MPI_APPNUM`).
         pub app_num: Option<u32>,
@@ -44,7 +46,7 @@ wire! {
         pub working_directory: String,
         /// CPUs that this rank was bound to; empty when it was not bound.
         pub bound_cpus: Vec<u32>,
-        /// CPUs that the ranks of this node may use together, as the agent sees it: the same for all of them; 0 if unknown.
+        /// CPUs that the ranks under this kernel may use together: the same number for all of them; 0 if unknown.
         pub node_cpus: u32,
         /// Survivors go on when a rank dies (`--continue-on-failure`).
         pub continue_on_failure: bool,
@@ -112,7 +114,7 @@ wire! {
             /// The job.
             job: Box<JobInfo>,
         },
-        /// The card of a peer; descriptors come along if the peer is on this node and left some.
+        /// The card of a peer; descriptors come along if the peer is under the same kernel and left some.
         Card = 2 {
             /// Whose.
             peer: Peer,
@@ -120,6 +122,8 @@ wire! {
             card: Box<Card>,
             /// Number of descriptors sent with this message.
             fd_count: u8,
+            /// Why the peer's node is not taken for near; empty if it is, or if nobody has looked.
+            far: String,
         },
         /// A peer is dead, or ended without ever registering.
         PeerGone = 3 {

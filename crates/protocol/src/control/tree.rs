@@ -4,6 +4,7 @@
 //! width k below the root: the root's children are nodes 0..k, node i's are k·(i+1) .. k·(i+1)+k.
 
 use super::codec::wire;
+use super::near::{Call, Hints};
 use super::rank::Card;
 use base::Peer;
 
@@ -125,6 +126,8 @@ wire! {
         pub verbose: bool,
         /// Milliseconds between SIGTERM and SIGKILL.
         pub grace_ms: u32,
+        /// Agents look for each other under their kernels; else each is taken to be alone.
+        pub discover: bool,
     }
 }
 
@@ -325,6 +328,50 @@ wire! {
         Notice = 20 {
             /// The line.
             text: String,
+        },
+        /// Up: where an agent is (`near`).
+        Hints = 21 {
+            /// Node.
+            node: u32,
+            /// What it knows.
+            hints: Hints,
+        },
+        /// Down: whom to call on `Dial`, and where to listen until `Kernels`.
+        Meet = 22 {
+            /// Agents to call.
+            calls: Vec<Call>,
+            /// Paths for sockets.
+            listen: Vec<Vec<u8>>,
+            /// Nodes that will call.
+            callers: Vec<u32>,
+        },
+        /// Up: the sockets of `Meet` are open.
+        Listening = 23 {
+            /// Node.
+            node: u32,
+        },
+        /// Down: call.
+        Dial = 24 {},
+        /// Up: how the calls went.
+        Met = 25 {
+            /// Node.
+            node: u32,
+            /// Nodes that have proved to be under the same kernel.
+            proved: Vec<u32>,
+            /// The others, and why not.
+            refused: Vec<(u32, String)>,
+        },
+        /// Down: why nodes that may be on this host are not taken for near.
+        Apart = 26 {
+            /// Node and reason.
+            reasons: Vec<(u32, String)>,
+        },
+        /// Down: for each node the lowest one under the same kernel; empty if all are alone.
+        Kernels = 27 {
+            /// By node.
+            kernel_of: Vec<u32>,
+            /// By node: processors that the ranks under its kernel may use together.
+            cpus: Vec<u32>,
         },
     }
 }

@@ -147,9 +147,9 @@ pub fn parse<A: Algorithm>(setting: &base::config::Text, cell: &'static OnceLock
 
 static OVERSUBSCRIBED: AtomicBool = AtomicBool::new(false);
 
-/// Learns from the job whether its ranks share cores. Only jobs of one node say so: their agent tells all ranks the same.
+/// Learns from the job whether its ranks share cores. Only jobs under one kernel say so: all of their ranks are told the same.
 pub fn set_up(job: &JobInfo) {
-    let one_node = job.node_names.len() <= 1;
+    let one_node = job.local_ranks.len() == job.size as usize;
     let oversubscribed = match COLL_OVERSUBSCRIBED.value() {
         "yes" => true,
         "no" => false,

@@ -1,0 +1,132 @@
+//! A unix socket that carries frames with descriptors: to a rank, or to another agent under the same kernel.
+
+use crate::pollset::PollSet;
+use protocol::control::frame::{self, Attached, Splitter};
+use protocol::control::{Wire, decode};
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// Queued bytes above which an end that doesn't read is given up, in bytes.
+const QUEUE_LIMIT: usize = 64 << 20;
+/// Batches of descriptors that may wait for their messages.
+const BATCHES_MAX: usize = 16;
+
+/// A message and the descriptors that go with its first byte.
+struct Outgoing {
+    bytes: Vec<u8>,
+    sent: usize,
+    fds: Vec<Rc<OwnedFd>>,
+}
+
+/// One end of such a socket. Nothing here waits.
+pub(super) struct FdLink {
+    socket: OwnedFd,
+    splitter: Splitter,
+    fds: Attached<OwnedFd>,
+    queue: VecDeque<Outgoing>,
+    queued_bytes: usize,
+    /// Too many descriptors of this user were in flight; try again then.
+    stalled: Option<Instant>,
+}
+
+/// The connection is of no use any more.
+pub(super) struct Broken;
+
+impl FdLink {
+    pub fn new(socket: OwnedFd) -> FdLink {
+        FdLink {
+            socket,
+            splitter: Splitter::default(),
+            fds: Attached::default(),
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+            stalled: None,
+        }
+    }
+
+    /// Queues a message and writes what can be written.
+    pub fn send<T: Wire>(&mut self, message: &T, fds: Vec<Rc<OwnedFd>>) -> Result<(), Broken> {
+        let bytes = frame::frame(message);
+        self.queued_bytes += bytes.len();
+        self.queue.push_back(Outgoing { bytes, sent: 0, fds });
+        self.flush()?;
+        if self.queued_bytes > QUEUE_LIMIT { Err(Broken) } else { Ok(()) }
+    }
+
+    /// Writes what can be written.
+    pub fn flush(&mut self) -> Result<(), Broken> {
+        self.stalled = None;
+        while let Some(first) = self.queue.front_mut() {
+            let fds: Vec<BorrowedFd<'_>> =
+                if first.sent == 0 { first.fds.iter().map(|f| f.as_fd()).collect() } else { Vec::new() };
+            match sys::fdpass::send(self.socket.as_fd(), &first.bytes[first.sent..], &fds, false) {
+                Ok(n) => {
+                    first.sent += n;
+                    if first.sent == first.bytes.len() {
+                        self.queued_bytes -= first.bytes.len();
+                        self.queue.pop_front();
+                    }
+                }
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if sys::fdpass::too_many_in_flight(&e) => {
+                    self.stalled = Some(Instant::now() + Duration::from_millis(1));
+                    return Ok(());
+                }
+                Err(_) => return Err(Broken),
+            }
+        }
+        Ok(())
+    }
+
+    /// Registers with the loop.
+    pub fn register(&self, set: &mut PollSet) {
+        set.add(&self.socket, true, !self.queue.is_empty() && self.stalled.is_none());
+        if let Some(when) = self.stalled {
+            set.until(when);
+        }
+    }
+
+    /// Whether there is something to read or to write.
+    pub fn is_ready(&self, set: &PollSet) -> bool {
+        let due = self.stalled.is_some_and(|when| when <= Instant::now());
+        due || set.readable(&self.socket) || set.writable(&self.socket)
+    }
+
+    /// The next message and its descriptors, of which `count` says how many the message announces; none if they got lost.
+    /// `Err(None)` is the end of the stream.
+    #[allow(clippy::type_complexity)]
+    pub fn next_message<T: Wire>(
+        &mut self,
+        count: impl Fn(&T) -> u8,
+    ) -> Result<Option<(T, Vec<OwnedFd>)>, Option<&'static str>> {
+        let mut bytes = [0; 16 << 10];
+        loop {
+            if let Some(body) = self.splitter.next_frame(frame::RANK_LIMIT).map_err(|e| Some(e.origin))? {
+                let message: T = decode(body).map_err(|e| Some(e.origin))?;
+                let fds = match count(&message) {
+                    0 => Vec::new(),
+                    n => self.fds.take(self.splitter.frame_start(), usize::from(n)).unwrap_or_default(),
+                };
+                return Ok(Some((message, fds)));
+            }
+            let mut fds = Vec::new();
+            let received = sys::fdpass::recv(self.socket.as_fd(), &mut bytes, &mut fds, false);
+            if let Ok(n) = &received {
+                let start = self.splitter.position();
+                self.fds.push(start..start + *n as u64, fds);
+            }
+            if self.fds.len() > BATCHES_MAX {
+                return Err(Some("descriptors without a message"));
+            }
+            match received {
+                Ok(0) => return Err(None),
+                Ok(n) => self.splitter.feed(&bytes[..n]),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(_) => return Err(None),
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! How two agents under one kernel meet: the sockets at which one waits, the call of the other, and the proof of the job key on both sides.
+//!
+//! The key is one of the pair's own, derived from the job's, so that no proof can be carried to another conversation. Nobody of another
+//! user can stand between the two: an abstract name is taken as long as its owner listens, and a socket in a directory is open to
+//! this user only. A directory that the user has made for the job (`FERRULE_JOB_DIR`) may connect users, if it doesn't let them
+//! replace each other's files.
+
+use protocol::control::handshake::{self, ANSWER, CHALLENGE, Key, PROOF};
+use std::io::{Error, ErrorKind, Read, Result, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// An open socket at which others call.
+pub struct Door {
+    /// It.
+    pub listener: UnixListener,
+    path: Option<PathBuf>,
+}
+
+impl Door {
+    /// At an abstract name.
+    pub fn abstract_socket(name: &[u8]) -> Result<Door> {
+        let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
+        listener.set_nonblocking(true)?;
+        Ok(Door { listener, path: None })
+    }
+
+    /// In a directory; `ours` says that the user has made it for the job. It is gone when this value is.
+    pub fn at_path(path: &Path, ours: bool) -> Result<Door> {
+        let parent = path.parent().ok_or(ErrorKind::InvalidInput)?;
+        let mode = std::fs::metadata(parent)?.mode();
+        let safe_for_all = mode & 0o022 == 0 || mode & 0o1000 != 0;
+        let short = Short::of(path)?;
+        let listener = sys::sock::listen_at_path(&short.path, if ours && safe_for_all { 0o666 } else { 0o600 })?;
+        let door = Door { listener, path: Some(path.into()) };
+        door.listener.set_nonblocking(true)?;
+        Ok(door)
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// A path that fits the 107 bytes of a socket's address, as long as this value lives.
+struct Short {
+    path: PathBuf,
+    _directory: Option<std::fs::File>,
+}
+
+impl Short {
+    fn of(path: &Path) -> Result<Short> {
+        if path.as_os_str().len() < 108 {
+            return Ok(Short { path: path.into(), _directory: None });
+        }
+        use std::os::fd::AsRawFd;
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(ErrorKind::InvalidInput.into());
+        };
+        let directory = std::fs::File::open(parent)?;
+        let path = PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd())).join(name);
+        Ok(Short { path, _directory: Some(directory) })
+    }
+}
+
+/// Calls the socket of an abstract name.
+pub fn call_name(name: &[u8]) -> Result<UnixStream> {
+    UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)
+}
+
+/// Calls the socket at a path.
+pub fn call_path(path: &[u8]) -> Result<UnixStream> {
+    UnixStream::connect(&Short::of(Path::new(std::ffi::OsStr::from_bytes(path)))?.path)
+}
+
+/// The key of two nodes.
+fn key_of(key: Key, a: u32, b: u32) -> Key {
+    let (low, high) = (a.min(b).to_le_bytes(), a.max(b).to_le_bytes());
+    key.derive(&[b"near", low.as_slice(), high.as_slice()].concat())
+}
+
+/// Reads up to `len` bytes in all into `got`, none beyond them; true when they are complete.
+fn read_up_to(mut stream: &UnixStream, got: &mut Vec<u8>, len: usize) -> Result<bool> {
+    while got.len() < len {
+        let mut bytes = [0; ANSWER];
+        let want = (len - got.len()).min(ANSWER);
+        match stream.read(&mut bytes[..want]) {
+            Ok(0) => return Err(Error::other("it hung up")),
+            Ok(n) => got.extend_from_slice(&bytes[..n]),
+            Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(true)
+}
+
+fn random() -> [u8; 16] {
+    let mut nonce = [0; 16];
+    sys::process::random(&mut nonce);
+    nonce
+}
+
+fn wrong(e: base::Error) -> Error {
+    Error::other(e.origin)
+}
+
+/// Somebody who has called here and has not proved anything yet.
+pub struct Guest {
+    /// The connection.
+    pub stream: UnixStream,
+    /// Since when.
+    pub since: Instant,
+    nonce: [u8; 16],
+    got: Vec<u8>,
+}
+
+impl Guest {
+    /// Challenges a caller.
+    pub fn new(stream: UnixStream) -> Result<Guest> {
+        stream.set_nonblocking(true)?;
+        let guest = Guest { stream, since: Instant::now(), nonce: random(), got: Vec::new() };
+        (&guest.stream).write_all(&handshake::challenge(guest.nonce))?;
+        Ok(guest)
+    }
+
+    /// The caller's node, when it has proved to be one of the job's agents.
+    pub fn hear(&mut self, key: Key, me: u32) -> Result<Option<u32>> {
+        if !read_up_to(&self.stream, &mut self.got, ANSWER)? {
+            return Ok(None);
+        }
+        let answer = self.got.first_chunk::<ANSWER>().ok_or(ErrorKind::InvalidData)?;
+        let pair = key_of(key, me, handshake::claimed_node(answer));
+        let (node, proof) = handshake::check_answer(pair, self.nonce, answer).map_err(wrong)?;
+        (&self.stream).write_all(&proof)?;
+        Ok(Some(node))
+    }
+}
+
+/// A call from here.
+pub struct Caller {
+    /// The connection.
+    pub stream: UnixStream,
+    node: u32,
+    said: Option<([u8; CHALLENGE], [u8; ANSWER])>,
+    got: Vec<u8>,
+}
+
+impl Caller {
+    /// Waits for the challenge of `node`.
+    pub fn new(node: u32, stream: UnixStream) -> Result<Caller> {
+        stream.set_nonblocking(true)?;
+        Ok(Caller { stream, node, said: None, got: Vec::new() })
+    }
+
+    /// True when the other side has proved to be that node's agent.
+    pub fn hear(&mut self, key: Key, me: u32) -> Result<bool> {
+        let pair = key_of(key, me, self.node);
+        if self.said.is_none() {
+            if !read_up_to(&self.stream, &mut self.got, CHALLENGE)? {
+                return Ok(false);
+            }
+            let challenge = *self.got.first_chunk::<CHALLENGE>().ok_or(ErrorKind::InvalidData)?;
+            let answer = handshake::answer(pair, &challenge, me, random()).map_err(wrong)?;
+            (&self.stream).write_all(&answer)?;
+            self.said = Some((challenge, answer));
+            self.got.clear();
+        }
+        if !read_up_to(&self.stream, &mut self.got, PROOF)? {
+            return Ok(false);
+        }
+        let (Some((challenge, answer)), Some(proof)) = (&self.said, self.got.first_chunk::<PROOF>()) else {
+            return Ok(false);
+        };
+        handshake::check_proof(pair, challenge, answer, proof).map_err(wrong)?;
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meet(theirs: Key, as_node: u32) -> (Result<bool>, Result<Option<u32>>) {
+        let (a, b) = UnixStream::pair().unwrap();
+        let mut guest = Guest::new(a).unwrap();
+        let mut caller = Caller::new(7, b).unwrap();
+        assert!(!caller.hear(theirs, as_node).unwrap());
+        let heard = guest.hear(Key([1; 16]), 7);
+        drop(guest);
+        (caller.hear(theirs, as_node), heard)
+    }
+
+    #[test]
+    fn only_agents_of_the_job_meet() {
+        let (called, heard) = meet(Key([1; 16]), 3);
+        assert!(called.unwrap());
+        assert_eq!(heard.unwrap(), Some(3));
+        let (called, heard) = meet(Key([2; 16]), 3);
+        assert!(called.is_err() && heard.is_err());
+    }
+
+    #[test]
+    fn strangers_get_nothing() {
+        let (a, b) = UnixStream::pair().unwrap();
+        let mut guest = Guest::new(a).unwrap();
+        (&b).write_all(&[0x55; 200]).unwrap();
+        assert!(guest.hear(Key([1; 16]), 0).is_err());
+        let mut caller = Caller::new(1, b).unwrap();
+        drop(guest);
+        assert!(caller.hear(Key([1; 16]), 0).is_err());
+    }
+
+    #[test]
+    fn doors_leave_nothing_behind_and_are_private() {
+        let directory = std::env::temp_dir().join(format!("ferrule-doors-{}-{}", std::process::id(), "x".repeat(120)));
+        std::fs::create_dir_all(&directory).unwrap();
+        let path = directory.join(".ferrule-test");
+        let door = Door::at_path(&path, false).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        assert!(call_path(path.as_os_str().as_bytes()).is_ok());
+        drop(door);
+        assert!(!path.exists());
+        std::fs::remove_dir(&directory).unwrap();
+    }
+}

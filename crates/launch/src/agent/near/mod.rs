@@ -1,0 +1,314 @@
+//! Other agents under this kernel: found by proof, and asked directly for cards and descriptors of their ranks.
+//!
+//! ```text
+//! Start ─► Hints ─► (Meet ─► sockets open ─► Dial ─► calls) ─► Kernels: sockets gone, ranks learn who is near
+//! ```
+//! What a link to a neighbor is for: descriptors. Everything else takes the tree, and so does everything when the link breaks: ranks
+//! that ask from then on get no descriptors and use the network.
+//!
+//! Invariant: ranks are introduced to their job once, by [`Agent::on_kernels`] or, in a job that doesn't look for neighbors, at their start.
+
+pub mod hints;
+mod meet;
+
+use super::Agent;
+use super::fdlink::FdLink;
+use crate::pollset::PollSet;
+use crate::settings::LOCALITY_TIMEOUT;
+use crate::trail::Trail;
+use base::log;
+use meet::{Caller, Door, Guest};
+use protocol::control::handshake::Key;
+use protocol::control::near::{Call, Neighbor};
+use protocol::control::tree::{JobSpec, Message, ROOT};
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// Guests at a time that have proved nothing; one more pushes out the oldest.
+const GUESTS_MAX: usize = 256;
+
+/// A call that is not decided.
+struct Calling {
+    call: Call,
+    caller: Option<Caller>,
+    reasons: Vec<String>,
+}
+
+/// What an agent knows of its neighbors.
+pub struct Near {
+    key: Key,
+    node: u32,
+    doors: Vec<Door>,
+    guests: Vec<Guest>,
+    /// Nodes that may call.
+    callers: Vec<u32>,
+    calls: Vec<Calling>,
+    proved: Vec<u32>,
+    refused: Vec<(u32, String)>,
+    /// When calls are given up; none before `Dial`.
+    call_by: Option<Instant>,
+    links: HashMap<u32, FdLink>,
+    /// Why other nodes are not near.
+    far: HashMap<u32, String>,
+    trail: Trail,
+}
+
+impl Near {
+    pub fn new(key: Key, node: u32, trail: Trail) -> Near {
+        Near {
+            key,
+            node,
+            doors: Vec::new(),
+            guests: Vec::new(),
+            callers: Vec::new(),
+            calls: Vec::new(),
+            proved: Vec::new(),
+            refused: Vec::new(),
+            call_by: None,
+            links: HashMap::new(),
+            far: HashMap::new(),
+            trail,
+        }
+    }
+
+    /// Why `node` is not near; empty if nobody has found a reason.
+    pub fn far(&self, node: u32) -> String {
+        self.far.get(&node).cloned().unwrap_or_default()
+    }
+
+    /// No new neighbors from now on.
+    pub fn close_doors(&mut self) {
+        self.doors.clear();
+        self.guests.clear();
+        self.calls.clear();
+    }
+
+    /// Sends to a neighbor; false if there is no link (any more).
+    pub fn send(&mut self, node: u32, message: &Neighbor, fds: Vec<Rc<OwnedFd>>) -> bool {
+        // A broken link shows its end to the loop, which then forgets it.
+        self.links.get_mut(&node).is_some_and(|link| link.send(message, fds).is_ok())
+    }
+
+    pub fn register(&self, set: &mut PollSet) {
+        self.doors.iter().for_each(|door| set.add(&door.listener, true, false));
+        self.guests.iter().for_each(|guest| set.add(&guest.stream, true, false));
+        self.links.values().for_each(|link| link.register(set));
+        for caller in self.calls.iter().filter_map(|c| c.caller.as_ref()) {
+            set.add(&caller.stream, true, false);
+        }
+        if let Some(by) = self.call_by {
+            set.until(by);
+        }
+    }
+
+    fn hear_guests(&mut self, set: &PollSet) {
+        for door in self.doors.iter().filter(|door| set.readable(&door.listener)) {
+            while let Ok((stream, _)) = door.listener.accept() {
+                if self.guests.len() == GUESTS_MAX {
+                    self.guests.remove(0);
+                }
+                self.guests.extend(Guest::new(stream));
+            }
+        }
+        let limit = Duration::from_millis(LOCALITY_TIMEOUT.value());
+        for mut guest in std::mem::take(&mut self.guests) {
+            if !set.readable(&guest.stream) {
+                if guest.since.elapsed() < limit {
+                    self.guests.push(guest);
+                }
+                continue;
+            }
+            match guest.hear(self.key, self.node) {
+                Ok(None) => self.guests.push(guest),
+                Ok(Some(node)) if self.callers.contains(&node) => {
+                    self.links.insert(node, FdLink::new(guest.stream.into()));
+                }
+                Ok(Some(node)) => log!(Warn, "node {node} has called, which was not asked to"),
+                Err(e) => log!(Warn, "dropped a caller at the socket for neighbors: {e}"),
+            }
+        }
+    }
+
+    fn hear_calls(&mut self, set: &PollSet) {
+        for mut calling in std::mem::take(&mut self.calls) {
+            let readable = calling.caller.as_ref().is_some_and(|c| set.readable(&c.stream));
+            match calling.caller.as_mut().filter(|_| readable).map(|c| c.hear(self.key, self.node)) {
+                Some(Ok(true)) => self.welcome(calling),
+                Some(Err(e)) => {
+                    calling.reasons.push(e.to_string());
+                    self.try_next(calling);
+                }
+                _ => self.calls.push(calling),
+            }
+        }
+        if self.call_by.is_some_and(|by| Instant::now() >= by) {
+            for calling in std::mem::take(&mut self.calls) {
+                let why = format!("no answer within {} ms (FERRULE_LOCALITY_TIMEOUT)", LOCALITY_TIMEOUT.value());
+                self.refused.push((calling.call.node, why));
+            }
+        }
+    }
+
+    fn welcome(&mut self, calling: Calling) {
+        if let Some(caller) = calling.caller {
+            self.proved.push(calling.call.node);
+            self.links.insert(calling.call.node, FdLink::new(caller.stream.into()));
+        }
+    }
+
+    /// Calls at the next of the sockets that are left to try.
+    fn try_next(&mut self, mut calling: Calling) {
+        let node = calling.call.node;
+        loop {
+            let name = std::mem::take(&mut calling.call.name);
+            let (what, stream) = if !name.is_empty() {
+                ("other network namespace, or abstract sockets are not allowed", meet::call_name(&name))
+            } else {
+                let path = std::mem::take(&mut calling.call.path);
+                if path.is_empty() {
+                    break;
+                }
+                ("no way through the shared directory", meet::call_path(&path))
+            };
+            match stream.and_then(|stream| Caller::new(node, stream)) {
+                Ok(caller) => {
+                    calling.caller = Some(caller);
+                    return self.calls.push(calling);
+                }
+                Err(e) => calling.reasons.push(format!("{what}: {e}")),
+            }
+        }
+        self.refused.push((node, calling.reasons.join("; ")));
+    }
+
+    fn hear_links(&mut self, set: &PollSet) -> Vec<Heard> {
+        let mut heard = Vec::new();
+        for (node, link) in self.links.iter_mut().filter(|(_, link)| link.is_ready(set)) {
+            let announced = |m: &Neighbor| if let Neighbor::Have { fd_count, .. } = m { *fd_count } else { 0 };
+            let flushed = link.flush();
+            loop {
+                match link.next_message(announced) {
+                    Ok(Some((message, fds))) => heard.push(Heard::Message(*node, message, fds)),
+                    Ok(None) if flushed.is_ok() => break,
+                    Ok(None) | Err(None) => {
+                        heard.push(Heard::End(*node));
+                        break;
+                    }
+                    Err(Some(why)) => {
+                        log!(Warn, "node {node} broke the protocol on the link between neighbors: {why}");
+                        heard.push(Heard::End(*node));
+                        break;
+                    }
+                }
+            }
+        }
+        heard
+    }
+}
+
+enum Heard {
+    Message(u32, Neighbor, Vec<OwnedFd>),
+    End(u32),
+}
+
+impl Agent {
+    /// Tells the front where this agent is. In a job that looks for neighbors, ranks wait for the answer.
+    pub(super) fn send_hints(&mut self, job: &JobSpec) {
+        let mut random = [0; 16];
+        sys::process::random(&mut random);
+        let name = format!("ferrule-{:032x}", u128::from_le_bytes(random)).into_bytes();
+        let door = if hints::mode(job) == protocol::control::near::Mode::Alone {
+            None
+        } else {
+            Door::abstract_socket(&name).ok()
+        };
+        let hints = hints::of_this_agent(job, &name, door.is_some());
+        self.near.doors.extend(door);
+        self.send_up(ROOT, Message::Hints { node: self.node, hints });
+    }
+
+    pub(super) fn on_meet(&mut self, calls: Vec<Call>, listen: Vec<Vec<u8>>, callers: Vec<u32>) {
+        let ours = self.job.as_ref().and_then(|job| hints::job_directory(job));
+        for path in &listen {
+            let path = Path::new(OsStr::from_bytes(path));
+            self.near.trail.note(path);
+            match Door::at_path(path, path.parent() == ours.as_deref()) {
+                Ok(door) => self.near.doors.push(door),
+                Err(e) => log!(Info, "cannot open a socket for neighbors at {}: {e}", path.display()),
+            }
+        }
+        self.near.callers = callers;
+        self.near.calls = calls.into_iter().map(|call| Calling { call, caller: None, reasons: Vec::new() }).collect();
+        self.send_up(ROOT, Message::Listening { node: self.node });
+    }
+
+    pub(super) fn on_dial(&mut self) {
+        self.near.call_by = Some(Instant::now() + Duration::from_millis(LOCALITY_TIMEOUT.value()));
+        for calling in std::mem::take(&mut self.near.calls) {
+            self.near.try_next(calling);
+        }
+        self.report_calls();
+    }
+
+    /// Reports when every call is decided.
+    fn report_calls(&mut self) {
+        if self.near.call_by.is_some() && self.near.calls.is_empty() {
+            self.near.call_by = None;
+            let (proved, refused) = (std::mem::take(&mut self.near.proved), std::mem::take(&mut self.near.refused));
+            self.send_up(ROOT, Message::Met { node: self.node, proved, refused });
+        }
+    }
+
+    pub(super) fn on_apart(&mut self, reasons: Vec<(u32, String)>) {
+        self.near.far.extend(reasons);
+    }
+
+    /// The result: ranks learn their job.
+    pub(super) fn on_kernels(&mut self, kernel_of: &[u32], cpus: &[u32]) {
+        self.near.close_doors();
+        let Some(job) = &self.job else { return };
+        let kernel = |node: u32| kernel_of.get(node as usize).copied().unwrap_or(node);
+        let mine = kernel(self.node);
+        self.near.links.retain(|node, _| kernel(*node) == mine);
+        let mates: Vec<u32> =
+            (0..job.ranks.len()).filter(|r| kernel(job.ranks[*r].node) == mine).map(|r| r as u32).collect();
+        let all: Vec<u32> = (0..job.hosts.len() as u32).map(kernel).collect();
+        for rank in &mut self.ranks {
+            rank.info.kernel_of.clone_from(&all);
+            rank.info.local_ranks.clone_from(&mates);
+            if let Some(cpus) = cpus.get(self.node as usize) {
+                rank.info.node_cpus = *cpus;
+            }
+            rank.introduce();
+        }
+    }
+
+    pub(super) fn hear_neighbors(&mut self, set: &PollSet) {
+        self.near.hear_guests(set);
+        self.near.hear_calls(set);
+        self.report_calls();
+        for heard in self.near.hear_links(set) {
+            match heard {
+                Heard::Message(node, Neighbor::Want { peer, generation }, _) => {
+                    self.on_neighbor_want(peer, node, generation);
+                }
+                Heard::Message(_, Neighbor::Have { peer, generation, card, why, .. }, fds) => {
+                    self.on_neighbor_have(peer, generation, card, fds, &why);
+                }
+                Heard::End(node) => self.on_neighbor_lost(node),
+            }
+        }
+    }
+
+    /// The link is gone: its questions take the tree, without descriptors.
+    fn on_neighbor_lost(&mut self, node: u32) {
+        self.near.links.remove(&node);
+        self.near.far.insert(node, "the connection between the node agents broke".into());
+        self.ask_again(node);
+    }
+}

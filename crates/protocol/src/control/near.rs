@@ -1,0 +1,280 @@
+//! Which agents run under one kernel: hints, who calls whom, and what follows from the calls that succeeded. Pure.
+//!
+//! ```text
+//! agent ─ Hints ─► front ─ Meet ─► agent ─ Listening ─► front ─ Dial ─► agent ─ Met ─► front ─ Apart, Kernels ─► agent
+//! ```
+//! A hint only makes a pair a candidate: of two candidates the one with the lower node index calls the other's unix socket, and both
+//! prove that they know the job key (`handshake`). A kernel's group is a set of agents of which each has met each other one.
+//! Every step is skipped that nobody needs: without candidates `Kernels` follows the hints at once.
+
+use super::codec::wire;
+use super::rank::Card;
+use base::Peer;
+use std::collections::{BTreeMap, BTreeSet};
+
+wire! {
+    /// A directory that another agent may see too.
+    pub struct Directory {
+        /// Its device.
+        pub device: u64,
+        /// Its inode there.
+        pub inode: u64,
+        /// Its path, as this agent sees it.
+        pub path: Vec<u8>,
+    }
+}
+
+/// Where an agent looks for others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Mode {
+    /// Nowhere.
+    Alone = 0,
+    /// Where a hint says so.
+    Auto = 1,
+    /// Wherever the boot id doesn't say that it is useless.
+    Host = 2,
+}
+
+wire! {
+    /// What an agent knows about where it is. All of it may lie.
+    pub struct Hints {
+        /// A [`Mode`].
+        pub mode: u8,
+        /// Boot id of its kernel.
+        pub boot_id: Option<String>,
+        /// Inode of its network namespace: unique under one kernel, the same on many.
+        pub network: Option<u64>,
+        /// Name of its abstract socket; empty if it has none.
+        pub name: Vec<u8>,
+        /// Directories for a socket, best first.
+        pub directories: Vec<Directory>,
+        /// Its user, as it sees it.
+        pub uid: u32,
+        /// Processors that its ranks may use.
+        pub cpus: Vec<u32>,
+        /// Thousandths of a processor that its control group grants.
+        pub quota_milli: Option<u32>,
+        /// Which control group that is.
+        pub quota_group: u64,
+    }
+}
+
+wire! {
+    /// An agent to call.
+    pub struct Call {
+        /// Its node.
+        pub node: u32,
+        /// Its abstract socket; empty if it is not to be tried.
+        pub name: Vec<u8>,
+        /// Its socket's path as the caller sees it; empty if there is none.
+        pub path: Vec<u8>,
+    }
+}
+
+wire! {
+    /// What agents say to each other over a link that has proved that both are under one kernel.
+    pub enum Neighbor {
+        /// A rank's card is wanted, with its descriptors.
+        Want = 1 {
+            /// Whose.
+            peer: Peer,
+            /// How many programs the asking rank has finalized before.
+            generation: u32,
+        },
+        /// The answer.
+        Have = 2 {
+            /// Whose.
+            peer: Peer,
+            /// As in `Want`.
+            generation: u32,
+            /// The card, or none if the peer has ended.
+            card: Option<Card>,
+            /// Why there is none.
+            why: String,
+            /// Number of descriptors sent with this message.
+            fd_count: u8,
+        },
+    }
+}
+
+/// How two agents may meet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Route {
+    /// By the abstract socket.
+    pub abstract_socket: bool,
+    /// By a socket in this directory of the first agent's list, which is that one of the second's.
+    pub directory: Option<(usize, usize)>,
+}
+
+fn boot_ids_differ(a: &Hints, b: &Hints) -> bool {
+    matches!((&a.boot_id, &b.boot_id), (Some(a), Some(b)) if a != b)
+}
+
+/// How agents with these hints may meet, or why not.
+pub fn route(a: &Hints, b: &Hints) -> Result<Route, String> {
+    if a.mode == Mode::Alone as u8 || b.mode == Mode::Alone as u8 {
+        return Err("FERRULE_LOCALITY does not allow it".into());
+    }
+    let differ = boot_ids_differ(a, b);
+    let forced = !differ && (a.mode == Mode::Host as u8 || b.mode == Mode::Host as u8);
+    let named = !a.name.is_empty() && !b.name.is_empty();
+    // Namespace numbers of different kernels are often equal.
+    let same_network = a.network.is_some() && a.network == b.network && !differ;
+    let find = |same: &dyn Fn(&Directory, &Directory) -> bool| {
+        let with = |i: usize| b.directories.iter().position(|d| same(&a.directories[i], d)).map(|j| (i, j));
+        (0..a.directories.len()).find_map(with)
+    };
+    let seen = find(&|x, y| x.device == y.device && x.inode == y.inode);
+    let route = Route {
+        abstract_socket: named && (same_network || forced),
+        directory: seen.or_else(|| if forced { find(&|x, y| x.path == y.path) } else { None }),
+    };
+    if route.abstract_socket || route.directory.is_some() {
+        return Ok(route);
+    }
+    if differ {
+        return Err("another kernel: the boot ids differ".into());
+    }
+    let network = if same_network { "no abstract socket" } else { "other network namespace" };
+    Err(format!("no shared directory, {network}"))
+}
+
+/// Whether it is worth telling the user why two agents did not meet: they may well be on one host.
+pub fn looks_near(a: &Hints, b: &Hints) -> bool {
+    !boot_ids_differ(a, b)
+}
+
+/// For each of `nodes` agents the lowest member of its group: agents of which each has met each other one.
+pub fn groups(nodes: u32, met: &BTreeSet<(u32, u32)>) -> Vec<u32> {
+    let mut members: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    let mut group_of: Vec<u32> = (0..nodes).collect();
+    let know = |a: u32, b: u32| met.contains(&(a.min(b), a.max(b)));
+    for node in 0..nodes {
+        let known: BTreeSet<u32> = met.iter().filter(|p| p.1 == node).map(|p| group_of[p.0 as usize]).collect();
+        let fits = |leader: &u32| members[leader].iter().all(|m| know(*m, node));
+        let leader = known.into_iter().find(fits).unwrap_or(node);
+        group_of[node as usize] = leader;
+        members.entry(leader).or_default().push(node);
+    }
+    group_of
+}
+
+/// Processors that agents under one kernel may use together, rounded; 0 if unknown.
+pub fn processors(group: &[&Hints]) -> u32 {
+    let all: BTreeSet<u32> = group.iter().flat_map(|h| h.cpus.iter().copied()).collect();
+    let mut quotas: BTreeMap<u64, u64> = BTreeMap::new();
+    for hints in group {
+        let Some(milli) = hints.quota_milli else { return all.len() as u32 };
+        quotas.insert(hints.quota_group, u64::from(milli));
+    }
+    let granted = quotas.values().sum::<u64>();
+    (all.len() as u32).min(granted.saturating_add(500).wrapping_div(1000).min(u64::from(u32::MAX)) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::{decode, encode};
+
+    fn hints(boot: &str, network: u64, directories: &[(u64, u64)]) -> Hints {
+        Hints {
+            mode: Mode::Auto as u8,
+            boot_id: Some(boot.into()),
+            network: Some(network),
+            name: b"x".to_vec(),
+            directories: directories
+                .iter()
+                .map(|&(device, inode)| Directory { device, inode, path: b"/d".to_vec() })
+                .collect(),
+            uid: 0,
+            cpus: vec![0, 1],
+            quota_milli: None,
+            quota_group: 0,
+        }
+    }
+
+    #[test]
+    fn any_hint_makes_a_candidate_and_its_absence_a_reason() {
+        let a = hints("k", 7, &[(1, 2), (3, 4)]);
+        assert!(route(&a, &hints("k", 7, &[])).unwrap().abstract_socket);
+        let by_directory = route(&a, &hints("k", 8, &[(9, 9), (3, 4)])).unwrap();
+        assert_eq!(by_directory, Route { abstract_socket: false, directory: Some((1, 1)) });
+        // A faked boot id does not hide a shared directory, but makes the namespace's number worthless.
+        assert!(!route(&a, &hints("fake", 7, &[(1, 2)])).unwrap().abstract_socket);
+        assert!(route(&a, &hints("fake", 7, &[])).unwrap_err().contains("boot ids"));
+        let why = route(&a, &hints("k", 8, &[])).unwrap_err();
+        assert!(why.contains("no shared directory, other network namespace"), "{why}");
+    }
+
+    #[test]
+    fn the_user_has_the_last_word() {
+        let (a, mut b) = (hints("k", 7, &[(1, 2)]), hints("k", 8, &[(5, 6)]));
+        b.mode = Mode::Host as u8;
+        assert_eq!(route(&a, &b), Ok(Route { abstract_socket: true, directory: Some((0, 0)) }));
+        b.boot_id = Some("other".into());
+        assert!(route(&a, &b).is_err());
+        let mut off = a.clone();
+        off.mode = Mode::Alone as u8;
+        assert!(route(&a, &off).unwrap_err().contains("FERRULE_LOCALITY"));
+    }
+
+    #[test]
+    fn groups_are_cliques() {
+        let met = |pairs: &[(u32, u32)]| pairs.iter().copied().collect::<BTreeSet<_>>();
+        assert_eq!(groups(3, &met(&[])), [0, 1, 2]);
+        assert_eq!(groups(4, &met(&[(0, 1), (0, 2), (1, 2)])), [0, 0, 0, 3]);
+        // 2 knows only one of the pair: it stays apart, and 3 finds it.
+        assert_eq!(groups(4, &met(&[(0, 1), (1, 2), (2, 3)])), [0, 0, 2, 2]);
+        // Never a group in which two have not met.
+        let mut state = 1u64;
+        for _ in 0..500 {
+            let mut pairs = BTreeSet::new();
+            for a in 0..8 {
+                for b in a + 1..8 {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    if state >> 62 != 0 {
+                        pairs.insert((a, b));
+                    }
+                }
+            }
+            let of = groups(8, &pairs);
+            for a in 0..8u32 {
+                assert!(of[a as usize] <= a && of[of[a as usize] as usize] == of[a as usize]);
+                for b in a + 1..8 {
+                    assert!(of[a as usize] != of[b as usize] || pairs.contains(&(a, b)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn processors_are_counted_once() {
+        let with = |cpus: &[u32], quota: Option<u32>, group: u64| Hints {
+            cpus: cpus.to_vec(),
+            quota_milli: quota,
+            quota_group: group,
+            ..hints("k", 1, &[])
+        };
+        assert_eq!(processors(&[&with(&[0, 1], None, 0), &with(&[1, 2], None, 0)]), 3);
+        assert_eq!(processors(&[&with(&[0, 1, 2, 3], Some(1000), 1), &with(&[0, 1, 2, 3], Some(1500), 2)]), 3);
+        assert_eq!(processors(&[&with(&[0, 1, 2, 3], Some(1000), 1), &with(&[0, 1, 2, 3], Some(1000), 1)]), 1);
+        assert_eq!(processors(&[]), 0);
+    }
+
+    #[test]
+    fn no_bytes_of_a_neighbor_panic() {
+        let message = Neighbor::Have { peer: Peer(3), generation: 1, card: None, why: "gone".into(), fd_count: 2 };
+        let bytes = encode(&message);
+        assert_eq!(decode::<Neighbor>(&bytes).unwrap(), message);
+        for at in 0..bytes.len() {
+            for value in 0..=255 {
+                let mut hostile = bytes.clone();
+                hostile[at] = value;
+                if let Ok(message) = decode::<Neighbor>(&hostile) {
+                    assert_eq!(encode(&message), hostile);
+                }
+            }
+        }
+    }
+}
