@@ -50,4 +50,5 @@ bench: build
 	build/venv/bin/python bench/run.py $(if $(QUICK),--quick)
 
 test-launch-containers: build
+	$(PYTHON) tests/interfaces.py
 	$(PYTHON) tests/launch_containers.py

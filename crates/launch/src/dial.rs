@@ -2,12 +2,13 @@
 
 use crate::invite::Invite;
 use crate::link::Link;
+use crate::pollset::PollSet;
+use base::log;
 use protocol::control::handshake::{self, ANSWER, CHALLENGE, PROOF};
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::ops::RangeInclusive;
-use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 /// Listens on every address of this host, on the first free port of `ports`.
@@ -62,20 +63,19 @@ pub fn is_local(host: &str) -> bool {
     (host, 0).to_socket_addrs().is_ok_and(|mut all| all.any(|address| UdpSocket::bind(address).is_ok()))
 }
 
-/// Calls the parent: each of its addresses in turn, then the launcher's stdio, then the addresses again until time is up.
+/// Calls the parent: all of its addresses, a little apart, then the launcher's stdio, then the addresses again until time is up.
 pub fn call_parent(invite: &Invite) -> std::result::Result<Link, String> {
     let deadline = Instant::now() + Duration::from_secs(u64::from(invite.timeout_s));
     let mut pause = Duration::from_millis(100);
-    let mut causes = Vec::new();
-    for round in 0.. {
-        for address in &invite.parents {
-            match call(invite, *address) {
-                Ok(link) => return Ok(link),
-                Err(e) if round == 0 => causes.push(format!("{address}: {e}")),
-                Err(_) => {}
-            }
-        }
-        if round == 0 && stdio_is_usable() {
+    let mut first_causes = None;
+    loop {
+        let first = first_causes.is_none();
+        let carried = first && stdio_is_usable();
+        match call_any(invite, if carried { BEFORE_STDIO } else { PATIENCE }) {
+            Ok(link) => return Ok(link),
+            Err(causes) => first_causes.get_or_insert(causes),
+        };
+        if carried {
             return over_stdio(invite).map_err(|e| format!("standard input and output of the launcher: {e}"));
         }
         if Instant::now() + pause > deadline {
@@ -84,21 +84,141 @@ pub fn call_parent(invite: &Invite) -> std::result::Result<Link, String> {
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_secs(2));
     }
-    Err(format!("cannot reach the parent ({})", causes.join("; ")))
+    Err(format!("cannot reach the parent ({})", first_causes.unwrap_or_default()))
 }
 
-fn call(invite: &Invite, address: SocketAddr) -> Result<Link> {
-    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(2))?;
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    let mut challenge = [0; CHALLENGE];
-    stream.read_exact(&mut challenge)?;
-    let answer = answer(invite, &challenge)?;
-    stream.write_all(&answer)?;
-    let mut proof = [0; PROOF];
-    stream.read_exact(&mut proof)?;
-    handshake::check_proof(invite.key, &challenge, &answer, &proof).map_err(|e| Error::other(e.origin))?;
-    prepare(&stream)?;
-    Link::over_socket(OwnedFd::from(stream))
+/// Between two attempts: an address whose packets vanish costs no more.
+const STAGGER: Duration = Duration::from_millis(50);
+/// After the last attempt, if the launcher's stdio is there as well.
+const BEFORE_STDIO: Duration = Duration::from_millis(500);
+/// After the last attempt, if there is no other way; also what a parent that has begun to talk may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// One address that is being called.
+struct Attempt {
+    address: SocketAddr,
+    state: State,
+}
+
+enum State {
+    /// Waits until the socket is writable.
+    Connecting(TcpStream),
+    /// Reads the parent's challenge, then its proof, which needs ours.
+    Talking { stream: TcpStream, got: Vec<u8>, answer: Option<[u8; ANSWER]> },
+    /// Has led nowhere.
+    Failed(String),
+}
+
+/// Calls every address; the first that proves the key is the parent. Else what came of each.
+fn call_any(invite: &Invite, patience: Duration) -> std::result::Result<Link, String> {
+    let mut attempts: Vec<Attempt> = Vec::new();
+    let mut next_at = Instant::now();
+    let mut set = PollSet::default();
+    loop {
+        let now = Instant::now();
+        let alone = attempts.iter().all(|a| matches!(a.state, State::Failed(_)));
+        if attempts.len() < invite.parents.len() && (now >= next_at || alone) {
+            attempts.push(Attempt::new(invite.parents[attempts.len()]));
+            next_at = now + STAGGER;
+        }
+        let talks = attempts.iter().any(|a| matches!(a.state, State::Talking { .. }));
+        let all_begun = attempts.len() == invite.parents.len();
+        // The last attempt began one stagger before `next_at`.
+        let end = next_at - STAGGER + if talks { PATIENCE } else { patience };
+        let all_failed = attempts.iter().all(|a| matches!(a.state, State::Failed(_)));
+        if all_begun && (all_failed || now >= end) {
+            return Err(attempts.iter().map(Attempt::describe).collect::<Vec<_>>().join("; "));
+        }
+        set.clear();
+        set.until(if all_begun { end } else { next_at });
+        attempts.iter().for_each(|a| a.register(&mut set));
+        if all_failed && !all_begun {
+            continue;
+        }
+        set.wait().map_err(|e| e.to_string())?;
+        for at in 0..attempts.len() {
+            if let Some(stream) = attempts[at].advance(invite, &set) {
+                let others = attempts.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, a)| a.describe());
+                let others = others.collect::<Vec<_>>().join("; ");
+                if !others.is_empty() {
+                    log!(Info, "reached the parent at {}; skipped {others}", attempts[at].address);
+                }
+                return prepare(&stream).and_then(|()| Link::over_socket(stream.into())).map_err(|e| e.to_string());
+            }
+        }
+    }
+}
+
+impl Attempt {
+    fn new(address: SocketAddr) -> Attempt {
+        let state = sys::sock::connect(address).map_or_else(|e| State::Failed(e.to_string()), State::Connecting);
+        Attempt { address, state }
+    }
+
+    fn describe(&self) -> String {
+        let why = match &self.state {
+            State::Connecting(_) => "no answer",
+            State::Talking { got, .. } if got.is_empty() => "connected, but nobody speaks there",
+            State::Talking { .. } => "the conversation stopped",
+            State::Failed(why) => why,
+        };
+        format!("{}: {why}", self.address)
+    }
+
+    fn register(&self, set: &mut PollSet) {
+        match &self.state {
+            State::Connecting(stream) => set.add(stream, false, true),
+            State::Talking { stream, .. } => set.add(stream, true, false),
+            State::Failed(_) => {}
+        }
+    }
+
+    /// Does what is possible; the stream, when the parent has proved to be it.
+    fn advance(&mut self, invite: &Invite, set: &PollSet) -> Option<TcpStream> {
+        match self.step(invite, set) {
+            Ok(done) => done,
+            Err(e) => {
+                self.state = State::Failed(e.to_string());
+                None
+            }
+        }
+    }
+
+    fn step(&mut self, invite: &Invite, set: &PollSet) -> Result<Option<TcpStream>> {
+        match &mut self.state {
+            State::Connecting(stream) if set.writable(&*stream) => {
+                if let Some(e) = stream.take_error()? {
+                    return Err(e);
+                }
+                // The socket is duplicated so that the state can be replaced; the first descriptor goes with it.
+                let stream = stream.try_clone()?;
+                self.state = State::Talking { stream, got: Vec::new(), answer: None };
+                Ok(None)
+            }
+            State::Talking { stream, got, answer: answered } if set.readable(&*stream) => {
+                let wanted = if answered.is_none() { CHALLENGE } else { CHALLENGE + PROOF };
+                let mut bytes = [0; CHALLENGE + PROOF];
+                // Not a byte more: what follows the proof is the link's.
+                match stream.read(&mut bytes[..wanted - got.len()]) {
+                    Ok(0) => return Err(Error::other("it hung up")),
+                    Ok(n) => got.extend_from_slice(&bytes[..n]),
+                    Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                    Err(e) => return Err(e),
+                }
+                let Some(challenge) = got.first_chunk::<CHALLENGE>().copied() else { return Ok(None) };
+                let Some(sent) = answered else {
+                    let words = answer(invite, &challenge)?;
+                    stream.write_all(&words)?;
+                    *answered = Some(words);
+                    return Ok(None);
+                };
+                let Some(proof) = got[CHALLENGE..].first_chunk::<PROOF>() else { return Ok(None) };
+                handshake::check_proof(invite.key, &challenge, sent, proof).map_err(|e| Error::other(e.origin))?;
+                stream.try_clone().map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
 }
 
 fn answer(invite: &Invite, challenge: &[u8; CHALLENGE]) -> Result<[u8; ANSWER]> {
@@ -109,7 +229,6 @@ fn answer(invite: &Invite, challenge: &[u8; CHALLENGE]) -> Result<[u8; ANSWER]> 
 
 /// What every connection of the tree wants of TCP.
 pub fn prepare(stream: &TcpStream) -> Result<()> {
-    stream.set_read_timeout(None)?;
     stream.set_nodelay(true)?;
     sys::process::keep_alive(stream, 15)
 }
@@ -137,6 +256,52 @@ fn over_stdio(invite: &Invite) -> Result<Link> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn invite(parents: Vec<SocketAddr>) -> Invite {
+        Invite { node: 3, parents, key: handshake::Key([7; 16]), nonce: [0; 16], timeout_s: 5 }
+    }
+
+    /// A parent that takes one call; true if the caller has proved the key.
+    fn parent() -> (SocketAddr, std::thread::JoinHandle<bool>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let served = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(&handshake::challenge([1; 16])).unwrap();
+            let mut answer = [0; ANSWER];
+            stream.read_exact(&mut answer).unwrap();
+            let Ok((3, proof)) = handshake::check_answer(handshake::Key([7; 16]), [1; 16], &answer) else {
+                return false;
+            };
+            stream.write_all(&proof).is_ok()
+        });
+        (address, served)
+    }
+
+    #[test]
+    fn the_parent_is_found_behind_addresses_that_lead_nowhere() {
+        // A port where nobody listens, somebody who never speaks, and one who speaks nonsense.
+        let closed = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).unwrap();
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let babbler = TcpListener::bind("127.0.0.1:0").unwrap();
+        let babble = babbler.local_addr().unwrap();
+        let babbling = std::thread::spawn(move || babbler.accept().map(|(mut s, _)| s.write_all(&[b'x'; 200])));
+        let (right, served) = parent();
+        let all = vec![closed, silent.local_addr().unwrap(), babble, right];
+        assert!(call_any(&invite(all), PATIENCE).is_ok());
+        assert!(served.join().unwrap());
+        let _ = babbling.join();
+    }
+
+    #[test]
+    fn each_address_is_named_when_none_answers() {
+        let closed = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).unwrap();
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let why = call_any(&invite(vec![closed, closed]), PATIENCE).err().unwrap();
+        assert_eq!(why.matches("refused").count(), 2, "{why}");
+        assert!(call_any(&invite(vec![]), PATIENCE).is_err());
+        drop(silent);
+    }
 
     #[test]
     fn this_host_is_local() {

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// Between two attempts.
-pub const STAGGER: Duration = Duration::from_millis(150);
+pub const STAGGER: Duration = Duration::from_millis(50);
 /// Before the addresses are tried once more, at first; doubles up to [`BACKOFF_MAX`].
 const BACKOFF: Duration = Duration::from_millis(20);
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
@@ -75,6 +75,15 @@ impl Dial {
         }
     }
 
+    /// The addresses that were tried in vain before `winner` answered, with what came of each; empty if there was none.
+    pub fn describe_skipped(&self, winner: SocketAddr) -> String {
+        let tried = |(i, (a, _, why)): &(usize, &(SocketAddr, &str, String))| {
+            *a != winner && (*i < self.next || !why.is_empty())
+        };
+        let all = self.addresses.iter().enumerate().filter(tried);
+        all.map(|(_, (a, none, why))| format!("{a}: {none}{why}")).collect::<Vec<_>>().join(", ")
+    }
+
     /// Each address with what came of it.
     pub fn describe(&self) -> String {
         if self.addresses.is_empty() {
@@ -98,7 +107,9 @@ mod tests {
         let mut dial = Dial::new(vec![a, b], t0, at(1000));
         assert_eq!(dial.step(t0), Step::Attempt(a));
         assert_eq!(dial.step(at(1)), Step::Wait);
-        assert_eq!(dial.step(at(150)), Step::Attempt(b));
+        assert_eq!(dial.step(at(50)), Step::Attempt(b));
+        assert_eq!(dial.describe_skipped(b), "10.0.0.1:1: no answer");
+        assert_eq!(dial.describe_skipped(a), "10.0.0.2:1: no answer");
         assert_eq!(dial.step(at(160)), Step::Wait);
         dial.failed(b, "refused".into(), at(170));
         assert_eq!(dial.step(at(170)), Step::Wait, "the first is still trying");

@@ -272,9 +272,23 @@ impl Net {
         self.on_progress(at, progress);
     }
 
+    /// Names the addresses that were dialled in vain before one answered: a bridge of the peer's host, for example.
+    fn tell_skipped(&self, index: u32, at: usize) {
+        let slot = &self.slots[index as usize];
+        if let (Some(dial), Some(Some(pending))) = (&slot.dial, self.pendings.get(at))
+            && pending.dialled
+        {
+            let skipped = dial.describe_skipped(pending.address);
+            if !skipped.is_empty() {
+                log!(Info, "reached rank {} at {}; skipped {skipped}", slot.peer.0, pending.address);
+            }
+        }
+    }
+
     /// The handshake is complete.
     fn establish(&mut self, at: usize, peer: Peer) {
         let index = self.slot_of(peer);
+        self.tell_skipped(index, at);
         self.stop_dialling(index, Some(at));
         let Some(pending) = self.drop_pending(at) else { return };
         if let Some(parked) = self.slots[index as usize].parked.take() {
