@@ -51,4 +51,5 @@ bench: build
 
 test-launch-containers: build
 	$(PYTHON) tests/interfaces.py
+	$(PYTHON) tests/kubernetes.py
 	$(PYTHON) tests/launch_containers.py
