@@ -92,6 +92,7 @@ macro_rules! api {
         #[allow(unused_variables, unused_unsafe, clippy::too_many_arguments, clippy::extra_unused_type_parameters)]
         fn body<W: Width>($($p: <$k as Kind<W>>::C),*) -> core::ffi::c_int {
             let inside = mpi::cs::enter();
+            mpi::call::enter(&stringify!($name));
             let on = api!(@on $on);
             let outcome: base::Result = (|| {
                 api!(@running $on);

@@ -46,7 +46,7 @@ pub enum Event {
         /// How, in words.
         why: String,
     },
-    /// Print the pending operations.
+    /// Somebody asks what this rank waits for: [`Bootstrap::report`].
     Dump,
 }
 
@@ -218,6 +218,11 @@ impl Bootstrap {
     /// From now on the agent takes an exit without [`Bootstrap::finalize`] for a failure.
     pub fn initialized(&mut self) -> Result {
         self.send(&ToAgent::Initialized {})
+    }
+
+    /// Answers [`Event::Dump`].
+    pub fn report(&mut self, report: control::report::Report) -> Result {
+        self.send(&ToAgent::Report { report: Box::new(report) })
     }
 
     /// Ends the conversation: from now on an exit is clean.

@@ -235,7 +235,7 @@ impl ChannelFabric {
         self.tick = u32::MAX;
     }
 
-    /// Whether somebody has asked to see the pending operations since the last call.
+    /// Whether somebody has asked since the last call what this rank waits for.
     pub fn take_dump_request(&mut self) -> bool {
         std::mem::take(&mut self.dump_requested)
     }

@@ -88,6 +88,14 @@ impl Waiter {
         self.crowded
     }
 
+    /// How long the present wait has lasted, as far as it was noticed: for somebody who asks.
+    pub fn waited(&self) -> Duration {
+        match self.since_ns {
+            0 => Duration::ZERO,
+            since_ns => Duration::from_nanos(sys::clock::now_ns().saturating_sub(since_ns)),
+        }
+    }
+
     /// What to do after the `idle_polls`-th poll in a row (from 1) that found nothing.
     #[inline]
     pub fn idle(&mut self, idle_polls: u64) -> Idle {

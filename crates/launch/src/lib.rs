@@ -23,4 +23,7 @@ pub mod place;
 pub mod pollset;
 pub mod reap;
 pub mod settings;
+pub mod top;
 pub mod trail;
+pub mod waits;
+pub mod waits_text;

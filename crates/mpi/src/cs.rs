@@ -118,10 +118,13 @@ pub fn released<R>(f: impl FnOnce() -> R) -> R {
     if !is_locking() || OWNER.load(Ordering::Relaxed) != thread_id() {
         return f();
     }
-    let depth = DEPTH.with(Cell::get);
+    let (depth, call) = (DEPTH.with(Cell::get), crate::call::current());
     unlock(depth);
     let result = f();
     lock(depth);
+    if let Some(name) = call {
+        crate::call::enter(name);
+    }
     result
 }
 

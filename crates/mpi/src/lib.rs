@@ -4,6 +4,7 @@
 //! `protocol::engine` over `channel::fabric`. Everything here runs inside the critical section ([`cs`]).
 
 pub mod attr;
+pub mod call;
 pub mod coll;
 pub mod comm;
 pub mod cs;
@@ -27,3 +28,4 @@ pub mod session;
 pub mod status;
 pub mod thread;
 pub mod topo;
+pub mod waits;

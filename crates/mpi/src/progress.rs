@@ -5,6 +5,7 @@
 
 use crate::cs;
 use crate::runtime::rt;
+use crate::waits::{self, Awaited};
 use channel::wait::{self, Idle};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -62,6 +63,7 @@ fn found_nothing() {
         return;
     }
     IN_VAIN.store(0, Ordering::Relaxed);
+    waits::answer(&Awaited::Tested);
     if rt().engine.with(|engine| engine.fabric().waiter().crowded()) {
         cs::released(sys::wake::yield_cpu);
     }
@@ -79,7 +81,13 @@ fn advance_active() {
 
 /// Makes progress until `done`; gives the processor away when there is nothing to do.
 #[inline]
-pub fn wait_until(mut done: impl FnMut() -> bool) {
+pub fn wait_until(done: impl FnMut() -> bool) {
+    wait_for(Awaited::Anything, done);
+}
+
+/// As [`wait_until`], and says what is waited for to whoever asks.
+#[inline]
+pub fn wait_for(awaited: Awaited<'_>, mut done: impl FnMut() -> bool) {
     let mut idle_polls = 0;
     while !done() {
         if poll() {
@@ -89,16 +97,14 @@ pub fn wait_until(mut done: impl FnMut() -> bool) {
             return;
         } else {
             idle_polls += 1;
-            idle(idle_polls);
+            idle(idle_polls, &awaited);
         }
     }
 }
 
 /// Nothing happened in the last `idle_polls` polls.
-fn idle(idle_polls: u64) {
-    if rt().engine.with(|engine| engine.fabric().take_dump_request()) {
-        dump();
-    }
+fn idle(idle_polls: u64, awaited: &Awaited<'_>) {
+    waits::answer(awaited);
     match rt().engine.with(|engine| engine.fabric().waiter().idle(idle_polls)) {
         Idle::Spin if !cs::is_locking() => std::hint::spin_loop(),
         Idle::Spin | Idle::Yield => cs::released(sys::wake::yield_cpu),
@@ -122,15 +128,5 @@ fn sleep() {
     rt().engine.with(|engine| engine.fabric().disarm());
     if rt().has_active() {
         advance_active();
-    }
-}
-
-/// Somebody asks what this rank waits for (`mpiexec --timeout`, SIGUSR1).
-#[cold]
-fn dump() {
-    let lines = rt().engine.with(|engine| engine.describe_pending());
-    base::log!(Warn, "{} operations pending, {} schedules active", lines.len(), rt().active.borrow().len());
-    for line in lines {
-        base::log!(Warn, "{line}");
     }
 }

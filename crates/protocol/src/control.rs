@@ -11,8 +11,10 @@
 pub mod codec;
 pub mod frame;
 pub mod handshake;
+pub mod inquiry;
 pub mod near;
 pub mod rank;
+pub mod report;
 pub mod tree;
 
 pub use codec::{Wire, decode, encode};

@@ -20,6 +20,7 @@
 mod arriving;
 mod incoming;
 mod outgoing;
+pub mod pending;
 
 use crate::fabric::{Event, Fabric};
 use crate::matching::{Envelope, Found, Matching, Pattern, Place};
@@ -307,31 +308,6 @@ impl<F: Fabric> Engine<F> {
     #[inline]
     pub fn has_backlog(&self) -> bool {
         !self.backlog.is_empty() || !self.streams.is_empty() || !self.fetches.is_empty()
-    }
-
-    /// The operations that are not complete, one line each, for the diagnosis of a hang.
-    pub fn describe_pending(&self) -> Vec<String> {
-        let receives = self.receives.iter().filter_map(|(_, r)| match r.state {
-            ReceiveState::Posted(_) => Some(format!(
-                "receive from {} tag {} context {:#x}: no message yet",
-                r.expected.map_or("any".into(), |p| p.0.to_string()),
-                r.pattern.tag.map_or("any".into(), |t| t.to_string()),
-                r.pattern.context
-            )),
-            ReceiveState::Streaming(stream) => Some(format!(
-                "receive from {} tag {}: {} of {} bytes have come",
-                stream.peer.0, stream.found.envelope.tag, stream.arrived, stream.until
-            )),
-            ReceiveState::Matched { peer } => Some(format!("receive from {}: its lane is being opened", peer.0)),
-            ReceiveState::Complete(_) => None,
-        });
-        let waiting = self.unexpected.iter().map(|(_, m)| {
-            format!(
-                "unreceived message from {} tag {} context {:#x}: {} bytes",
-                m.peer.0, m.found.envelope.tag, m.found.envelope.context, m.found.length
-            )
-        });
-        receives.chain(self.describe_sends()).chain(waiting).collect()
     }
 
     /// Ends every operation with a peer that is gone.

@@ -3,9 +3,11 @@
 pub mod affinity;
 pub mod clock;
 pub mod cma;
+pub mod credentials;
 pub mod epoll;
 pub mod fdpass;
 pub mod mem;
 pub mod process;
 pub mod sock;
+pub mod terminal;
 pub mod wake;

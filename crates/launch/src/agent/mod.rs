@@ -8,6 +8,7 @@ mod cards;
 mod fdlink;
 mod near;
 mod output;
+mod processes;
 mod rank;
 mod route;
 mod start;

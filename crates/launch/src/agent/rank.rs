@@ -160,6 +160,7 @@ impl Agent {
                 self.cards.forget(Peer(world));
             }
             ToAgent::Barrier {} => self.on_barrier(world),
+            ToAgent::Report { report } => self.send_up(ROOT, Message::Report { rank: world, report }),
             ToAgent::Abort { code, text } => {
                 rank.aborted = true;
                 self.send_up(ROOT, Message::Aborted { rank: world, code, text });

@@ -4,8 +4,8 @@ use super::Agent;
 use crate::link::{Frame, reframe};
 use crate::pollset::PollSet;
 use base::log;
+use protocol::control::decode;
 use protocol::control::tree::{ALL, Message, Packet, ROOT, next_hop};
-use protocol::control::{ToRank, decode};
 
 impl Agent {
     pub(super) fn hear_parent(&mut self, set: &PollSet) {
@@ -62,11 +62,7 @@ impl Agent {
             Message::Dial {} => self.on_dial(),
             Message::Apart { reasons } => self.on_apart(reasons),
             Message::Kernels { kernel_of, cpus } => self.on_kernels(&kernel_of, &cpus),
-            Message::Dump {} => {
-                for rank in &mut self.ranks {
-                    rank.send(&ToRank::Dump {}, Vec::new());
-                }
-            }
+            Message::Dump {} => self.on_dump(),
             Message::BarrierUp { node, epoch } => self.on_barrier_up(node, epoch),
             Message::BarrierDone { epoch } => self.on_barrier_done(epoch),
             other => log!(Warn, "message for the front arrived at an agent: {other:?}"),

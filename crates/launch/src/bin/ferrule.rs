@@ -5,6 +5,7 @@ use std::process::Command;
 
 const HELP: &str = "\
 usage: ferrule info [--config]          version, or every setting with its value, default and range
+       ferrule top [--once] [--waits] [PID]   what the ranks of running jobs do; pending operations and the wait-for graph
        ferrule why [--] MPIEXEC-ARGS    run a job and print the channel of each pair of ranks, and why not the others
        ferrule help
 ";
@@ -14,6 +15,7 @@ fn main() {
     let code = match words.first().and_then(|w| w.to_str()) {
         Some("info") => info(words[1..].iter().any(|w| w == "--config")),
         Some("why") => why(&words[1..]),
+        Some("top") => top(&words[1..]),
         Some("help" | "--help" | "-h") => {
             print!("{HELP}");
             0
@@ -49,6 +51,11 @@ fn info(config: bool) -> i32 {
 
 fn quoted(text: &str) -> &str {
     if text.is_empty() { "empty" } else { text }
+}
+
+fn top(words: &[std::ffi::OsString]) -> i32 {
+    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    launch::top::client::run(&words)
 }
 
 /// Runs mpiexec, which stands beside this program, so that the library explains its channels.

@@ -59,7 +59,7 @@ impl Front {
         }
     }
 
-    fn host_of(&self, rank: u32) -> &str {
+    pub(super) fn host_of(&self, rank: u32) -> &str {
         let node = self.job.ranks.get(rank as usize).map_or(0, |r| r.node as usize);
         self.job.hosts.get(node).map_or("?", String::as_str)
     }
@@ -130,6 +130,8 @@ impl Front {
             }
             Message::NodeDone { node } => self.node_over(node),
             Message::NodeLost { node, why } => self.on_node_lost(node, why),
+            Message::Processes { processes } => self.on_processes(processes),
+            Message::Report { rank, report } => self.on_report(rank, *report),
             Message::Notice { text } => eprintln!("mpiexec: {text}"),
             other => log!(Warn, "message for an agent arrived at the front: {other:?}"),
         }

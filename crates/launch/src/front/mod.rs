@@ -4,6 +4,7 @@
 //! finish within [`END_LIMIT`] after the kill is given up.
 
 mod events;
+mod inquiry;
 mod near;
 mod setup;
 mod signals;
@@ -16,6 +17,7 @@ use crate::cli::Options;
 use crate::container::keeper::LEAVE_LIMIT;
 use crate::link::{Link, packet};
 use crate::pollset::PollSet;
+use crate::top::desk::Desk;
 use crate::trail::{Sweeper, Trail};
 use crate::{agent, reap};
 use protocol::control::handshake::Key;
@@ -30,8 +32,6 @@ use verdict::Verdict;
 
 /// How long after SIGKILL, at most, nodes may take to report.
 const END_LIMIT: Duration = Duration::from_millis(2500);
-/// What ranks get for printing their pending operations.
-const DUMP_TIME: Duration = Duration::from_millis(700);
 /// Bytes of output after which an agent gets room for more.
 const ACK_BYTES: usize = 128 << 10;
 
@@ -66,7 +66,10 @@ struct Front {
     ending: Option<Instant>,
     started: Instant,
     timeout: Option<Duration>,
-    dumped: Option<Instant>,
+    /// The ranks have been asked what they wait for because the time is up.
+    asked_late: bool,
+    inquiry: Option<inquiry::Inquiry>,
+    desk: Desk,
     interrupts: u32,
     files: events::OutputFiles,
     near: near::Meeting,
@@ -127,7 +130,9 @@ impl Front {
             ending: None,
             started,
             timeout,
-            dumped: None,
+            asked_late: false,
+            inquiry: None,
+            desk: Desk::default(),
             interrupts: 0,
             files: events::OutputFiles::default(),
             near: near::Meeting::new(if plan.job.discover { nodes } else { 0 }),
@@ -136,6 +141,7 @@ impl Front {
             job: plan.job,
         };
         front.start_agents(key, plan.local_nodes, &plan.containers)?;
+        front.desk = Desk::open(front.job.job_id);
         Ok(front)
     }
 
@@ -181,6 +187,7 @@ impl Front {
             }
             self.pump_input(&set);
             self.pump_output();
+            self.serve_desk(&set);
             self.watch_clock();
             if self.is_over() {
                 return self.conclude();
@@ -194,12 +201,13 @@ impl Front {
         self.children.register(set);
         self.sinks.iter().for_each(|s| s.register(set));
         self.input.register(set);
-        if let Some(limit) = self.timeout.filter(|_| self.ending.is_none()) {
+        if let Some(limit) = self.timeout.filter(|_| self.ending.is_none() && !self.asked_late) {
             set.until(self.started + limit);
         }
-        if let Some(at) = self.dumped.filter(|_| self.ending.is_none()) {
-            set.until(at + DUMP_TIME);
+        if let Some(inquiry) = &self.inquiry {
+            set.until(inquiry.deadline());
         }
+        self.desk.register(set);
         if let Some(at) = self.ending {
             set.until(at + self.end_limit());
         }
@@ -234,26 +242,27 @@ impl Front {
         }
     }
 
+    fn serve_desk(&mut self, set: &PollSet) {
+        for (client, asked) in self.desk.handle(set) {
+            self.inquire_for(client, asked);
+        }
+    }
+
     fn watch_clock(&mut self) {
+        let answered = self.conclude_inquiry();
         if self.ending.is_some() {
             return;
         }
-        let late = self.timeout.filter(|limit| self.started.elapsed() >= *limit);
-        match (late, self.dumped) {
-            (None, _) => {}
-            (Some(_), None) => {
-                self.dumped = Some(Instant::now());
-                self.send(ALL, Message::Dump {});
-            }
-            (Some(limit), Some(at)) if at.elapsed() >= DUMP_TIME => {
-                let missing = self.children.missing().join(", ");
-                let agents =
-                    if missing.is_empty() { missing } else { format!("; no word from the node agents on {missing}") };
-                let text = format!("the job has not ended within {} s (--timeout){agents}", limit.as_secs_f64());
-                self.verdict.add(text, TIMED_OUT, false);
-                self.end();
-            }
-            _ => {}
+        let Some(limit) = self.timeout.filter(|limit| self.started.elapsed() >= *limit) else { return };
+        if !std::mem::replace(&mut self.asked_late, true) {
+            self.inquire();
+        } else if answered || self.inquiry.is_none() {
+            let missing = self.children.missing().join(", ");
+            let agents =
+                if missing.is_empty() { missing } else { format!("; no word from the node agents on {missing}") };
+            let text = format!("the job has not ended within {} s (--timeout){agents}", limit.as_secs_f64());
+            self.verdict.add(text, TIMED_OUT, false);
+            self.end();
         }
     }
 

@@ -35,7 +35,7 @@ impl Front {
                     self.send(ALL, Message::Signal { signal: info.signal });
                     self.end();
                 }
-                signals::QUIT => self.send(ALL, Message::Dump {}),
+                signals::QUIT => self.inquire(),
                 signals::USR1 | signals::USR2 => self.send(ALL, Message::Signal { signal: info.signal }),
                 signals::TSTP => {
                     self.send(ALL, Message::Signal { signal: signals::TSTP });

@@ -9,6 +9,7 @@ use crate::handle::Handle;
 use crate::progress::{self, Active};
 use crate::request::{self, Operation, Request};
 use crate::status::Status;
+use crate::waits::Awaited;
 use base::Result;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -21,7 +22,8 @@ pub unsafe fn sendrecv(out: &Outgoing<'_>, inc: &Incoming<'_>, status: &mut Stat
     // SAFETY: both are waited for below.
     let (receive, send) = unsafe { (receive::start(inc)?, send::start(SendMode::Standard, out)) };
     let send = send.inspect_err(|_| transfer::detach(receive))?;
-    progress::wait_until(|| transfer::is_complete(receive) && transfer::is_complete(send));
+    let done = || transfer::is_complete(receive) && transfer::is_complete(send);
+    progress::wait_for(Awaited::Both(receive, send), done);
     let sent = transfer::test(send).expect("the send is complete");
     let (received, found) = transfer::test_with_status(receive).expect("the receive is complete");
     *status = Status { error: status.error, ..found };

@@ -7,9 +7,10 @@ use crate::handle::Handle;
 use crate::progress;
 use crate::runtime::{Message, rt};
 use crate::status::{PROC_NULL, Status};
-use base::Result;
+use crate::waits::Awaited;
 use base::ids::Plane;
-use protocol::matching::Found;
+use base::{Peer, Result};
+use protocol::matching::{Found, Pattern};
 use std::rc::Rc;
 
 fn status_of(found: &Found) -> Status {
@@ -24,9 +25,9 @@ fn look<R>(mut find: impl FnMut() -> Option<R>) -> Option<R> {
     })
 }
 
-fn wait_for<R>(mut find: impl FnMut() -> Option<R>) -> R {
+fn wait_for<R>(pattern: &Pattern, expected: Option<Peer>, mut find: impl FnMut() -> Option<R>) -> R {
     let mut found = None;
-    progress::wait_until(|| {
+    progress::wait_for(Awaited::Message(pattern, expected), || {
         found = find();
         found.is_some()
     });
@@ -48,7 +49,7 @@ pub fn probe(source: i32, tag: i32, comm: &Comm) -> Result<Status> {
         return Ok(Status::PROC_NULL);
     }
     let (pattern, expected) = pattern(comm, Plane::PointToPoint, source, tag);
-    let found = wait_for(|| rt().engine.with(|engine| engine.probe_or_lost(&pattern, expected)));
+    let found = wait_for(&pattern, expected, || rt().engine.with(|engine| engine.probe_or_lost(&pattern, expected)));
     found.map(|found| status_of(&found))
 }
 
@@ -72,7 +73,7 @@ pub fn mprobe(source: i32, tag: i32, comm: &Rc<Comm>) -> Result<(Handle, Status)
         return Ok((MESSAGE_NO_PROC, Status::PROC_NULL));
     }
     let (pattern, expected) = pattern(comm, Plane::PointToPoint, source, tag);
-    let (id, found) = wait_for(|| {
+    let (id, found) = wait_for(&pattern, expected, || {
         rt().engine.with(|engine| match engine.extract(&pattern) {
             Some(extracted) => Some(Ok(extracted)),
             None => engine.probe_or_lost(&pattern, expected)?.err().map(Err),

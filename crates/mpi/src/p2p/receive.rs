@@ -8,6 +8,7 @@ use crate::progress;
 use crate::request::{self, Request};
 use crate::runtime::{Message, rt};
 use crate::status::{PROC_NULL, Status};
+use crate::waits::Awaited;
 use base::ids::Plane;
 use base::{Class, Error, Result};
 use std::rc::Rc;
@@ -43,7 +44,7 @@ pub unsafe fn start(m: &Incoming<'_>) -> Result<Transfer> {
 #[inline]
 fn finish(transfer: Transfer, status: &mut Status) -> Result {
     if let Transfer::Pending(op) = transfer {
-        progress::wait_until(|| rt().engine.with(|engine| engine.is_complete(op)));
+        progress::wait_for(Awaited::One(transfer), || rt().engine.with(|engine| engine.is_complete(op)));
     }
     let (result, found) = transfer::test_with_status(transfer).expect("the receive is complete");
     // The error field is only set by calls that return several statuses (3.2.5).

@@ -5,6 +5,7 @@ use crate::datatype::{self, Datatype};
 use crate::progress;
 use crate::runtime::rt;
 use crate::status::{ANY_SOURCE, ANY_TAG, PROC_NULL, Status};
+use crate::waits::Awaited;
 use base::ids::Plane;
 use base::{Peer, Result};
 use channel::buffer::{Layout, RecvBuf, SendBuf};
@@ -305,7 +306,7 @@ pub fn peek(transfer: Transfer) -> Status {
 #[inline]
 pub fn wait(transfer: Transfer) -> Result<Status> {
     if let Transfer::Pending(op) = transfer {
-        progress::wait_until(|| rt().engine.with(|engine| engine.is_complete(op)));
+        progress::wait_for(Awaited::One(transfer), || rt().engine.with(|engine| engine.is_complete(op)));
     }
     test(transfer).expect("a transfer that was waited for is complete")
 }

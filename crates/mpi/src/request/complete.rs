@@ -3,11 +3,12 @@
 //! Handles of finished requests become `MPI_REQUEST_NULL` in place; those of persistent requests stay. Null and inactive
 //! requests are complete with the empty status, and are passed over by the any and some forms.
 
-use super::{REQUEST_NULL, end, unknown, wait_for};
+use super::{REQUEST_NULL, end, unknown, wait_for_first};
 use crate::handle::Handle;
 use crate::progress;
 use crate::runtime::rt;
 use crate::status::Status;
+use crate::waits::Awaited;
 use base::{Class, Error, Result};
 
 /// Where the statuses of several requests go; `None` for `MPI_STATUSES_IGNORE`.
@@ -52,7 +53,7 @@ fn finish(handle: &mut Handle, status: &mut Status) -> Result {
 #[inline]
 pub fn wait(handle: &mut Handle, status: &mut Status) -> Result {
     if *handle != REQUEST_NULL {
-        wait_for(*handle)?;
+        wait_for_first(std::slice::from_ref(handle))?;
     }
     finish(handle, status)
 }
@@ -105,9 +106,9 @@ pub fn waitall(handles: &mut [Handle], statuses: Statuses<'_>) -> Result {
     for &handle in handles.iter() {
         is_active(handle)?;
     }
-    for &handle in handles.iter() {
-        if handle != REQUEST_NULL {
-            wait_for(handle)?;
+    for at in 0..handles.len() {
+        if handles[at] != REQUEST_NULL {
+            wait_for_first(&handles[at..])?;
         }
     }
     finish_all(handles, 0..handles.len(), statuses)
@@ -154,7 +155,7 @@ fn look(handles: &[Handle]) -> Result<Sight> {
 
 fn look_until_complete(handles: &[Handle]) -> Result<Sight> {
     let mut sight = look(handles);
-    progress::wait_until(|| {
+    progress::wait_for(Awaited::Any(handles), || {
         if matches!(sight, Ok(Sight::NoneComplete)) {
             sight = look(handles);
         }

@@ -13,6 +13,7 @@ use crate::p2p::transfer::{self, Transfer};
 use crate::progress::{self, Active};
 use crate::runtime::rt;
 use crate::status::Status;
+use crate::waits::Awaited;
 use base::{Class, Error, Result};
 use generalized::Generalized;
 use std::rc::Rc;
@@ -205,10 +206,11 @@ pub fn free(handle: Handle) -> Result {
     Ok(())
 }
 
-/// Lets requests advance until `handle` is complete.
-fn wait_for(handle: Handle) -> Result {
+/// Lets requests advance until the first of `handles` is complete; the caller waits for all of them.
+fn wait_for_first(handles: &[Handle]) -> Result {
+    let Some(&handle) = handles.first() else { return Ok(()) };
     let mut live = true;
-    progress::wait_until(|| match rt().requests.with(handle, |r| r.is_complete()) {
+    progress::wait_for(Awaited::All(handles), || match rt().requests.with(handle, |r| r.is_complete()) {
         Some(complete) => complete,
         None => {
             live = false;

@@ -3,12 +3,13 @@
 //! ```text
 //! agent: Job ─► rank: Register(card, fds), Initialized ─► { Request ─► Card | PeerGone,  Barrier ─► BarrierDone }*
 //!                                                    ─► Finalize ─► Finalized ─► Job (for a next program of the same rank)
-//! at any time: agent: Dump, PeerGone;  rank: Abort
+//! at any time: agent: Dump ─► rank: Report;  agent: PeerGone;  rank: Abort
 //! ```
 //! The agent sends `Job` before the rank asks, so starting costs no round trip. `Finalized` lets a shell run one MPI program
 //! after another under one rank: what the first program has not read of its own conversation ends there.
 
 use super::codec::wire;
+use super::report::Report;
 use base::Peer;
 use std::net::SocketAddr;
 
@@ -103,6 +104,11 @@ wire! {
             /// What is shown to the user.
             text: String,
         },
+        /// The answer to `Dump`, as soon as the rank is in MPI.
+        Report = 20 {
+            /// What it does there.
+            report: Box<Report>,
+        },
     }
 }
 
@@ -134,7 +140,7 @@ wire! {
             /// How, in words.
             why: String,
         },
-        /// Asks the rank to print its pending operations.
+        /// Asks what the rank waits for; answered by `Report` when it is in MPI, and not before.
         Dump = 4 {},
         /// Every rank has entered the barrier.
         BarrierDone = 5 {},

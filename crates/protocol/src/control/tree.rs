@@ -6,6 +6,7 @@
 use super::codec::wire;
 use super::near::{Call, Hints};
 use super::rank::Card;
+use super::report::{Process, Report};
 use base::Peer;
 
 /// Destination: `mpiexec`.
@@ -298,7 +299,7 @@ wire! {
             /// How.
             why: String,
         },
-        /// Down: ranks print their pending operations.
+        /// Down: what do the ranks do? Agents answer `Processes` at once, ranks that are in MPI answer `Report`.
         Dump = 15 {},
         /// Up: all ranks below have entered the barrier.
         BarrierUp = 16 {
@@ -372,6 +373,18 @@ wire! {
             kernel_of: Vec<u32>,
             /// By node: processors that the ranks under its kernel may use together.
             cpus: Vec<u32>,
+        },
+        /// Up: what a rank does in MPI.
+        Report = 40 {
+            /// Rank.
+            rank: u32,
+            /// It.
+            report: Box<Report>,
+        },
+        /// Up: what the system says about the processes of a node's ranks.
+        Processes = 41 {
+            /// One entry for each rank of the node.
+            processes: Vec<Process>,
         },
     }
 }

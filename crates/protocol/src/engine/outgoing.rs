@@ -1,5 +1,6 @@
 //! The sending half of the engine.
 
+use super::pending::Stage;
 use super::{Address, Completion, Engine, Mode, OpId, PEER_LOST, SEND_BIT};
 use crate::fabric::{Fabric, Outcome};
 use crate::wire::{BODY_BYTES, Grant, Header, Kind, Offer};
@@ -8,8 +9,8 @@ use std::collections::VecDeque;
 
 /// A send that did not leave at once.
 pub(super) struct Send<S> {
-    source: S,
-    to: Address,
+    pub(super) source: S,
+    pub(super) to: Address,
     mode: Mode,
     state: SendState,
 }
@@ -41,6 +42,19 @@ struct Outflow {
     until: u64,
     /// The peer could also pull the data.
     exposed: bool,
+}
+
+impl<S> Send<S> {
+    /// How far it has come; `None` when it is complete.
+    pub(super) fn stage(&self) -> Option<Stage> {
+        Some(match self.state {
+            SendState::Queued => Stage::NoRoom,
+            SendState::Acknowledged | SendState::Offered { .. } => Stage::NoReceive,
+            SendState::Streaming(flow) => Stage::Partial(flow.sent, flow.until),
+            SendState::Sent => Stage::Copying,
+            SendState::Complete(_) => return None,
+        })
+    }
 }
 
 enum Queued {
@@ -297,19 +311,5 @@ impl<F: Fabric> Engine<F> {
                 send.state = SendState::Complete(Some(PEER_LOST));
             }
         }
-    }
-
-    pub(super) fn describe_sends(&self) -> impl Iterator<Item = String> {
-        self.sends.iter().filter_map(|(_, send)| {
-            let why = match send.state {
-                SendState::Queued => "no room in the lane yet".into(),
-                SendState::Acknowledged | SendState::Offered { .. } => "no matching receive yet".into(),
-                SendState::Streaming(flow) => format!("{} of {} bytes have left", flow.sent, flow.until),
-                SendState::Sent => "the receiver copies the data".into(),
-                SendState::Complete(_) => return None,
-            };
-            let e = &send.to.envelope;
-            Some(format!("send to {} tag {} context {:#x}: {why}", send.to.peer.0, e.tag, e.context))
-        })
     }
 }

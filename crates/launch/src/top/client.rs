@@ -1,0 +1,152 @@
+//! `ferrule top` itself.
+
+use super::find::{self, Job};
+use super::table::{self, Sample};
+use protocol::control::inquiry::{Answer, LIMIT, Question};
+use protocol::control::{VERSION, decode, frame};
+use std::collections::HashMap;
+use std::io::{self, IsTerminal, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// Longest wait for an answer: mpiexec gives its ranks less.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+/// Between the two samples of `--once`, from which the share of the processor is computed.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(400);
+/// Columns, where no terminal says how many.
+const WIDE: usize = 4096;
+
+const USAGE: &str = "\
+usage: ferrule top [--once] [--waits] [--interval SECONDS] [PID]
+  Shows what the ranks of running jobs do: of mpiexec's process PID, or of all jobs of this user in this network namespace.
+  --once      one table instead of one every second
+  --waits     pending operations and the wait-for graph: deadlocks by name, or the rank for which the others wait
+";
+
+struct Options {
+    once: bool,
+    waits: bool,
+    interval: Duration,
+    pid: Option<u32>,
+}
+
+fn parse(words: &[String]) -> Result<Options, String> {
+    let mut options = Options { once: false, waits: false, interval: Duration::from_secs(1), pid: None };
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--once" | "-1" => options.once = true,
+            "--waits" => options.waits = true,
+            "--interval" => {
+                let seconds = words.next().and_then(|w| w.parse::<f64>().ok()).filter(|s| (0.1..=3600.0).contains(s));
+                options.interval =
+                    Duration::from_secs_f64(seconds.ok_or("--interval needs seconds, from 0.1 to 3600")?);
+            }
+            other => match other.parse() {
+                Ok(pid) if options.pid.is_none() => options.pid = Some(pid),
+                _ => return Err(format!("{other} is neither an option nor a pid of mpiexec")),
+            },
+        }
+    }
+    Ok(options)
+}
+
+/// Runs with these words; returns the exit code.
+pub fn run(words: &[String]) -> i32 {
+    match parse(words) {
+        Err(why) => {
+            eprint!("ferrule top: {why}\n{USAGE}");
+            2
+        }
+        Ok(options) => watch(&options),
+    }
+}
+
+fn watch(options: &Options) -> i32 {
+    let terminal = io::stdout().is_terminal();
+    let mut samples = HashMap::new();
+    let mut rounds = 0;
+    loop {
+        let jobs: Vec<Job> =
+            find::jobs().into_iter().filter(|job| options.pid.is_none_or(|pid| pid == job.pid)).collect();
+        if jobs.is_empty() {
+            let which = options.pid.map_or("no job of this user runs".into(), |pid| format!("mpiexec {pid} is not"));
+            eprintln!("ferrule top: {which} in this network namespace");
+            return i32::from(rounds == 0);
+        }
+        let text = if options.waits { waits(&jobs) } else { tables(&jobs, &mut samples) };
+        rounds += 1;
+        let first_of_two = options.once && !options.waits && rounds == 1;
+        if !first_of_two {
+            let clear = if terminal && !options.once { "\x1b[H\x1b[2J" } else { "" };
+            if write!(io::stdout(), "{clear}{text}").and_then(|()| io::stdout().flush()).is_err() {
+                return 0;
+            }
+            if options.once {
+                return 0;
+            }
+        }
+        std::thread::sleep(if first_of_two { SAMPLE_INTERVAL } else { options.interval });
+    }
+}
+
+fn tables(jobs: &[Job], samples: &mut HashMap<String, Sample>) -> String {
+    let width = if io::stdout().is_terminal() { sys::terminal::columns() } else { WIDE };
+    let mut text = String::new();
+    for job in jobs {
+        match ask(job, &Question::Status { version: VERSION }) {
+            Ok(Answer::Text { lines }) => text += &(lines.join("\n") + "\n"),
+            Ok(answer) => {
+                let before = samples.remove(&job.name).unwrap_or_default();
+                text += &(table::lines(job.pid, &answer, &before, width).join("\n") + "\n\n");
+                samples.insert(job.name.clone(), Sample::of(&answer));
+            }
+            Err(e) => text += &format!("job {}: no answer: {e}\n", job.pid),
+        }
+    }
+    text
+}
+
+fn waits(jobs: &[Job]) -> String {
+    let mut text = String::new();
+    for job in jobs {
+        text += &format!("job {}:\n", job.pid);
+        match ask(job, &Question::Waits { version: VERSION }) {
+            Ok(Answer::Text { lines }) => lines.iter().for_each(|line| text += &format!("  {line}\n")),
+            Ok(Answer::Job { .. }) => text += "  no graph\n",
+            Err(e) => text += &format!("  no answer: {e}\n"),
+        }
+    }
+    text
+}
+
+fn ask(job: &Job, question: &Question) -> io::Result<Answer> {
+    let mut stream: UnixStream = find::connect(job)?;
+    stream.set_read_timeout(Some(ANSWER_LIMIT))?;
+    stream.write_all(&frame::frame(question))?;
+    let malformed = |e: base::Error| io::Error::new(io::ErrorKind::InvalidData, e.origin);
+    let mut header = [0; frame::HEADER];
+    stream.read_exact(&mut header)?;
+    let mut body = vec![0; frame::body_length(header, LIMIT).map_err(malformed)?];
+    stream.read_exact(&mut body)?;
+    decode(&body).map_err(malformed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(String::from).collect()
+    }
+
+    #[test]
+    fn options_and_a_pid_in_any_order() {
+        let options = parse(&words("--once 77 --waits --interval 0.5")).unwrap_or_else(|e| panic!("{e}"));
+        assert!(options.once && options.waits);
+        assert_eq!((options.pid, options.interval.as_millis()), (Some(77), 500));
+        for wrong in ["--interval", "--interval 0", "--twice", "1 2", "x"] {
+            assert!(parse(&words(wrong)).is_err(), "{wrong}");
+        }
+    }
+}
