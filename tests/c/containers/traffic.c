@@ -1,7 +1,8 @@
 /* Traffic between all ranks that checks every byte: what must work, and how, whatever lies between the ranks.
- * Usage: traffic [small] [stream] [coll] [big] [shared N]    (nothing: small stream coll)
+ * Usage: traffic [small] [stream] [coll] [big] [shared N] [rounds N]    (nothing: small stream coll)
  * small: ping-pong of each pair. stream: windows of large messages of each pair. coll: collectives. big: single messages of 96 MiB, which
- * exceed the /dev/shm of a default container. shared N: MPI_COMM_TYPE_SHARED must hold exactly N ranks. Rank 0 prints one line. */
+ * exceed the /dev/shm of a default container. shared N: MPI_COMM_TYPE_SHARED must hold exactly N ranks. rounds N: N small allreduces, the shape of an
+ * iterative solver. Rank 0 prints one line. */
 #include "check.h"
 
 enum { ROUNDS = 200, WINDOW = 8, STREAM = 2 << 20, BIG = 96 << 20 };
@@ -134,6 +135,15 @@ static void shared(int want)
     OK(MPI_Comm_free(&node));
 }
 
+static void rounds(int n)
+{
+    for (int i = 0; i < n; i++) {
+        long one = check_rank + i, all = 0;
+        OK(MPI_Allreduce(&one, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD));
+        EQ(all, (long)check_size * (check_size - 1) / 2 + (long)check_size * i);
+    }
+}
+
 int main(int argc, char **argv)
 {
     double latency = 0, bandwidth = 0;
@@ -153,6 +163,8 @@ int main(int argc, char **argv)
             big();
         else if (!strcmp(argv[i], "shared") && i + 1 < argc)
             shared(atoi(argv[++i]));
+        else if (!strcmp(argv[i], "rounds") && i + 1 < argc)
+            rounds(atoi(argv[++i]));
     }
     int failed = check_failed, all;
     OK(MPI_Allreduce(&failed, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
