@@ -136,7 +136,6 @@ impl Bootstrap {
         let ToRank::Job { job } = link.read()? else {
             fail!(ERR_OTHER, "the node agent did not begin with the job");
         };
-        ensure!(job.version == VERSION, ERR_OTHER, "mpiexec and the library are of different versions");
         let (size, nodes) = (job.size as usize, job.node_names.len());
         let sound = (job.rank.0 as usize) < size && job.node_of.len() == size && job.kernel_of.len() == nodes;
         ensure!(
@@ -284,6 +283,14 @@ impl Link {
         match self.splitter.next_frame(frame::TREE_LIMIT)? {
             Some(body) => {
                 counters::BOOTSTRAP_MESSAGES.add(1);
+                if let Some(version) = ToRank::foreign_version(body) {
+                    log!(
+                        Error,
+                        "mpiexec speaks version {version} of the job protocol, this library {VERSION}: the mpiexec outside and the \
+                         library inside of a container must come from one build"
+                    );
+                    fail!(ERR_OTHER, "mpiexec and the library are of different versions");
+                }
                 control::decode(body).map(Some)
             }
             None => Ok(None),

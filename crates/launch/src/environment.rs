@@ -92,6 +92,21 @@ pub fn set(env: &mut Vec<Pair>, name: &[u8], value: &[u8]) {
     }
 }
 
+/// Makes programs find the MPI library that belongs to this mpiexec first. A program that was built for another library of the
+/// standard ABI, or an image that has one of its own, would else start as so many jobs of one rank.
+pub fn prefer_own_library(env: &mut Vec<Pair>, mpiexec: &std::path::Path) {
+    let Some(lib) = mpiexec.parent().and_then(|bin| bin.parent()).map(|tree| tree.join("lib")) else { return };
+    // The system's directories hold more than that one library, and are searched anyway.
+    let system = ["/lib", "/usr/lib", "/usr/local/lib"].iter().any(|dir| lib == std::path::Path::new(dir));
+    if system || !lib.join("libmpi_abi.so.1").is_file() {
+        return;
+    }
+    let lib = lib.as_os_str().as_bytes();
+    let older = env.iter().find(|(n, _)| n == b"LD_LIBRARY_PATH").map(|(_, v)| v.clone()).unwrap_or_default();
+    let parts: Vec<&[u8]> = older.split(|b| *b == b':').filter(|p| !p.is_empty() && *p != lib).collect();
+    set(env, b"LD_LIBRARY_PATH", &[&[lib], parts.as_slice()].concat().join(&b':'));
+}
+
 /// The file that `name` means: itself if it has a slash, else the first executable of that name in `path`. Relative results
 /// are below `directory`.
 pub fn find_program(name: &[u8], path: Option<&OsStr>, directory: Option<&OsStr>) -> Result<CString> {
@@ -135,6 +150,25 @@ pub fn shell_quote(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_library_beside_mpiexec_goes_first() {
+        let tree = std::env::temp_dir().join(format!("ferrule-test-tree-{}", std::process::id()));
+        std::fs::create_dir_all(tree.join("lib")).unwrap();
+        let (mpiexec, lib) = (tree.join("bin/mpiexec"), tree.join("lib").into_os_string().into_vec());
+        let mut env = vec![(b"LD_LIBRARY_PATH".to_vec(), b"/mpich/lib:/cuda".to_vec())];
+        prefer_own_library(&mut env, &mpiexec);
+        assert_eq!(env[0].1, b"/mpich/lib:/cuda");
+        std::fs::write(tree.join("lib/libmpi_abi.so.1"), "").unwrap();
+        for _ in 0..2 {
+            prefer_own_library(&mut env, &mpiexec);
+            assert_eq!(env[0].1, [&lib[..], b":/mpich/lib:/cuda"].concat());
+        }
+        env.clear();
+        prefer_own_library(&mut env, &mpiexec);
+        assert_eq!(env[0].1, lib);
+        std::fs::remove_dir_all(tree).unwrap();
+    }
 
     #[test]
     fn programs_are_found_as_a_shell_would() {

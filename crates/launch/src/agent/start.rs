@@ -131,6 +131,9 @@ fn prepare(app: &App) -> Program {
     for (name, value) in &app.set {
         environment::set(&mut env, name, value);
     }
+    if let Ok(mpiexec) = std::env::current_exe() {
+        environment::prefer_own_library(&mut env, &mpiexec);
+    }
     let argv: Vec<CString> = app.argv.iter().filter_map(|a| CString::new(a.as_slice()).ok()).collect();
     let mut directory = app.working_directory.clone();
     if !app.directory_required && !std::path::Path::new(OsStr::from_bytes(&directory)).is_dir() {

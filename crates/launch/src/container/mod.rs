@@ -9,8 +9,9 @@
 //! its standard output, so nothing outlives a job whose mpiexec got SIGKILL. A container ends by itself when its agent's link closes.
 //!
 //! `plan` turns options into one [`Container`] per node, `argv` a container into an engine's words (pure), `keeper` is the process,
-//! `jobdir` the directory that all containers of a host share, `calls` asks the engine for something.
+//! `advice` for command lines that go around this, `jobdir` the directory that all containers of a host share, `calls` asks the engine for something.
 
+pub mod advice;
 pub mod argv;
 mod calls;
 mod jobdir;

@@ -2,7 +2,7 @@
 
 use crate::children::expand;
 use crate::cli::{Keep, MapBy, Options, StdinTo};
-use crate::container::{Engine, plan as containers};
+use crate::container::{Engine, advice, plan as containers};
 use crate::place::{Placement, place};
 use crate::{dial, environment, settings};
 use protocol::control::VERSION;
@@ -91,6 +91,11 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
         discover,
     };
     let containers = plan_containers(options, &mut job, &homes, &home_is_local)?;
+    if containers.is_empty() {
+        for advice in options.apps.iter().filter_map(|app| advice::about(&app.argv, job.ranks.len() as u32)) {
+            eprintln!("mpiexec: warning: {advice}");
+        }
+    }
     Ok(Plan { job, local_nodes, containers })
 }
 

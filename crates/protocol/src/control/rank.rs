@@ -149,6 +149,14 @@ wire! {
     }
 }
 
+impl ToRank {
+    /// The version of an agent that isn't ours, if `body` is its job: readable although we can't decode the rest of it.
+    pub fn foreign_version(body: &[u8]) -> Option<u16> {
+        let [1, low, high, ..] = *body else { return None };
+        Some(u16::from_le_bytes([low, high])).filter(|version| *version != super::VERSION)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,5 +195,16 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn another_versions_job_is_recognised() {
+        let other = crate::control::VERSION + 1;
+        let [low, high] = other.to_le_bytes();
+        assert_eq!(ToRank::foreign_version(&[1, low, high, 9, 9]), Some(other));
+        let [low, high] = crate::control::VERSION.to_le_bytes();
+        assert_eq!(ToRank::foreign_version(&[1, low, high, 9, 9]), None);
+        assert_eq!(ToRank::foreign_version(&[2, 7, 7, 7]), None);
+        assert_eq!(ToRank::foreign_version(&[1, 7]), None);
     }
 }
