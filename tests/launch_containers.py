@@ -148,6 +148,15 @@ def one_container_for_all(engine: Engine) -> None:
 
 
 @case
+def neighbours_use_memory(engine: Engine) -> None:
+    """Ranks in different containers of one host don't talk through the network."""
+    code, out, err = engine.run("-n", "3", "--ranks-per-container", "1", str(PROGRAM), env={"FERRULE_WHY": "1"})
+    expect((code, out, err), 0)
+    pairs = re.findall(r"why: +(\d) → (\d) +\S+ (\w+)", err)
+    assert sum(channel.startswith("shm") for a, b, channel in pairs if a != b) == 6, err
+
+
+@case
 def input_and_output(engine: Engine) -> None:
     lines = "".join(f"line {i}\n" for i in range(3000))
     expect(engine.run("-n", "2", "--ranks-per-container", "1", str(PROGRAM), "echo", stdin=lines), 0, lines)
@@ -207,6 +216,31 @@ def nothing_outlives_a_killed_mpiexec(engine: Engine) -> None:
     job = when_ready(engine, signal.SIGKILL)
     job.wait(WATCHDOG_S)
     engine.expect_clean(patience_s=30)
+
+
+@case
+def killed_helpers(engine: Engine) -> None:
+    """A keeper, or an agent inside, gets SIGKILL: the job may end well or not, but it ends, and leaves nothing."""
+    for victim in ("ferrule-keeper", "ferrule-agent"):
+        job = engine.start("-n", "2", "--ranks-per-container", "1", "--timeout", "3", str(PROGRAM), "sleep")
+        assert job.stdout is not None and job.stdout.readline().startswith("ready ")
+        names = {path.parent: path.read_text().strip() for path in pathlib.Path("/proc").glob("[0-9]*/comm")}
+        pid = next(int(path.name) for path, name in names.items() if name == victim)
+        os.kill(pid, signal.SIGKILL)
+        assert job.wait(WATCHDOG_S) in (1, 124), job.returncode
+        engine.expect_clean(patience_s=10)
+
+
+@case
+def other_hosts(engine: Engine) -> None:
+    """Where hosts are named, the launcher runs the keepers."""
+    command = ["--launcher-exec", "env WHERE={host} {command}", "-hosts", "a:2,b:2", "-n", "4"]
+    code, out, err = engine.run(*command, "--ranks-per-container", "1", str(PROGRAM))
+    expect((code, out, err), 0)
+    assert out.count("of 4 on") == 4, out
+    code, out, err = engine.run("-v", *command, "true")
+    expect((code, out, err), 0)
+    assert len(set(re.findall(r"ferrule-\w+-\d", err))) == 2, err
 
 
 def failures(engine: Engine) -> None:

@@ -265,6 +265,10 @@ impl Children {
 
     fn welcome(&mut self, mut stranger: Stranger, node: u32, proof: &[u8]) {
         let Some(child) = self.list.iter_mut().find(|c| c.node == node && c.link.is_none() && !c.lost) else {
+            if self.list.iter().any(|c| c.node == node) {
+                // The agent's second connection; the first has been taken.
+                return log!(Debug, "another connection of the node agent {node} is not needed");
+            }
             return stranger.dropped("it is not an agent that is waited for");
         };
         let link = stranger.stream.write_all(proof).and_then(|()| dial::prepare(&stranger.stream));
@@ -300,7 +304,12 @@ impl Stranger {
 
     fn dropped(&self, why: &str) {
         let who = self.stream.peer_addr().map_or_else(|_| "a stranger".into(), |a| a.to_string());
-        log!(Warn, "dropped a connection from {who}: {why}");
+        if self.answer.is_empty() {
+            // An agent dials several addresses and keeps the one that answers first.
+            log!(Debug, "a connection from {who} ended without a word: {why}");
+        } else {
+            log!(Warn, "dropped a connection from {who}: {why}");
+        }
     }
 }
 

@@ -110,7 +110,15 @@ pub fn current_cpu() -> Option<usize> {
 /// or it can't be read. The strictest limit on the way to the root counts.
 pub fn quota() -> Option<f64> {
     let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-    own.lines().filter_map(|line| quota_of(line, Path::new("/sys/fs/cgroup"))).reduce(f64::min)
+    quota_from(&own, Path::new("/sys/fs/cgroup"))
+}
+
+/// The strictest limit of all hierarchies in `own`, the text of /proc/self/cgroup, that are mounted below `root`.
+///
+/// In a container the path may be that of the host (no cgroup namespace) while the container's own cgroup is what is mounted; so every
+/// directory from the path up to the mount's root is looked at, and those that don't exist here say nothing.
+fn quota_from(own: &str, root: &Path) -> Option<f64> {
+    own.lines().filter_map(|line| quota_of(line, root)).reduce(f64::min)
 }
 
 /// The limit for one line `hierarchy:controllers:path` of /proc/self/cgroup.
@@ -174,6 +182,63 @@ mod tests {
         restrict(&set).unwrap();
         assert!(set.contains(current_cpu().unwrap()));
         assert!(quota().is_none_or(|q| q > 0.0));
+    }
+
+    /// Files of cgroups as a process in a container sees them: (what, /proc/self/cgroup, files below /sys/fs/cgroup, quota).
+    type View = (&'static str, &'static str, &'static [(&'static str, &'static str)], Option<f64>);
+    const VIEWS: &[View] = &[
+        ("v2 in a cgroup namespace", "0::/\n", &[("cpu.max", "50000 100000\n")], Some(0.5)),
+        ("v2, no limit", "0::/\n", &[("cpu.max", "max 100000\n")], None),
+        ("v2, moved out of the namespace's root", "0::/../b\n", &[("cpu.max", "200000 100000\n")], Some(2.0)),
+        (
+            "v2 with the host's path",
+            "0::/system.slice/docker-0123.scope\n",
+            &[("cpu.max", "150000 100000\n")],
+            Some(1.5),
+        ),
+        (
+            "v2, a pod's limit above that of its container",
+            "0::/kubepods/pod1/c1\n",
+            &[
+                ("kubepods/cpu.max", "max 100000\n"),
+                ("kubepods/pod1/cpu.max", "100000 100000\n"),
+                ("kubepods/pod1/c1/cpu.max", "400000 100000\n"),
+            ],
+            Some(1.0),
+        ),
+        (
+            "v1 with the host's path",
+            "5:memory:/docker/0123\n4:cpu,cpuacct:/docker/0123\n1:name=systemd:/docker/0123\n",
+            &[("cpu,cpuacct/cpu.cfs_quota_us", "300000\n"), ("cpu,cpuacct/cpu.cfs_period_us", "100000\n")],
+            Some(3.0),
+        ),
+        ("v1, no limit", "2:cpu:/\n", &[("cpu/cpu.cfs_quota_us", "-1\n"), ("cpu/cpu.cfs_period_us", "100000\n")], None),
+        (
+            "v1 and v2 side by side",
+            "2:cpu,cpuacct:/docker/1\n0::/docker/1\n",
+            &[
+                ("cpu/docker/1/cpu.cfs_quota_us", "50000\n"),
+                ("cpu/docker/1/cpu.cfs_period_us", "50000\n"),
+                ("unified/docker/1/cgroup.procs", ""),
+            ],
+            Some(1.0),
+        ),
+        ("nothing mounted", "0::/x\n", &[], None),
+        ("nonsense", "x\n0::\n::\n", &[("cpu.max", "much\n")], None),
+    ];
+
+    #[test]
+    fn containers_see_their_quota() {
+        for (index, (what, own, files, wanted)) in VIEWS.iter().enumerate() {
+            let root = std::env::temp_dir().join(format!("ferrule-cgroup-{}-{index}", std::process::id()));
+            std::fs::create_dir_all(&root).unwrap();
+            for (name, text) in *files {
+                std::fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
+                std::fs::write(root.join(name), text).unwrap();
+            }
+            assert_eq!(quota_from(own, &root), *wanted, "{what}");
+            std::fs::remove_dir_all(&root).unwrap();
+        }
     }
 
     #[test]

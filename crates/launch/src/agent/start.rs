@@ -275,6 +275,7 @@ fn job_info(job: &JobSpec, place: &Place, locals: &[u32], program: &Program) -> 
 
 /// CPUs that this agent's ranks may use together, rounded to the nearest number.
 fn node_cpus() -> u32 {
-    let allowed = sys::affinity::allowed().map_or(0, |set| set.count());
-    sys::affinity::quota().map_or(allowed as f64, |quota| quota.min(allowed as f64)).round() as u32
+    let allowed = sys::affinity::allowed().map_or(0, |set| set.count()) as f64;
+    // A quota of less than half a processor is one all the same; 0 means unknown.
+    sys::affinity::quota().map_or(allowed, |quota| quota.max(1.0).min(allowed)).round() as u32
 }

@@ -4,6 +4,7 @@
 //! write who gets so far: users inside are not users outside. Each keeper holds a shared lock; the one that can make its lock
 //! exclusive is the last, and removes the directory. A keeper that is killed loses its lock, and so does no harm.
 
+use super::Engine;
 use std::fs::{DirBuilder, File, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -26,9 +27,9 @@ fn place(name: &str) -> PathBuf {
 }
 
 impl JobDir {
-    /// Makes the directory, or joins those who have.
-    pub fn join(name: &str) -> Result<JobDir, String> {
-        JobDir::join_at(place(name))
+    /// Makes the directory, or joins those who have. `ch-run` shows the host's /tmp to its containers, so there it is.
+    pub fn join(engine: Engine, name: &str) -> Result<JobDir, String> {
+        JobDir::join_at(if engine == Engine::Charliecloud { Path::new("/tmp").join(name) } else { place(name) })
     }
 
     /// The same at a path of the caller's, in a directory that the containers share already.
@@ -81,7 +82,7 @@ mod tests {
     #[test]
     fn the_last_one_removes_it() {
         let name = format!("ferrule-test-jobdir-{}", std::process::id());
-        let (a, b) = (JobDir::join(&name).unwrap(), JobDir::join(&name).unwrap());
+        let (a, b) = (JobDir::join(Engine::Docker, &name).unwrap(), JobDir::join(Engine::Docker, &name).unwrap());
         let outer = place(&name);
         assert_eq!(std::fs::metadata(&outer).unwrap().permissions().mode() & 0o777, 0o700);
         std::fs::write(b.inner().join("socket"), "x").unwrap();
@@ -90,7 +91,7 @@ mod tests {
         b.leave();
         assert!(!outer.exists());
         std::fs::write(&outer, "not ours").unwrap();
-        assert!(JobDir::join(&name).is_err());
+        assert!(JobDir::join(Engine::Docker, &name).is_err());
         std::fs::remove_file(&outer).unwrap();
     }
 }

@@ -95,11 +95,7 @@ impl Keeper {
         match self.container.engine {
             Engine::Exec => self.prepare_existing(),
             engine => {
-                // ch-run shows the host's /tmp to its containers.
-                let dir = match engine {
-                    Engine::Charliecloud => JobDir::join_at(Path::new("/tmp").join(&self.container.job_dir)),
-                    _ => JobDir::join(&self.container.job_dir),
-                }?;
+                let dir = JobDir::join(engine, &self.container.job_dir)?;
                 let path = dir.inner().to_string_lossy().into_owned();
                 self.job_dir = Some(dir);
                 self.found.job_dir = Some((path.clone(), path));
@@ -155,7 +151,7 @@ impl Keeper {
     }
 
     fn copy(&mut self) -> Result<(), String> {
-        let stage = JobDir::join(&format!("{}-{}", self.container.job_dir, self.container.name))?;
+        let stage = JobDir::join(Engine::Exec, &format!("{}-{}", self.container.job_dir, self.container.name))?;
         let result = self.copy_by(&stage.inner().join("copy"));
         stage.leave();
         result

@@ -63,6 +63,13 @@ impl Engine {
     }
 }
 
+/// Removes the job directory of this host, should a keeper have been killed before it could.
+pub fn sweep(engine: Engine, job_dir: &str) {
+    if let Ok(dir) = jobdir::JobDir::join(engine, job_dir) {
+        dir.leave();
+    }
+}
+
 /// What the command line says about containers.
 #[derive(Clone, Debug, Default)]
 pub struct ContainerOptions {

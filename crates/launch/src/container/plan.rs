@@ -59,7 +59,8 @@ pub fn split(placement: Placement, each: Option<u32>) -> (Placement, Vec<String>
 pub struct Shared {
     engine: Engine,
     job_id: u64,
-    job_dir: String,
+    /// Name of the job directory.
+    pub job_dir: String,
     agent: String,
     binds: Vec<(String, bool)>,
     env: Vec<(String, String)>,

@@ -72,6 +72,8 @@ struct Front {
     desk: Desk,
     interrupts: u32,
     files: events::OutputFiles,
+    /// Of this host's containers.
+    job_dir: Option<String>,
     near: near::Meeting,
     /// What the agents of this host leave.
     sweepers: Vec<Sweeper>,
@@ -135,6 +137,7 @@ impl Front {
             desk: Desk::default(),
             interrupts: 0,
             files: events::OutputFiles::default(),
+            job_dir: plan.containers.iter().find_map(|c| c.job_dir.clone()),
             near: near::Meeting::new(if plan.job.discover { nodes } else { 0 }),
             sweepers: Vec::new(),
             options,
@@ -284,6 +287,9 @@ impl Front {
     /// Lets the agents go and sees to it that nothing stays behind.
     fn leave(&mut self) {
         self.end_processes();
+        if let (Some(engine), Some(job_dir)) = (self.options.container.engine, &self.job_dir) {
+            crate::container::sweep(engine, job_dir);
+        }
         self.sweepers.iter_mut().for_each(Sweeper::sweep);
     }
 

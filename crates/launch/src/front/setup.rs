@@ -28,6 +28,8 @@ pub struct ContainerLaunch {
     pub preamble: String,
     /// Name for messages.
     pub shown: String,
+    /// Name of the job directory, if the container is on this host.
+    pub job_dir: Option<String>,
 }
 
 /// How agents are started.
@@ -152,6 +154,7 @@ fn plan_containers(
             },
             preamble: shared.container(options, &name, &job.hosts).to_line(),
             shown: format!("{home} (container {name})"),
+            job_dir: home_is_local[node].then(|| shared.job_dir.clone()),
         }
     };
     Ok(homes.iter().enumerate().map(one).collect())
