@@ -73,18 +73,18 @@ impl Agent {
     }
 
     fn ask(&mut self, home: u32, peer: Peer, generation: u32) {
-        if !self.near.send(home, &Neighbor::Want { peer, generation }, Vec::new()) {
+        if !self.near.send(home, &Neighbor::Want { peer, generation, from: self.node }, Vec::new()) {
             let message = Message::Want { peer, from: self.node, generation };
             self.send_up_or_down(home, message);
         }
     }
 
-    /// The direct link to `node` has broken: what was asked there is asked through the tree.
-    pub(super) fn ask_again(&mut self, node: u32) {
-        let Some(job) = &self.job else { return };
-        let lives_there = |p: &&Program| job.ranks.get(p.0.0 as usize).is_some_and(|r| r.node == node);
-        for (peer, generation) in self.cards.waiting.keys().filter(lives_there).copied().collect::<Vec<_>>() {
-            self.ask(node, peer, generation);
+    /// A direct link has broken: what was asked there is asked through the tree.
+    pub(super) fn ask_again(&mut self) {
+        for (peer, generation) in self.cards.waiting.keys().copied().collect::<Vec<_>>() {
+            if let Some(home) = self.node_of(peer).filter(|home| self.near.is_cut_off(*home)) {
+                self.ask(home, peer, generation);
+            }
         }
     }
 
@@ -139,7 +139,11 @@ impl Agent {
                 Asker::Near(node) => {
                     let fd_count = fds.len() as u8;
                     // Should the link be broken, the other side asks again.
-                    self.near.send(node, &Neighbor::Have { peer, generation, card, why, fd_count }, fds.clone());
+                    self.near.send(
+                        node,
+                        &Neighbor::Have { to: node, peer, generation, card, why, fd_count },
+                        fds.clone(),
+                    );
                 }
             }
         }
@@ -175,10 +179,10 @@ impl Agent {
         peer: Peer,
         generation: u32,
         card: Option<Card>,
-        fds: Vec<OwnedFd>,
+        fds: Vec<Rc<OwnedFd>>,
         why: &str,
     ) {
-        self.tell_waiting(peer, generation, card, fds.into_iter().map(Rc::new).collect(), why);
+        self.tell_waiting(peer, generation, card, fds, why);
     }
 
     /// A rank of this node has ended: whoever waits for its card learns that.
@@ -206,7 +210,7 @@ impl Agent {
         self.job.as_ref().and_then(|j| j.hosts.get(node)).cloned().unwrap_or_default()
     }
 
-    fn node_of(&self, peer: Peer) -> Option<u32> {
+    pub(super) fn node_of(&self, peer: Peer) -> Option<u32> {
         self.job.as_ref()?.ranks.get(peer.0 as usize).map(|r| r.node)
     }
 

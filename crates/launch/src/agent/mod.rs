@@ -150,6 +150,7 @@ impl Agent {
         self.children.close();
         self.signal_ranks(signals::KILL);
         reap::end_all_children(DRAIN_LIMIT);
+        self.near.sweep();
     }
 
     fn send_up(&mut self, to: u32, body: Message) {

@@ -60,7 +60,7 @@ impl Agent {
         let discover = job.discover;
         self.job = Some(job);
         if !discover {
-            self.on_kernels(&[], &[]);
+            self.on_kernels(Vec::new(), &[]);
         }
         self.send_up(ROOT, Message::Started { node: self.node, agent_pid: std::process::id(), pids });
         if self.ranks.is_empty() {

@@ -140,10 +140,10 @@ impl Front {
     fn give(&mut self, orders: Vec<super::near::Order>) {
         for (to, message) in orders {
             if self.options.verbose
-                && let Message::Kernels { kernel_of, .. } = &message
+                && let Message::Kernels { parents, .. } = &message
             {
-                let groups: std::collections::BTreeSet<&u32> = kernel_of.iter().collect();
-                let groups = if kernel_of.is_empty() { self.nodes.len() } else { groups.len() };
+                let roots = parents.iter().enumerate().filter(|(node, parent)| *node == **parent as usize).count();
+                let groups = if parents.is_empty() { self.nodes.len() } else { roots };
                 let ms = self.near.elapsed().as_secs_f64() * 1e3;
                 eprintln!("mpiexec: {} node agents are under {groups} kernels, found in {ms:.1} ms", self.nodes.len());
             }

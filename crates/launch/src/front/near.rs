@@ -1,9 +1,10 @@
 //! The front's part in finding agents under one kernel: collects hints, arranges calls, forms groups (`protocol::control::near`).
 //!
-//! Phases: hints ─ of all agents that aren't lost ─► sockets ─► calls ─► over. A phase without anything to do is skipped. An agent that
-//! is lost counts as one that has answered.
+//! Phases: hints ─ of all agents that aren't lost ─► { sockets ─► calls } once or twice ─► over. A phase without anything to do is
+//! skipped. An agent that is lost counts as one that has answered. The first round of calls is a forest of the candidates, by abstract
+//! sockets where that may do, so that it costs O(agents) and mostly no file; the second tries what is left between its trees.
 
-use protocol::control::near::{self, Call, Hints};
+use protocol::control::near::{self, Call, Hints, Route};
 use protocol::control::tree::{ALL, Message};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
@@ -12,13 +13,19 @@ use std::time::{Duration, Instant};
 
 /// Most reasons that are told to one agent.
 const REASONS_MAX: usize = 256;
+/// Most calls of one agent in the second round.
+const CALLS_MAX: usize = 64;
+/// Rounds of calls.
+const ROUNDS: u32 = 2;
+
+/// Two nodes, the lower one first.
+type Pair = (u32, u32);
 
 /// What one agent has to do.
 #[derive(Default)]
 struct Task {
     calls: Vec<Call>,
     listen: BTreeSet<Vec<u8>>,
-    callers: Vec<u32>,
 }
 
 #[derive(PartialEq)]
@@ -32,12 +39,15 @@ enum Phase {
 /// How far the agents have come.
 pub struct Meeting {
     phase: Phase,
+    round: u32,
     hints: Vec<Option<Hints>>,
     /// Agents whose answer the phase waits for.
     awaited: BTreeSet<u32>,
-    met: BTreeSet<(u32, u32)>,
-    reasons: BTreeMap<(u32, u32), String>,
-    /// Agents that have somebody to call.
+    /// Who may meet, and which ways have not been tried.
+    candidates: BTreeMap<Pair, Route>,
+    met: BTreeSet<Pair>,
+    reasons: BTreeMap<Pair, String>,
+    /// Agents that have somebody to call in this round.
     calling: BTreeSet<u32>,
     gone: BTreeSet<u32>,
     /// When the last hints came.
@@ -52,8 +62,10 @@ impl Meeting {
     pub fn new(nodes: usize) -> Meeting {
         Meeting {
             phase: if nodes == 0 { Phase::Over } else { Phase::Hints },
+            round: 0,
             hints: vec![None; nodes],
             awaited: (0..nodes as u32).collect(),
+            candidates: BTreeMap::new(),
             met: BTreeSet::new(),
             reasons: BTreeMap::new(),
             calling: BTreeSet::new(),
@@ -67,54 +79,82 @@ impl Meeting {
     }
 
     /// Finds out who may meet whom.
+    fn find_candidates(&mut self) {
+        let nodes = self.hints.len() as u32;
+        for pair in (0..nodes).flat_map(|a| (a + 1..nodes).map(move |b| (a, b))) {
+            let (Some(from), Some(to)) = (self.hints(pair.0), self.hints(pair.1)) else { continue };
+            match near::route(from, to) {
+                Ok(route) => _ = self.candidates.insert(pair, route),
+                Err(why) if near::looks_near(from, to) => _ = self.reasons.insert(pair, why),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Who calls whom in the next round.
+    fn choose(&mut self) -> Vec<Pair> {
+        let nodes = self.hints.len() as u32;
+        self.round += 1;
+        if self.round == 1 {
+            let all = self.candidates.keys().copied().collect();
+            let parents = near::forest(nodes, &all);
+            let edges = parents.iter().enumerate().map(|(node, parent)| (*parent, node as u32));
+            return edges.filter(|(a, b)| a != b).map(|(a, b)| (a.min(b), a.max(b))).collect();
+        }
+        let parents = near::forest(nodes, &self.met);
+        let kernel_of: Vec<u32> = (0..nodes).map(|node| near::kernel_of(&parents, node)).collect();
+        let mut calls = vec![0; nodes as usize];
+        let mut left = |(a, b): &Pair| {
+            let apart = kernel_of[*a as usize] != kernel_of[*b as usize];
+            calls[*a as usize] += usize::from(apart);
+            apart && calls[*a as usize] <= CALLS_MAX
+        };
+        self.candidates.keys().copied().filter(&mut left).collect()
+    }
+
+    /// The next round's tasks.
     fn plan(&mut self) -> BTreeMap<u32, Task> {
         let mut tasks: BTreeMap<u32, Task> = BTreeMap::new();
-        let nodes = self.hints.len() as u32;
-        for a in 0..nodes {
-            for b in a + 1..nodes {
-                let (Some(from), Some(to)) = (self.hints(a), self.hints(b)) else { continue };
-                let route = match near::route(from, to) {
-                    Ok(route) => route,
-                    Err(why) => {
-                        if near::looks_near(from, to) {
-                            self.reasons.insert((a, b), why);
-                        }
-                        continue;
-                    }
-                };
-                let name = if route.abstract_socket { to.name.clone() } else { Vec::new() };
-                let path = |at: usize, hints: &Hints| socket_in(&hints.directories[at].path, &to.name);
-                let (ours, theirs) = match route.directory {
-                    Some((i, j)) => (path(i, from), Some(path(j, to))),
-                    None => (Vec::new(), None),
-                };
-                tasks.entry(a).or_default().calls.push(Call { node: b, name, path: ours });
-                let task = tasks.entry(b).or_default();
-                task.callers.push(a);
-                task.listen.extend(theirs);
+        for pair in self.choose() {
+            let Some(mut route) = self.candidates.remove(&pair) else { continue };
+            let (Some(from), Some(to)) = (self.hints(pair.0), self.hints(pair.1)) else { continue };
+            let mut call = Call { node: pair.1, name: Vec::new(), path: Vec::new() };
+            if route.abstract_socket {
+                call.name.clone_from(&to.name);
             }
+            // A file only where it is needed.
+            let by_path = route.directory.filter(|_| !route.abstract_socket || self.round > 1);
+            if let Some((i, j)) = by_path {
+                call.path = socket_in(&from.directories[i].path, &to.name);
+                let path = socket_in(&to.directories[j].path, &to.name);
+                tasks.entry(pair.1).or_default().listen.insert(path);
+            } else if route.directory.is_some() {
+                route.abstract_socket = false;
+                self.candidates.insert(pair, route);
+            }
+            tasks.entry(pair.0).or_default().calls.push(call);
         }
         tasks
     }
 
-    /// By node: the lowest one of its group, and the processors of the group. Empty if all are alone.
+    /// By node: its parent in the tree of its group, and the processors of the group. Empty if all are alone.
     fn result(&self) -> (Vec<u32>, Vec<u32>) {
         if self.met.is_empty() {
             return (Vec::new(), Vec::new());
         }
-        let kernel_of = near::groups(self.hints.len() as u32, &self.met);
+        let nodes = self.hints.len() as u32;
+        let parents = near::forest(nodes, &self.met);
         let mut members: BTreeMap<u32, Vec<&Hints>> = BTreeMap::new();
-        for (node, leader) in kernel_of.iter().enumerate() {
-            members.entry(*leader).or_default().extend(self.hints(node as u32));
+        for node in 0..nodes {
+            members.entry(near::kernel_of(&parents, node)).or_default().extend(self.hints(node));
         }
-        let cpus: BTreeMap<u32, u32> =
-            members.iter().map(|(leader, group)| (*leader, near::processors(group))).collect();
-        let cpus = kernel_of.iter().map(|leader| cpus[leader]).collect();
-        (kernel_of, cpus)
+        let cpus: BTreeMap<u32, u32> = members.iter().map(|(root, group)| (*root, near::processors(group))).collect();
+        let cpus = (0..nodes).map(|node| cpus[&near::kernel_of(&parents, node)]).collect();
+        (parents, cpus)
     }
 
     /// Reasons for each agent why others that may be near are not in its group.
-    fn apart(&self, kernel_of: &[u32]) -> BTreeMap<u32, Vec<(u32, String)>> {
+    fn apart(&self, parents: &[u32]) -> BTreeMap<u32, Vec<(u32, String)>> {
         let mut out: BTreeMap<u32, Vec<(u32, String)>> = BTreeMap::new();
         let mut tell = |to: u32, of: u32, why: &str| {
             let list = out.entry(to).or_default();
@@ -122,15 +162,11 @@ impl Meeting {
                 list.push((of, why.to_string()));
             }
         };
-        let together = |a: u32, b: u32| kernel_of.get(a as usize).is_some_and(|k| Some(k) == kernel_of.get(b as usize));
-        for ((a, b), why) in self.reasons.iter().filter(|((a, b), _)| !together(*a, *b)) {
-            tell(*a, *b, why);
-            tell(*b, *a, why);
-        }
-        for (a, b) in self.met.iter().filter(|(a, b)| !together(*a, *b)) {
-            let why = "it is near, but not to every node of this one's group";
-            tell(*a, *b, why);
-            tell(*b, *a, why);
+        for ((a, b), why) in &self.reasons {
+            if near::kernel_of(parents, *a) != near::kernel_of(parents, *b) {
+                tell(*a, *b, why);
+                tell(*b, *a, why);
+            }
         }
         out
     }
@@ -198,8 +234,13 @@ impl Meeting {
         let mut orders = Vec::new();
         while self.awaited.is_empty() && self.phase != Phase::Over {
             self.phase = match self.phase {
-                Phase::Hints => self.open_sockets(&mut orders),
+                Phase::Hints => {
+                    self.since = Some(Instant::now());
+                    self.find_candidates();
+                    self.open_sockets(&mut orders)
+                }
                 Phase::Sockets => self.make_calls(&mut orders),
+                Phase::Calls if self.round < ROUNDS => self.open_sockets(&mut orders),
                 Phase::Calls | Phase::Over => self.conclude(&mut orders),
             };
             let gone = &self.gone;
@@ -208,15 +249,17 @@ impl Meeting {
         orders
     }
 
+    /// Agents without sockets to open are not waited for: their abstract ones are open since the hints.
     fn open_sockets(&mut self, orders: &mut Vec<Order>) -> Phase {
-        self.since = Some(Instant::now());
+        self.calling.clear();
         for (node, task) in self.plan() {
             if !task.calls.is_empty() {
                 self.calling.insert(node);
             }
-            self.awaited.insert(node);
-            let listen = task.listen.into_iter().collect();
-            orders.push((node, Message::Meet { calls: task.calls, listen, callers: task.callers }));
+            if !task.listen.is_empty() {
+                self.awaited.insert(node);
+            }
+            orders.push((node, Message::Meet { calls: task.calls, listen: task.listen.into_iter().collect() }));
         }
         Phase::Sockets
     }
@@ -228,9 +271,9 @@ impl Meeting {
     }
 
     fn conclude(&mut self, orders: &mut Vec<Order>) -> Phase {
-        let (kernel_of, cpus) = self.result();
-        orders.extend(self.apart(&kernel_of).into_iter().map(|(node, reasons)| (node, Message::Apart { reasons })));
-        orders.push((ALL, Message::Kernels { kernel_of, cpus }));
+        let (parents, cpus) = self.result();
+        orders.extend(self.apart(&parents).into_iter().map(|(node, reasons)| (node, Message::Apart { reasons })));
+        orders.push((ALL, Message::Kernels { parents, cpus }));
         Phase::Over
     }
 }
@@ -246,7 +289,7 @@ mod tests {
             boot_id: Some("b".into()),
             network: Some(network),
             name: format!("n{network}").into_bytes(),
-            directories: vec![Directory { device: 1, inode, path: b"/d".to_vec() }],
+            directories: vec![Directory { device: 1, inode, named: false, path: b"/d".to_vec() }],
             uid: 0,
             cpus: vec![0],
             quota_milli: None,
@@ -254,10 +297,10 @@ mod tests {
         }
     }
 
-    fn kernels(orders: &[Order]) -> Option<&[u32]> {
-        orders.iter().find_map(|(_, m)| {
-            if let Message::Kernels { kernel_of, .. } = m { Some(kernel_of.as_slice()) } else { None }
-        })
+    fn parents(orders: &[Order]) -> Option<&[u32]> {
+        orders
+            .iter()
+            .find_map(|(_, m)| if let Message::Kernels { parents, .. } = m { Some(parents.as_slice()) } else { None })
     }
 
     #[test]
@@ -265,24 +308,40 @@ mod tests {
         let mut meeting = Meeting::new(2);
         assert!(meeting.on_hints(1, hints(1, 1)).is_empty());
         let orders = meeting.on_hints(0, hints(2, 2));
-        assert_eq!(kernels(&orders), Some([].as_slice()));
+        assert_eq!(parents(&orders), Some([].as_slice()));
         // They may be on one host, so both learn why they are apart.
         assert_eq!(orders.iter().filter(|o| matches!(o.1, Message::Apart { .. })).count(), 2);
     }
 
     #[test]
-    fn candidates_open_sockets_then_call_then_form_groups() {
+    fn a_shared_directory_needs_sockets_first() {
         let mut meeting = Meeting::new(3);
         meeting.on_hints(0, hints(1, 7));
         meeting.on_hints(1, hints(2, 7));
         let orders = meeting.on_hints(2, hints(3, 8));
         assert_eq!(orders.len(), 2);
-        let Message::Meet { listen, callers, .. } = &orders[1].1 else { panic!() };
-        assert_eq!((orders[1].0, listen, callers), (1, &vec![b"/d/.n2".to_vec()], &vec![0]));
-        assert!(meeting.on_listening(1).is_empty());
-        assert_eq!(meeting.on_listening(0), [(0, Message::Dial {})]);
-        assert_eq!(kernels(&meeting.on_met(0, &[1], Vec::new())), Some([0, 0, 2].as_slice()));
+        let Message::Meet { listen, .. } = &orders[1].1 else { panic!() };
+        assert_eq!((orders[1].0, listen), (1, &vec![b"/d/.n2".to_vec()]));
+        assert_eq!(meeting.on_listening(1), [(0, Message::Dial {})]);
+        assert_eq!(parents(&meeting.on_met(0, &[1], Vec::new())), Some([0, 0, 2].as_slice()));
         assert!(meeting.on_met(0, &[2], Vec::new()).is_empty(), "too late");
+    }
+
+    #[test]
+    fn abstract_sockets_need_no_file_but_what_they_refuse_is_tried_again_with_one() {
+        let mut meeting = Meeting::new(3);
+        meeting.on_hints(0, hints(1, 7));
+        meeting.on_hints(1, hints(1, 7));
+        let orders = meeting.on_hints(2, hints(1, 7));
+        assert!(matches!(&orders[..], [(0, Message::Meet { calls, listen }), (0, Message::Dial {})]
+            if calls.len() == 2 && listen.is_empty() && calls.iter().all(|c| c.path.is_empty())));
+        let orders = meeting.on_met(0, &[1], vec![(2, "refused".into())]);
+        let calls: usize =
+            orders.iter().map(|(_, m)| if let Message::Meet { calls, .. } = m { calls.len() } else { 0 }).sum();
+        assert_eq!(calls, 2, "both 0 and 1 try 2, which is not in their tree: {orders:?}");
+        assert_eq!(meeting.on_listening(2).len(), 2);
+        meeting.on_met(0, &[], vec![(2, "refused again".into())]);
+        assert_eq!(parents(&meeting.on_met(1, &[2], Vec::new())), Some([0, 0, 1].as_slice()));
     }
 
     #[test]
@@ -290,22 +349,32 @@ mod tests {
         for lost in 0..3 {
             for after in 0..3 {
                 let mut meeting = Meeting::new(3);
-                let mut last = Vec::new();
-                for step in 0..4 {
+                let mut orders = Vec::new();
+                for node in (0..3).filter(|n| after > 0 || *n != lost) {
+                    orders.extend(meeting.on_hints(node, hints(u64::from(node), 7)));
+                }
+                for step in 0..10 {
                     if step == after {
-                        last.extend(meeting.on_gone(&[lost]));
+                        orders.extend(meeting.on_gone(&[lost]));
                     }
-                    for node in (0..3).filter(|n| step < after || *n != lost) {
-                        last.extend(match step {
-                            0 => meeting.on_hints(node, hints(1, 7)),
-                            1 => meeting.on_listening(node),
-                            _ => meeting.on_met(node, &(node + 1..3).collect::<Vec<_>>(), Vec::new()),
+                    let dead = |node: u32| step >= after && node == lost;
+                    let next: Vec<Order> = std::mem::take(&mut orders);
+                    if parents(&next).is_some() {
+                        orders = next;
+                        break;
+                    }
+                    for (node, order) in next.iter().filter(|o| !dead(o.0)) {
+                        orders.extend(match order {
+                            Message::Meet { listen, .. } if !listen.is_empty() => meeting.on_listening(*node),
+                            Message::Dial {} => meeting.on_met(*node, &(node + 1..3).collect::<Vec<_>>(), Vec::new()),
+                            _ => Vec::new(),
                         });
                     }
                 }
-                let kernel_of = kernels(&last).unwrap();
-                let others: Vec<usize> = (0..3).filter(|n| *n != lost as usize).collect();
-                assert_eq!(kernel_of[others[0]], kernel_of[others[1]], "{lost} lost before step {after}");
+                let parents = parents(&orders).unwrap_or_else(|| panic!("{lost} lost before step {after}"));
+                let others: Vec<u32> = (0..3).filter(|n| *n != lost).collect();
+                let together = near::kernel_of(parents, others[0]) == near::kernel_of(parents, others[1]);
+                assert!(together, "{lost} lost before step {after}: {parents:?}");
             }
         }
     }

@@ -63,7 +63,7 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
     let width = options.tree_width.filter(|_| homes.is_empty()).unwrap_or(default_width).max(local_nodes).max(1);
     let remote = local_nodes < nodes;
     let apps = options.apps.iter().map(|app| app_spec(app, options, remote)).collect::<Result<Vec<_>, _>>()?;
-    let discover = nodes > 1 && looks_for_neighbors(&how, &apps);
+    let discover = nodes > 1 && (options.container.engine.is_some() || looks_for_neighbors(&how, &apps));
     let mut random = [0; 24];
     sys::process::random(&mut random);
     let job_id = random.first_chunk().map_or(0, |b| u64::from_le_bytes(*b));

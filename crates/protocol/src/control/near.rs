@@ -4,13 +4,14 @@
 //! agent ─ Hints ─► front ─ Meet ─► agent ─ Listening ─► front ─ Dial ─► agent ─ Met ─► front ─ Apart, Kernels ─► agent
 //! ```
 //! A hint only makes a pair a candidate: of two candidates the one with the lower node index calls the other's unix socket, and both
-//! prove that they know the job key (`handshake`). A kernel's group is a set of agents of which each has met each other one.
-//! Every step is skipped that nobody needs: without candidates `Kernels` follows the hints at once.
+//! prove that they know the job key (`handshake`). To be under one kernel is transitive, so a tree of calls is enough for a group,
+//! and the links of that tree carry descriptors between any two of its agents. Candidates that no tree has joined are all tried once
+//! more. Every step is skipped that nobody needs: without candidates `Kernels` follows the hints at once.
 
 use super::codec::wire;
 use super::rank::Card;
 use base::Peer;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 wire! {
     /// A directory that another agent may see too.
@@ -19,6 +20,8 @@ wire! {
         pub device: u64,
         /// Its inode there.
         pub inode: u64,
+        /// The user has named it for this purpose, so equal numbers mean something even if the boot ids differ.
+        pub named: bool,
         /// Its path, as this agent sees it.
         pub path: Vec<u8>,
     }
@@ -73,17 +76,21 @@ wire! {
 }
 
 wire! {
-    /// What agents say to each other over a link that has proved that both are under one kernel.
+    /// What agents say to each other over links that have proved that both ends are under one kernel.
     pub enum Neighbor {
-        /// A rank's card is wanted, with its descriptors.
+        /// To the rank's home: its card is wanted, with its descriptors.
         Want = 1 {
             /// Whose.
             peer: Peer,
             /// How many programs the asking rank has finalized before.
             generation: u32,
+            /// Node that asks.
+            from: u32,
         },
         /// The answer.
         Have = 2 {
+            /// Node that has asked.
+            to: u32,
             /// Whose.
             peer: Peer,
             /// As in `Want`.
@@ -94,6 +101,11 @@ wire! {
             why: String,
             /// Number of descriptors sent with this message.
             fd_count: u8,
+        },
+        /// To everybody: the link from this node to its parent is gone.
+        Cut = 3 {
+            /// The node.
+            node: u32,
         },
     }
 }
@@ -125,7 +137,7 @@ pub fn route(a: &Hints, b: &Hints) -> Result<Route, String> {
         let with = |i: usize| b.directories.iter().position(|d| same(&a.directories[i], d)).map(|j| (i, j));
         (0..a.directories.len()).find_map(with)
     };
-    let seen = find(&|x, y| x.device == y.device && x.inode == y.inode);
+    let seen = find(&|x, y| x.device == y.device && x.inode == y.inode && (!differ || (x.named && y.named)));
     let route = Route {
         abstract_socket: named && (same_network || forced),
         directory: seen.or_else(|| if forced { find(&|x, y| x.path == y.path) } else { None }),
@@ -145,19 +157,58 @@ pub fn looks_near(a: &Hints, b: &Hints) -> bool {
     !boot_ids_differ(a, b)
 }
 
-/// For each of `nodes` agents the lowest member of its group: agents of which each has met each other one.
-pub fn groups(nodes: u32, met: &BTreeSet<(u32, u32)>) -> Vec<u32> {
-    let mut members: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    let mut group_of: Vec<u32> = (0..nodes).collect();
-    let know = |a: u32, b: u32| met.contains(&(a.min(b), a.max(b)));
-    for node in 0..nodes {
-        let known: BTreeSet<u32> = met.iter().filter(|p| p.1 == node).map(|p| group_of[p.0 as usize]).collect();
-        let fits = |leader: &u32| members[leader].iter().all(|m| know(*m, node));
-        let leader = known.into_iter().find(fits).unwrap_or(node);
-        group_of[node as usize] = leader;
-        members.entry(leader).or_default().push(node);
+/// For each of `nodes` agents its parent in a tree of `edges` (lower node first) that reaches every agent which they connect; a root,
+/// the lowest of its tree, is its own parent. Trees are as flat as the edges allow.
+pub fn forest(nodes: u32, edges: &BTreeSet<(u32, u32)>) -> Vec<u32> {
+    let mut beside: Vec<Vec<u32>> = vec![Vec::new(); nodes as usize];
+    for &(a, b) in edges.iter().filter(|(a, b)| *a < nodes && *b < nodes) {
+        beside[a as usize].push(b);
+        beside[b as usize].push(a);
     }
-    group_of
+    let mut parents: Vec<Option<u32>> = vec![None; nodes as usize];
+    for root in 0..nodes {
+        if parents[root as usize].is_some() {
+            continue;
+        }
+        parents[root as usize] = Some(root);
+        let mut queue = VecDeque::from([root]);
+        while let Some(node) = queue.pop_front() {
+            for &next in &beside[node as usize] {
+                if parents[next as usize].is_none() {
+                    parents[next as usize] = Some(node);
+                    queue.push_back(next);
+                }
+            }
+        }
+    }
+    parents.into_iter().enumerate().map(|(node, parent)| parent.unwrap_or(node as u32)).collect()
+}
+
+/// From `node` to the root of its tree, both included. Whatever `parents` says, this ends.
+fn way_up(parents: &[u32], node: u32) -> impl Iterator<Item = u32> {
+    let above = move |at: &u32| parents.get(*at as usize).copied().filter(|p| p != at);
+    std::iter::successors(Some(node), above).take(parents.len().max(1))
+}
+
+/// The root of the tree of `node`: the name of its kernel.
+pub fn kernel_of(parents: &[u32], node: u32) -> u32 {
+    way_up(parents, node).last().unwrap_or(node)
+}
+
+/// The neighbor of `from` on the way to `to` in the tree; none if they are in different trees, or if the way leads over the edge above
+/// one of the nodes `cut`.
+pub fn next_hop(parents: &[u32], cut: &BTreeSet<u32>, from: u32, to: u32) -> Option<u32> {
+    if from == to || kernel_of(parents, from) != kernel_of(parents, to) {
+        return None;
+    }
+    let up: Vec<u32> = way_up(parents, from).collect();
+    let down: Vec<u32> = way_up(parents, to).take_while(|n| !up.contains(n)).collect();
+    let meets = down.last().map_or(to, |n| parents[*n as usize]);
+    let mut edges = up.iter().take_while(|n| **n != meets).chain(&down);
+    if edges.any(|n| cut.contains(n)) {
+        return None;
+    }
+    if meets == from { down.last().copied() } else { parents.get(from as usize).copied() }
 }
 
 /// Processors that agents under one kernel may use together, rounded; 0 if unknown.
@@ -185,7 +236,7 @@ mod tests {
             name: b"x".to_vec(),
             directories: directories
                 .iter()
-                .map(|&(device, inode)| Directory { device, inode, path: b"/d".to_vec() })
+                .map(|&(device, inode)| Directory { device, inode, named: false, path: b"/d".to_vec() })
                 .collect(),
             uid: 0,
             cpus: vec![0, 1],
@@ -200,8 +251,12 @@ mod tests {
         assert!(route(&a, &hints("k", 7, &[])).unwrap().abstract_socket);
         let by_directory = route(&a, &hints("k", 8, &[(9, 9), (3, 4)])).unwrap();
         assert_eq!(by_directory, Route { abstract_socket: false, directory: Some((1, 1)) });
-        // A faked boot id does not hide a shared directory, but makes the namespace's number worthless.
-        assert!(!route(&a, &hints("fake", 7, &[(1, 2)])).unwrap().abstract_socket);
+        // With different boot ids the numbers are worthless, unless the user has named the directory.
+        let mut fake = hints("fake", 7, &[(1, 2)]);
+        assert!(route(&a, &fake).is_err());
+        let mut named = a.clone();
+        (fake.directories[0].named, named.directories[0].named) = (true, true);
+        assert_eq!(route(&named, &fake).unwrap(), Route { abstract_socket: false, directory: Some((0, 0)) });
         assert!(route(&a, &hints("fake", 7, &[])).unwrap_err().contains("boot ids"));
         let why = route(&a, &hints("k", 8, &[])).unwrap_err();
         assert!(why.contains("no shared directory, other network namespace"), "{why}");
@@ -220,32 +275,42 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_cliques() {
-        let met = |pairs: &[(u32, u32)]| pairs.iter().copied().collect::<BTreeSet<_>>();
-        assert_eq!(groups(3, &met(&[])), [0, 1, 2]);
-        assert_eq!(groups(4, &met(&[(0, 1), (0, 2), (1, 2)])), [0, 0, 0, 3]);
-        // 2 knows only one of the pair: it stays apart, and 3 finds it.
-        assert_eq!(groups(4, &met(&[(0, 1), (1, 2), (2, 3)])), [0, 0, 2, 2]);
-        // Never a group in which two have not met.
+    fn trees_join_what_is_connected_and_lead_everywhere() {
+        let edges = |pairs: &[(u32, u32)]| pairs.iter().copied().collect::<BTreeSet<_>>();
+        assert_eq!(forest(3, &edges(&[])), [0, 1, 2]);
+        assert_eq!(forest(4, &edges(&[(0, 1), (0, 2), (1, 2)])), [0, 0, 0, 3]);
+        assert_eq!(forest(4, &edges(&[(0, 2), (1, 2), (2, 3)])), [0, 2, 0, 2]);
+        let none = BTreeSet::new();
         let mut state = 1u64;
         for _ in 0..500 {
             let mut pairs = BTreeSet::new();
             for a in 0..8 {
                 for b in a + 1..8 {
                     state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                    if state >> 62 != 0 {
+                    if state >> 61 == 0 {
                         pairs.insert((a, b));
                     }
                 }
             }
-            let of = groups(8, &pairs);
-            for a in 0..8u32 {
-                assert!(of[a as usize] <= a && of[of[a as usize] as usize] == of[a as usize]);
-                for b in a + 1..8 {
-                    assert!(of[a as usize] != of[b as usize] || pairs.contains(&(a, b)));
+            let parents = forest(8, &pairs);
+            for (a, b) in (0..8u32).flat_map(|a| (0..8).map(move |b| (a, b))) {
+                let together = kernel_of(&parents, a) == kernel_of(&parents, b);
+                assert!(together || !pairs.contains(&(a.min(b), a.max(b))));
+                let mut at = a;
+                for _ in 0..8 {
+                    at = next_hop(&parents, &none, at, b).unwrap_or(at);
+                }
+                assert_eq!(at == b, together || a == b);
+                // Without the edge above b, nobody outside of its subtree gets there.
+                let cut = BTreeSet::from([b]);
+                let below = way_up(&parents, a).any(|n| n == b);
+                if a != b && together {
+                    assert_eq!(next_hop(&parents, &cut, a, b).is_some(), below);
                 }
             }
         }
+        // Nonsense does not loop.
+        assert!(next_hop(&[1, 2, 0], &none, 0, 1).is_none() || kernel_of(&[1, 2, 0], 0) < 3);
     }
 
     #[test]
@@ -264,7 +329,8 @@ mod tests {
 
     #[test]
     fn no_bytes_of_a_neighbor_panic() {
-        let message = Neighbor::Have { peer: Peer(3), generation: 1, card: None, why: "gone".into(), fd_count: 2 };
+        let message =
+            Neighbor::Have { to: 1, peer: Peer(3), generation: 1, card: None, why: "gone".into(), fd_count: 2 };
         let bytes = encode(&message);
         assert_eq!(decode::<Neighbor>(&bytes).unwrap(), message);
         for at in 0..bytes.len() {

@@ -341,10 +341,8 @@ wire! {
         Meet = 22 {
             /// Agents to call.
             calls: Vec<Call>,
-            /// Paths for sockets.
+            /// Paths for sockets; answered by `Listening` if there are any.
             listen: Vec<Vec<u8>>,
-            /// Nodes that will call.
-            callers: Vec<u32>,
         },
         /// Up: the sockets of `Meet` are open.
         Listening = 23 {
@@ -367,10 +365,10 @@ wire! {
             /// Node and reason.
             reasons: Vec<(u32, String)>,
         },
-        /// Down: for each node the lowest one under the same kernel; empty if all are alone.
+        /// Down: the trees of agents under one kernel.
         Kernels = 27 {
-            /// By node.
-            kernel_of: Vec<u32>,
+            /// By node: its parent, itself for a root; empty if all are alone.
+            parents: Vec<u32>,
             /// By node: processors that the ranks under its kernel may use together.
             cpus: Vec<u32>,
         },

@@ -19,7 +19,7 @@ pub fn of_this_agent(job: &JobSpec, name: &[u8], reachable: bool) -> Hints {
         boot_id: boot_id.map(|text| text.trim().to_string()),
         network,
         name: name.to_vec(),
-        directories: candidates(job).iter().filter_map(|path| describe(path)).collect(),
+        directories: candidates(job).iter().filter_map(|(path, named)| describe(path, *named)).collect(),
         uid: sys::process::effective_uid(),
         cpus: sys::affinity::allowed().map(|set| set.iter().map(|cpu| cpu as u32).collect()).unwrap_or_default(),
         quota_milli: sys::affinity::quota().map(|quota| (quota * 1000.0).clamp(1.0, 1e9) as u32),
@@ -53,19 +53,19 @@ pub fn job_directory(job: &JobSpec) -> Option<PathBuf> {
 }
 
 /// Directories that containers and processes of one host often share, best first.
-fn candidates(job: &JobSpec) -> Vec<PathBuf> {
+fn candidates(job: &JobSpec) -> Vec<(PathBuf, bool)> {
     let working = job.apps.first().map(|app| PathBuf::from(OsStr::from_bytes(&app.working_directory)));
     let fixed = [Some("/dev/shm".into()), Some(std::env::temp_dir()), Some("/tmp".into()), working];
-    let mut paths: Vec<PathBuf> = fixed.into_iter().flatten().filter(|p| !sys::sock::is_network_directory(p)).collect();
-    paths.splice(0..0, job_directory(job));
-    paths
+    let guessed = fixed.into_iter().flatten().filter(|p: &PathBuf| !sys::sock::is_network_directory(p));
+    job_directory(job).map(|path| (path, true)).into_iter().chain(guessed.map(|path| (path, false))).collect()
 }
 
-fn describe(path: &Path) -> Option<Directory> {
+fn describe(path: &Path, named: bool) -> Option<Directory> {
     let meta = std::fs::metadata(path).ok().filter(|m| m.is_dir())?;
     sys::sock::is_writable_directory(path).then(|| Directory {
         device: meta.dev(),
         inode: meta.ino(),
+        named,
         path: path.as_os_str().as_bytes().to_vec(),
     })
 }

@@ -3,8 +3,9 @@
 //! ```text
 //! Start ─► Hints ─► (Meet ─► sockets open ─► Dial ─► calls) ─► Kernels: sockets gone, ranks learn who is near
 //! ```
-//! What a link to a neighbor is for: descriptors. Everything else takes the tree, and so does everything when the link breaks: ranks
-//! that ask from then on get no descriptors and use the network.
+//! What links to neighbors are for: descriptors. They form a tree of all agents under the kernel, and carry questions and answers
+//! between any two of them, hop by hop. Everything else takes the tree of the launcher, and so does everything when a link on the way
+//! breaks: ranks that ask from then on get no descriptors and use the network.
 //!
 //! Invariant: ranks are introduced to their job once, by [`Agent::on_kernels`] or, in a job that doesn't look for neighbors, at their start.
 
@@ -19,13 +20,13 @@ use crate::trail::Trail;
 use base::log;
 use meet::{Caller, Door, Guest};
 use protocol::control::handshake::Key;
-use protocol::control::near::{Call, Neighbor};
+use protocol::control::near::{self, Call, Neighbor};
 use protocol::control::tree::{JobSpec, Message, ROOT};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -45,14 +46,18 @@ pub struct Near {
     node: u32,
     doors: Vec<Door>,
     guests: Vec<Guest>,
-    /// Nodes that may call.
-    callers: Vec<u32>,
     calls: Vec<Calling>,
+    /// Sockets of others, which disappear with their owners unless those are killed.
+    others: Vec<PathBuf>,
     proved: Vec<u32>,
     refused: Vec<(u32, String)>,
     /// When calls are given up; none before `Dial`.
     call_by: Option<Instant>,
     links: HashMap<u32, FdLink>,
+    /// The trees of agents under one kernel.
+    parents: Vec<u32>,
+    /// Nodes whose link to their parent is gone.
+    cut: BTreeSet<u32>,
     /// Why other nodes are not near.
     far: HashMap<u32, String>,
     trail: Trail,
@@ -65,12 +70,14 @@ impl Near {
             node,
             doors: Vec::new(),
             guests: Vec::new(),
-            callers: Vec::new(),
             calls: Vec::new(),
+            others: Vec::new(),
             proved: Vec::new(),
             refused: Vec::new(),
             call_by: None,
             links: HashMap::new(),
+            parents: Vec::new(),
+            cut: BTreeSet::new(),
             far: HashMap::new(),
             trail,
         }
@@ -78,7 +85,21 @@ impl Near {
 
     /// Why `node` is not near; empty if nobody has found a reason.
     pub fn far(&self, node: u32) -> String {
-        self.far.get(&node).cloned().unwrap_or_default()
+        match self.far.get(&node) {
+            Some(why) => why.clone(),
+            None if self.is_cut_off(node) => "a connection between the node agents of this host broke".into(),
+            None => String::new(),
+        }
+    }
+
+    /// Whether `node` is under this kernel, but no link leads there any more.
+    pub fn is_cut_off(&self, node: u32) -> bool {
+        let kernel = |node| near::kernel_of(&self.parents, node);
+        node != self.node && kernel(node) == kernel(self.node) && self.hop(node).is_none()
+    }
+
+    fn hop(&self, to: u32) -> Option<u32> {
+        near::next_hop(&self.parents, &self.cut, self.node, to).filter(|hop| self.links.contains_key(hop))
     }
 
     /// No new neighbors from now on.
@@ -86,12 +107,39 @@ impl Near {
         self.doors.clear();
         self.guests.clear();
         self.calls.clear();
+        self.sweep();
     }
 
-    /// Sends to a neighbor; false if there is no link (any more).
+    /// Removes what killed neighbors may have left: their guardians may have been killed with them.
+    pub fn sweep(&mut self) {
+        for path in &self.others {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    /// Sends towards an agent under this kernel; false if there is no link (any more).
     pub fn send(&mut self, node: u32, message: &Neighbor, fds: Vec<Rc<OwnedFd>>) -> bool {
+        let Some(hop) = self.hop(node) else { return false };
         // A broken link shows its end to the loop, which then forgets it.
-        self.links.get_mut(&node).is_some_and(|link| link.send(message, fds).is_ok())
+        self.links.get_mut(&hop).is_some_and(|link| link.send(message, fds).is_ok())
+    }
+
+    fn broadcast(&mut self, message: &Neighbor, but: u32) {
+        for (_, link) in self.links.iter_mut().filter(|(node, _)| **node != but) {
+            let _ = link.send(message, Vec::new());
+        }
+    }
+
+    /// Whether the trees have a link between this node and `node`; which of the two is the child.
+    fn edge_to(&self, node: u32) -> Option<u32> {
+        let parent = |of: u32| self.parents.get(of as usize).copied();
+        if node == self.node {
+            None
+        } else if parent(self.node) == Some(node) {
+            Some(self.node)
+        } else {
+            (parent(node) == Some(self.node)).then_some(node)
+        }
     }
 
     pub fn register(&self, set: &mut PollSet) {
@@ -125,10 +173,7 @@ impl Near {
             }
             match guest.hear(self.key, self.node) {
                 Ok(None) => self.guests.push(guest),
-                Ok(Some(node)) if self.callers.contains(&node) => {
-                    self.links.insert(node, FdLink::new(guest.stream.into()));
-                }
-                Ok(Some(node)) => log!(Warn, "node {node} has called, which was not asked to"),
+                Ok(Some(node)) => _ = self.links.insert(node, FdLink::new(guest.stream.into())),
                 Err(e) => log!(Warn, "dropped a caller at the socket for neighbors: {e}"),
             }
         }
@@ -232,7 +277,7 @@ impl Agent {
         self.send_up(ROOT, Message::Hints { node: self.node, hints });
     }
 
-    pub(super) fn on_meet(&mut self, calls: Vec<Call>, listen: Vec<Vec<u8>>, callers: Vec<u32>) {
+    pub(super) fn on_meet(&mut self, calls: Vec<Call>, listen: Vec<Vec<u8>>) {
         let ours = self.job.as_ref().and_then(|job| hints::job_directory(job));
         for path in &listen {
             let path = Path::new(OsStr::from_bytes(path));
@@ -242,9 +287,12 @@ impl Agent {
                 Err(e) => log!(Info, "cannot open a socket for neighbors at {}: {e}", path.display()),
             }
         }
-        self.near.callers = callers;
+        let paths = calls.iter().filter(|call| !call.path.is_empty());
+        self.near.others.extend(paths.map(|call| PathBuf::from(OsStr::from_bytes(&call.path))));
         self.near.calls = calls.into_iter().map(|call| Calling { call, caller: None, reasons: Vec::new() }).collect();
-        self.send_up(ROOT, Message::Listening { node: self.node });
+        if !listen.is_empty() {
+            self.send_up(ROOT, Message::Listening { node: self.node });
+        }
     }
 
     pub(super) fn on_dial(&mut self) {
@@ -269,15 +317,18 @@ impl Agent {
     }
 
     /// The result: ranks learn their job.
-    pub(super) fn on_kernels(&mut self, kernel_of: &[u32], cpus: &[u32]) {
+    pub(super) fn on_kernels(&mut self, parents: Vec<u32>, cpus: &[u32]) {
         self.near.close_doors();
+        self.near.others.clear();
         let Some(job) = &self.job else { return };
-        let kernel = |node: u32| kernel_of.get(node as usize).copied().unwrap_or(node);
+        let nodes = job.hosts.len();
+        let sound = parents.len() == nodes && parents.iter().all(|p| (*p as usize) < nodes);
+        self.near.parents = if sound { parents } else { (0..nodes as u32).collect() };
+        let kernel = |node: u32| near::kernel_of(&self.near.parents, node);
         let mine = kernel(self.node);
-        self.near.links.retain(|node, _| kernel(*node) == mine);
         let mates: Vec<u32> =
             (0..job.ranks.len()).filter(|r| kernel(job.ranks[*r].node) == mine).map(|r| r as u32).collect();
-        let all: Vec<u32> = (0..job.hosts.len() as u32).map(kernel).collect();
+        let all: Vec<u32> = (0..nodes as u32).map(kernel).collect();
         for rank in &mut self.ranks {
             rank.info.kernel_of.clone_from(&all);
             rank.info.local_ranks.clone_from(&mates);
@@ -285,6 +336,20 @@ impl Agent {
                 rank.info.node_cpus = *cpus;
             }
             rank.introduce();
+        }
+        self.check_links(nodes as u32);
+    }
+
+    /// Only the links of the tree stay; one that is missing already is news for the others.
+    fn check_links(&mut self, nodes: u32) {
+        let unused: Vec<u32> = self.near.links.keys().copied().filter(|n| self.near.edge_to(*n).is_none()).collect();
+        for node in unused {
+            self.near.links.remove(&node);
+        }
+        for node in 0..nodes {
+            if !self.near.links.contains_key(&node) {
+                self.on_neighbor_lost(node);
+            }
         }
     }
 
@@ -294,21 +359,44 @@ impl Agent {
         self.report_calls();
         for heard in self.near.hear_links(set) {
             match heard {
-                Heard::Message(node, Neighbor::Want { peer, generation }, _) => {
-                    self.on_neighbor_want(peer, node, generation);
-                }
-                Heard::Message(_, Neighbor::Have { peer, generation, card, why, .. }, fds) => {
-                    self.on_neighbor_have(peer, generation, card, fds, &why);
-                }
+                Heard::Message(from, message, fds) => self.on_neighbor_message(from, message, fds),
                 Heard::End(node) => self.on_neighbor_lost(node),
             }
         }
     }
 
-    /// The link is gone: its questions take the tree, without descriptors.
+    fn on_neighbor_message(&mut self, from: u32, message: Neighbor, fds: Vec<OwnedFd>) {
+        let fds: Vec<_> = fds.into_iter().map(Rc::new).collect();
+        match &message {
+            Neighbor::Want { peer, generation, from } => match self.node_of(*peer) {
+                Some(home) if home == self.node => self.on_neighbor_want(*peer, *from, *generation),
+                // What finds no way on is asked again by the node that wants it, which hears of the cut.
+                Some(home) => _ = self.near.send(home, &message, fds),
+                None => {}
+            },
+            Neighbor::Have { to, .. } if *to != self.node => _ = self.near.send(*to, &message, fds),
+            Neighbor::Have { peer, generation, card, why, .. } => {
+                self.on_neighbor_have(*peer, *generation, card.clone(), fds, why);
+            }
+            Neighbor::Cut { node } => {
+                self.near.broadcast(&message, from);
+                self.on_cut(*node);
+            }
+        }
+    }
+
+    /// A link is gone: questions that would take it take the tree, without descriptors.
     fn on_neighbor_lost(&mut self, node: u32) {
         self.near.links.remove(&node);
-        self.near.far.insert(node, "the connection between the node agents broke".into());
-        self.ask_again(node);
+        if let Some(child) = self.near.edge_to(node) {
+            self.near.broadcast(&Neighbor::Cut { node: child }, self.node);
+            self.on_cut(child);
+        }
+    }
+
+    fn on_cut(&mut self, child: u32) {
+        if self.near.cut.insert(child) {
+            self.ask_again();
+        }
     }
 }
