@@ -5,7 +5,7 @@
 export PATH := $(PATH):$(HOME)/.cargo/bin
 PYTHON ?= python3
 
-.PHONY: demo test test-rust test-oracle test-mpi4py test-kill test-environment test-diagnosis bench prepare
+.PHONY: demo test test-rust test-oracle test-mpi4py test-kill test-environment test-diagnosis test-resources bench prepare
 
 build: | prepare
 prepare:
@@ -17,7 +17,7 @@ demo: build
 	$(PYTHON) examples/install_mpi4py_fft.py
 	examples/demo.sh
 
-test: test-rust test-oracle test-mpi4py test-kill test-environment test-diagnosis test-launch-containers
+test: test-rust test-oracle test-mpi4py test-kill test-environment test-diagnosis test-resources test-launch-containers
 	@echo "make test: all passed"
 
 test-rust: build
@@ -46,6 +46,9 @@ test-environment: build
 
 test-diagnosis: build
 	$(PYTHON) tests/diagnosis.py
+
+test-resources: build
+	$(PYTHON) tests/resources.py
 
 bench: build
 	$(PYTHON) -m venv build/venv

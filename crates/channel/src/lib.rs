@@ -8,6 +8,7 @@ pub mod buffer;
 pub mod calibrate;
 pub mod fabric;
 pub mod locality;
+pub mod protocols;
 pub mod self_;
 pub mod shm;
 pub mod single_copy;

@@ -424,6 +424,11 @@ impl ShmLane {
         if self.denied { self.limits_without_cells() } else { self.limits }
     }
 
+    /// What a lane like this could do with single copy, or without.
+    pub fn limits_if(&self, can_pull: bool) -> Limits {
+        calibrate::shm_limits(self.record_max, self.outbox.cells(), can_pull)
+    }
+
     #[cold]
     fn limits_without_cells(&mut self) -> Limits {
         self.denied = false;

@@ -21,6 +21,7 @@ pub mod invite;
 pub mod link;
 pub mod place;
 pub mod pollset;
+pub mod protocols;
 pub mod reap;
 pub mod settings;
 pub mod top;

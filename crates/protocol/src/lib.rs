@@ -8,5 +8,6 @@ pub mod control;
 pub mod engine;
 pub mod fabric;
 pub mod matching;
+pub mod protocols;
 pub mod slab;
 pub mod wire;

@@ -151,14 +151,30 @@ pub struct Net {
     tick: u32,
 }
 
+/// The sizes that the settings ask for.
+fn configured_sizes() -> Sizes {
+    let sizes = Sizes { eager_max: TCP_EAGER_MAX.value() as usize, packet_max: TCP_PACKET_MAX.value() as usize };
+    Sizes { packet_max: sizes.packet_max.max(sizes.eager_max), ..sizes }
+}
+
+#[inline]
+fn limits_of(sizes: Sizes) -> Limits {
+    let Sizes { eager_max, packet_max } = sizes;
+    Limits { packet_max, eager_max, announce_max: 0, pull_min: usize::MAX }
+}
+
+/// What a connection can do, as far as the settings say.
+pub fn configured_limits() -> Limits {
+    limits_of(configured_sizes())
+}
+
 impl Net {
     /// Listens on all interfaces. `with_loopback`: peers are (also) on this host.
     pub fn open(id: Identity, epoll: Arc<Epoll>, with_loopback: bool) -> std::io::Result<Net> {
         let (listener, addresses) = intro::listen(&id, with_loopback)?;
         use std::os::fd::AsFd;
         epoll.add(listener.as_fd(), TOKEN_LISTENER, Interest::READ)?;
-        let sizes = Sizes { eager_max: TCP_EAGER_MAX.value() as usize, packet_max: TCP_PACKET_MAX.value() as usize };
-        let sizes = Sizes { packet_max: sizes.packet_max.max(sizes.eager_max), ..sizes };
+        let sizes = configured_sizes();
         Ok(Net {
             id,
             sizes,
@@ -191,8 +207,7 @@ impl Net {
     /// What a connection can do.
     #[inline]
     pub fn limits(&self) -> Limits {
-        let Sizes { eager_max, packet_max } = self.sizes;
-        Limits { packet_max, eager_max, announce_max: 0, pull_min: usize::MAX }
+        limits_of(self.sizes)
     }
 
     /// Whether there is any connection, or one in the making.

@@ -5,6 +5,7 @@ use std::process::Command;
 
 const HELP: &str = "\
 usage: ferrule info [--config]          version, or every setting with its value, default and range
+       ferrule info --protocols [--size BYTES]   which protocol a message takes, by size and by where the receiver is
        ferrule top [--once] [--waits] [PID]   what the ranks of running jobs do; pending operations and the wait-for graph
        ferrule why [--] MPIEXEC-ARGS    run a job and print the channel of each pair of ranks, and why not the others
        ferrule help
@@ -13,6 +14,7 @@ usage: ferrule info [--config]          version, or every setting with its value
 fn main() {
     let words: Vec<_> = std::env::args_os().skip(1).collect();
     let code = match words.first().and_then(|w| w.to_str()) {
+        Some("info") if words[1..].iter().any(|w| w == "--protocols") => protocols(&words[1..]),
         Some("info") => info(words[1..].iter().any(|w| w == "--config")),
         Some("why") => why(&words[1..]),
         Some("top") => top(&words[1..]),
@@ -46,6 +48,21 @@ fn info(config: bool) -> i32 {
             println!("    {} Default {}, {}.", meta.doc.trim(), quoted(&(meta.default)()), (meta.range)());
         }
     }
+    0
+}
+
+fn protocols(words: &[std::ffi::OsString]) -> i32 {
+    let size = match words.iter().position(|w| w == "--size") {
+        None => None,
+        Some(at) => match words.get(at + 1).and_then(|w| w.to_str()).and_then(<u64 as base::config::Value>::parse) {
+            Some(size) => Some(size as usize),
+            None => {
+                eprintln!("ferrule info: --size needs a number of bytes, such as 100, 64K or 1M");
+                return 2;
+            }
+        },
+    };
+    print!("{}", launch::protocols::table(size));
     0
 }
 

@@ -3,6 +3,7 @@
 use super::pending::Stage;
 use super::{Address, Completion, Engine, Mode, OpId, PEER_LOST, SEND_BIT};
 use crate::fabric::{Fabric, Outcome};
+use crate::protocols::Protocol;
 use crate::wire::{BODY_BYTES, Grant, Header, Kind, Offer};
 use base::{Error, Peer, Result};
 use std::collections::VecDeque;
@@ -124,24 +125,22 @@ impl<F: Fabric> Engine<F> {
         let to = send.to;
         let Some(limits) = self.fabric.limits(to.peer) else { return false };
         let len = self.fabric.source_len(&send.source);
-        if limits.announce_max > 0
-            && len > limits.eager_max
-            && len <= limits.announce_max
-            && send.mode == Mode::Standard
-        {
-            return self.try_announce(id, to, len as u64);
-        }
-        let (outcome, next) = if len <= limits.eager_max {
-            let (kind, next) = match send.mode {
-                Mode::Standard => (Kind::Eager, SendState::Complete(None)),
-                Mode::Synchronous => (Kind::EagerSync, SendState::Acknowledged),
-            };
-            (self.fabric.try_send_from(to.peer, &header(kind, &to, id), &[], &send.source, 0, len), next)
-        } else {
-            let address = if len >= limits.pull_min { self.fabric.expose(&send.source) } else { 0 };
-            let offer = Offer { length: len as u64, address };
-            let request = header(Kind::RequestToSend, &to, id);
-            (self.fabric.try_send(to.peer, &request, &offer.encode()), SendState::Offered { exposed: address != 0 })
+        let protocol = limits.protocol(len, send.mode);
+        let (outcome, next) = match protocol {
+            Protocol::Announced => return self.try_announce(id, to, len as u64),
+            Protocol::Eager => {
+                let (kind, next) = match send.mode {
+                    Mode::Standard => (Kind::Eager, SendState::Complete(None)),
+                    Mode::Synchronous => (Kind::EagerSync, SendState::Acknowledged),
+                };
+                (self.fabric.try_send_from(to.peer, &header(kind, &to, id), &[], &send.source, 0, len), next)
+            }
+            Protocol::Pulled | Protocol::Streamed => {
+                let address = if protocol == Protocol::Pulled { self.fabric.expose(&send.source) } else { 0 };
+                let offer = Offer { length: len as u64, address };
+                let request = header(Kind::RequestToSend, &to, id);
+                (self.fabric.try_send(to.peer, &request, &offer.encode()), SendState::Offered { exposed: address != 0 })
+            }
         };
         match outcome {
             Outcome::Done => send.state = next,
