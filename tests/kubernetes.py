@@ -137,7 +137,7 @@ class Cluster:
         words = [str(self.folder / "hostfile") if w == "/etc/mpi/hostfile" else str(self.program) if w == "/app/fft3d" else "16" if w == "64" else w for w in command]
         before = ["ip", "netns", "exec", f"{self.prefix}-1"] if reachable else []
         environment = dict(os.environ, PATH=f"{self.folder}/bin:{os.environ['PATH']}", PODS=self.prefix, **(env or {}))
-        done = subprocess.run([*before, *words], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+        done = subprocess.run([*before, *words], check=False, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
         return done.returncode, done.stdout
 
 
@@ -174,7 +174,7 @@ def run_all(cluster: Cluster, manifests: dict[str, list[Tree]]) -> None:
 def main() -> int:
     manifests = check_all()
     print(f"ok   {sum(map(len, manifests.values()))} objects in {len(manifests)} manifests")
-    if os.geteuid() != 0 or subprocess.run(["unshare", "--net", "--uts", "true"], capture_output=True).returncode:
+    if os.geteuid() != 0 or subprocess.run(["unshare", "--net", "--uts", "true"], check=False, capture_output=True).returncode:
         print("SKIP the exec path: this machine doesn't let us make namespaces")
         return 0
     with tempfile.TemporaryDirectory(prefix="fk-") as folder:

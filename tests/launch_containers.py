@@ -10,6 +10,7 @@ left: no container, no job directory, no process.
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import pathlib
 import re
@@ -22,9 +23,9 @@ import typing
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "testbeds/containers"))
-import bed  # noqa: E402
-import engines  # noqa: E402
-import image  # noqa: E402
+import bed
+import engines
+import image
 
 MPIEXEC = str(ROOT / "dist/bin/mpiexec")
 PROGRAM = ROOT / "build/launch_containers/probe"
@@ -58,10 +59,10 @@ int main(int argc, char **argv) {
     return 0;
 }
 """
-CASES: list[typing.Callable[["Engine"], None]] = []
+CASES: list[typing.Callable[[Engine], None]] = []
 
 
-def case(function: typing.Callable[["Engine"], None]) -> typing.Callable[["Engine"], None]:
+def case(function: typing.Callable[[Engine], None]) -> typing.Callable[[Engine], None]:
     """Registers a case that every engine has to pass."""
     CASES.append(function)
     return function
@@ -365,7 +366,7 @@ def run_all(report: Report) -> None:
 
             report.attempt(f"{real.name} {function.__name__}", body)
         if isinstance(real, (engines.Docker, engines.Podman)):
-            report.attempt(f"{real.name} exec", lambda real=real: existing(real.name, real.run, real.remove))
+            report.attempt(f"{real.name} exec", functools.partial(existing, real.name, real.run, real.remove))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 //! reader; and nobody without the key gets through the handshake between agents.
 
 use crate::input::Input;
+use launch::container::Container;
 use launch::invite::Invite;
 use protocol::control::frame::{HEADER, RANK_LIMIT, Splitter, frame};
 use protocol::control::handshake::{self, Key};
@@ -11,7 +12,7 @@ use protocol::control::{Card, JobInfo, ToAgent, ToRank, Wire, decode, encode};
 /// Plays one input.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
-    match input.byte() % 10 {
+    match input.byte() % 11 {
         0 => codec::<Packet>(input.rest()),
         1 => codec::<ToAgent>(input.rest()),
         2 => codec::<ToRank>(input.rest()),
@@ -21,6 +22,7 @@ pub fn run(data: &[u8]) {
         6 => invite(input.rest()),
         7 => splitter(&mut input),
         8 => handshake(&mut input),
+        10 => container(input.rest()),
         _ => routes(&mut input),
     }
 }
@@ -43,6 +45,14 @@ fn invite(bytes: &[u8]) {
     }
     if let Some(invite) = Invite::from_line(&String::from_utf8_lossy(bytes)) {
         assert_eq!(Invite::from_line(&invite.to_line()), Some(invite));
+    }
+}
+
+/// What a container's keeper reads.
+fn container(bytes: &[u8]) {
+    codec::<Container>(bytes);
+    if let Some(container) = Container::from_line(&String::from_utf8_lossy(bytes)) {
+        assert_eq!(Container::from_line(&container.to_line()), Some(container));
     }
 }
 

@@ -206,6 +206,7 @@ impl Keeper {
 
     fn start(&self) -> Result<Pid, String> {
         let words = argv::start(&self.container, &self.found);
+        base::log!(Info, "container {}: {}", self.container.name, words.join(" "));
         let argv: Result<Vec<CString>, _> = words.iter().map(|w| CString::new(w.as_str())).collect();
         let argv = argv.map_err(|e| e.to_string())?;
         let cannot = |e: std::io::Error| format!("cannot run {}: {e}", words[0]);
