@@ -25,8 +25,8 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import peers as registry  # noqa: E402
-import report  # noqa: E402
+import peers as registry
+import report
 
 ROOT = registry.ROOT
 COLLECTIVES = ("barrier,bcast,reduce,allreduce,reduce_scatter,reduce_scatter_block,scan,exscan,gather,gatherv,scatter,scatterv,"

@@ -17,7 +17,8 @@ demo: build
 	$(PYTHON) examples/install_mpi4py_fft.py
 	examples/demo.sh
 
-test: test-rust test-oracle test-mpi4py test-kill test-environment test-diagnosis test-resources test-launch-containers
+test: test-rust test-oracle test-mpi4py test-kill test-environment test-diagnosis test-resources test-launch-containers \
+  test-containers test-python
 	@echo "make test: all passed"
 
 test-rust: build
@@ -59,3 +60,20 @@ test-launch-containers: build
 	$(PYTHON) tests/interfaces.py
 	$(PYTHON) tests/kubernetes.py
 	$(PYTHON) tests/launch_containers.py
+
+test-containers: build
+	$(PYTHON) tests/containers.py
+	$(PYTHON) tests/complaints.py
+
+test-python:
+	@test -x build/venv/bin/python || $(PYTHON) -m venv build/venv
+	build/venv/bin/pip install -q --disable-pip-version-check ruff==0.17.6 mypy==2.4.1
+	build/venv/bin/ruff check
+	set -e; for folder in tests bench examples testbeds/containers; do build/venv/bin/mypy $$folder; done
+
+bench-containers: build
+	@test -x build/venv/bin/python || $(PYTHON) -m venv build/venv
+	build/venv/bin/pip install -q --disable-pip-version-check matplotlib==3.11.2
+	build/venv/bin/python bench/containers.py $(if $(QUICK),--quick)
+
+.PHONY: test-containers test-python bench-containers

@@ -21,8 +21,8 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import containers as matrix  # noqa: E402
-from containers import BIN, MPIEXEC, ROOT, Job, Yard, bed, engines, execute, image  # noqa: E402
+import containers as matrix
+from containers import BIN, MPIEXEC, ROOT, Job, Yard, bed, engines, execute, image
 
 TRAFFIC = str(BIN / "traffic")
 PROBE = str(BIN / "probe")

@@ -26,7 +26,7 @@ import tomllib
 import typing
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import run as runner  # noqa: E402
+import run as runner
 
 ROOT = runner.ROOT
 sys.path.insert(0, str(ROOT / "testbeds/containers"))
@@ -207,16 +207,27 @@ def faults(kind: dict[str, typing.Any], job: Job, ranks: int, cell: str) -> str:
 def run_cell(yard: Yard, kind: dict[str, typing.Any], hosts: list[tuple[engines.Container, int]], cell: str) -> tuple[Job, str]:
     """One job; returns it and what is wrong with it."""
     what, settings = CELLS[cell]
-    env = {"FERRULE_WHY": "1", **settings}
+    env = {"FERRULE_WHY": "1", **settings, **kind.get("env", {})}
+    ranks = total_ranks(kind)
     if kind.get("job_dir"):
         env["FERRULE_JOB_DIR"] = image.SHARED
     if cell.startswith("latency"):
-        what = [*what, "shared", str(kind["local"])] if kind["local"] == sum(n for _, n in hosts) or kind["local"] == 1 else what
+        what = [*what, "shared", str(kind["local"])] if kind.get("local") in (1, ranks) else what
     program = [str(BIN / "traffic"), *what]
     if cell == "64 MB /dev/shm" and kind["shm64"] == "mount":
         program = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=64m none /dev/shm && exec "$@"', "sh", *program]
-    job = yard.job(hosts, program, env)
-    return job, faults(kind, job, sum(n for _, n in hosts), cell)
+    if "launch" in kind:
+        yard.engine(kind["launch"])
+        options = ["--container", kind["launch"], "--container-image", image.TAG, "--ranks-per-container", "1", "-n", str(ranks)]
+        job = execute([MPIEXEC, *options, *program], env)
+    else:
+        job = yard.job(hosts, program, env)
+    return job, faults(kind, job, ranks, cell)
+
+
+def total_ranks(kind: dict[str, typing.Any]) -> int:
+    """Ranks of a kind's jobs."""
+    return int(kind["ranks"]) if "launch" in kind else sum(host.get("ranks", 1) for host in kind["hosts"])
 
 
 def run_kind(yard: Yard, kind: dict[str, typing.Any], verbose: bool) -> tuple[int, int, str]:
@@ -224,7 +235,7 @@ def run_kind(yard: Yard, kind: dict[str, typing.Any], verbose: bool) -> tuple[in
     passed = failed = 0
     try:
         hosts = []
-        for host in kind["hosts"]:
+        for host in kind.get("hosts", []):
             hosts.append((yard.container(host["engine"], host.get("options", ()), host.get("share", False)), host.get("ranks", 1)))
         for cell in CELLS:
             job, fault = run_cell(yard, kind, hosts, cell)

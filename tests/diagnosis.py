@@ -9,6 +9,8 @@ Usage: tests/diagnosis.py
 
 from __future__ import annotations
 
+import collections.abc
+import functools
 import os
 import pathlib
 import re
@@ -18,7 +20,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import run as runner  # noqa: E402
+import run as runner
 
 PROGRAM = "diagnosis/hang"
 DEADLOCK = "deadlock: 0 → 1 → 0 (both in MPI_Send)"
@@ -54,7 +56,7 @@ def top(*words: str) -> str:
     return done.stdout + done.stderr
 
 
-def wait_for(text: str, look: object, seconds: float = 20) -> str:
+def wait_for(text: str, look: collections.abc.Callable[[], str], seconds: float = 20) -> str:
     """Looks until `text` is seen; the last look."""
     until = time.monotonic() + seconds
     while text not in (seen := look()) and time.monotonic() < until:
@@ -74,7 +76,7 @@ def on_request() -> bool:
     for options in ([], ["--launcher", "fork", "-hosts", "a:2,b:2"]):
         with Job("sends", 4, *options) as job:
             pid = str(job.process.pid)
-            seen = wait_for(DEADLOCK, lambda: top("--waits", pid))
+            seen = wait_for(DEADLOCK, functools.partial(top, "--waits", pid))
             label = " ".join(options) or "one node"
             good &= expect(f"ferrule top --waits names the cycle ({label})", DEADLOCK in seen, seen)
             job.process.send_signal(signal.SIGQUIT)
@@ -105,7 +107,10 @@ def table() -> bool:
 def nothing_left() -> bool:
     with Job("ring", 2) as job:
         name = f"/{job.process.pid}/"
-        sockets = lambda: "\n".join(l for l in pathlib.Path("/proc/net/unix").read_text().splitlines() if "@ferrule/" in l)
+
+        def sockets() -> str:
+            return "\n".join(line for line in pathlib.Path("/proc/net/unix").read_text().splitlines() if "@ferrule/" in line)
+
         good = expect("a job has a socket", name in wait_for(name, sockets), sockets())
         job.process.kill()
         job.process.wait()

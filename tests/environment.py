@@ -7,6 +7,8 @@ Each surrounding is made for the job alone (private mount namespace, limits of t
 
 from __future__ import annotations
 
+import collections.abc
+import functools
 import os
 import pathlib
 import random
@@ -18,7 +20,7 @@ import time
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import run as runner  # noqa: E402
+import run as runner
 
 ROOT = runner.ROOT
 LIB = runner.libraries()["ferrule"]
@@ -100,7 +102,9 @@ def rubbish() -> tuple[str, str]:
     env = {**base_env(), "FERRULE_CHANNELS": "tcp", runner.MARKER: mark}
     command = [*LIB.launch, "-n", "3", str(ROOT / "build/tests/init/victim"), "4"]
     process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
-    until, thrown, seen, silent = time.monotonic() + 3, 0, set(), []
+    until, thrown = time.monotonic() + 3, 0
+    seen: set[int] = set()
+    silent: list[socket.socket] = []
     while time.monotonic() < until:
         for port in listeners(mark):
             seen.add(port)
@@ -167,7 +171,8 @@ def main() -> int:
         return 1
     count = {"pass": 0, "FAIL": 0, "skip": 0}
     with tempfile.TemporaryDirectory(prefix="fe-") as tmp:
-        cases = [(name, lambda n=name, b=before, e=extra: works(n, b, e)) for name, (before, extra) in surroundings(pathlib.Path(tmp)).items()]
+        cases: list[tuple[str, collections.abc.Callable[[], tuple[str, str]]]]
+        cases = [(name, functools.partial(works, name, before, extra)) for name, (before, extra) in surroundings(pathlib.Path(tmp)).items()]
         cases += [("rubbish on TCP ports", rubbish), ("a launcher that it doesn't know", foreign_launcher), ("64 ranks, 1024 files each", many_ranks)]
         for name, run in cases:
             start = time.monotonic()

@@ -86,7 +86,7 @@ def main() -> int:
             bridged = [run(prefix, program) for _ in range(REPEATS)]
         finally:
             subprocess.run([str(NETNS / "remove.sh"), prefix], check=False)
-    for took, first, log in bridged:
+    for _, _, log in bridged:
         for number in range(BRIDGES):
             assert f"10.9.{number}.1" in log, f"the log doesn't name the bridge 10.9.{number}.1:\n{log}"
         assert "reached the parent at" in log and "reached rank" in log, log

@@ -25,7 +25,7 @@ import time
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import run as runner  # noqa: E402
+import run as runner
 
 ROOT = runner.ROOT
 END_S = 5.0

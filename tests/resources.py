@@ -23,7 +23,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import run as runner  # noqa: E402
+import run as runner
 
 PROGRAM = "resources/peers"
 BASE_KIB = 1024

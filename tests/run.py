@@ -239,7 +239,7 @@ def dump_stacks(mark: str) -> str:
     for pid in marked_processes(mark):
         done = subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt 14"],
                               capture_output=True, text=True)
-        text += f"\n--- pid {pid}\n" + "\n".join(l for l in done.stdout.splitlines() if l.startswith(("#", "Thread")))
+        text += f"\n--- pid {pid}\n" + "\n".join(x for x in done.stdout.splitlines() if x.startswith(("#", "Thread")))
     return text
 
 

@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import run as runner  # noqa: E402
+import run as runner
 
 FUNCTIONS = 664
 
@@ -30,7 +30,8 @@ def prototypes(header: pathlib.Path) -> dict[str, str]:
         kinds = []
         for parameter in match[3].split(","):
             parameter = re.sub(r"\s+", " ", parameter).strip().replace("[]", "*")
-            parameter = re.sub(r"(\w[\w ]*\**(?: const)?[ *]*?)\b(?!int\b|void\b|char\b)\w+((?:\[\d+\])*\*?)$", r"\1\2", parameter) if not re.fullmatch(r"(const )?\w+\s*\**", parameter) else parameter
+            if not re.fullmatch(r"(const )?\w+\s*\**", parameter):
+                parameter = re.sub(r"(\w[\w ]*\**(?: const)?[ *]*?)\b(?!int\b|void\b|char\b)\w+((?:\[\d+\])*\*?)$", r"\1\2", parameter)
             kinds.append(re.sub(r"\s*\*\s*", "*", parameter).replace(" ", ""))
         found[match[2]] = f"{match[1]}({','.join(kinds)})"
     return found
@@ -82,16 +83,16 @@ def main() -> int:
     different = [f"{n}: {a[n]} / oracle {b[n]}" for n in sorted(a.keys() & b.keys()) if a[n] != b[n]]
     if different:
         faults.append(f"{len(different)} prototypes differ:\n  " + "\n  ".join(different[:20]))
-    names = constants(oracle.include / "mpi_abi.h")
+    both = constants(oracle.include / "mpi_abi.h")
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
-        mine = values(ours.include / "mpi.h", names, pathlib.Path(one))
-        theirs = values(oracle.include / "mpi_abi.h", names, pathlib.Path(two))
-    off = [f"{n}: {mine[n]} / oracle {theirs[n]}" for n in names if mine[n] != theirs[n]]
+        mine = values(ours.include / "mpi.h", both, pathlib.Path(one))
+        theirs = values(oracle.include / "mpi_abi.h", both, pathlib.Path(two))
+    off = [f"{n}: {mine[n]} / oracle {theirs[n]}" for n in both if mine[n] != theirs[n]]
     if off:
         faults.append(f"{len(off)} constants differ:\n  " + "\n  ".join(off[:30]))
     for fault in faults:
         print(f"FAIL  {fault}")
-    print(f"symbols: {len(public)} MPI_ and {len(profiled)} PMPI_ functions, {len(a.keys() & b.keys())} prototypes and {len(names)} constants compared, {len(faults)} faults")
+    print(f"symbols: {len(public)} MPI_ and {len(profiled)} PMPI_ functions, {len(a.keys() & b.keys())} prototypes and {len(both)} constants compared, {len(faults)} faults")
     return 1 if faults else 0
 
 

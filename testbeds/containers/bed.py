@@ -176,7 +176,7 @@ def main() -> int:
     options = parser.parse_args()
     if not is_inside():
         return enter()
-    import engines  # noqa: PLC0415  (only inside)
+    import engines
 
     for name in filter(None, options.engines.split(",")):
         reason = engines.ENGINES[name]().start()
