@@ -30,9 +30,9 @@ import run as runner
 
 ROOT = runner.ROOT
 sys.path.insert(0, str(ROOT / "testbeds/containers"))
-import bed  # noqa: E402
-import engines  # noqa: E402
-import image  # noqa: E402
+import bed
+import engines
+import image
 
 BIN = image.STORE / "bin"
 MPIEXEC = str(ROOT / "dist/bin/mpiexec")

@@ -43,7 +43,8 @@ class Usage:
 
 def usage(pid: int) -> Usage:
     """What a process has mapped, and the memory files that it has open or mapped (by inode)."""
-    pss, private, files = 0, 0, {}
+    pss, private = 0, 0
+    files: dict[str, int] = {}
     inode, is_memory_file = "", False
     for line in pathlib.Path(f"/proc/{pid}/smaps").read_text().splitlines():
         head = re.match(r"^[0-9a-f]+-[0-9a-f]+ \S+ \S+ \S+ (\d+) *(.*)$", line)
@@ -81,6 +82,7 @@ class Ranks:
                                         stderr=subprocess.DEVNULL, text=True)
         self.pids: list[int] = []
         while len(self.pids) < ranks:
+            assert self.process.stdout
             line = self.process.stdout.readline()
             if not line:
                 raise SystemExit(f"the job ended early: exit code {self.process.wait()}")
@@ -98,6 +100,7 @@ class Ranks:
 def plain_usage() -> Usage:
     """A process of the same C library that only sleeps."""
     with subprocess.Popen([str(runner.ROOT / "build/tests/resources/plain")], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
         process.stdout.readline()
         seen = usage(process.pid)
         process.kill()

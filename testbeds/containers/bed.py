@@ -25,7 +25,7 @@ import typing
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-import image  # noqa: E402
+import image
 
 MARK = "CONTAINER_BED"
 PODMAN_CONF = """[containers]

@@ -1,0 +1,263 @@
+#!/usr/bin/env python3
+"""Ranks in separate containers against the same ranks native, and against MPICH and Open MPI in the same containers.
+
+Five arms take turns in one run: `native` (Ferrule, plain processes), `docker` (a default container for each rank; they share a job directory, as
+those that `mpiexec --container` makes do), `cma` (the same with what CMA needs: --pid=host --cap-add=SYS_PTRACE), `mpich` and `openmpi`
+(in the containers of `docker`). A figure is the median over the repeats. Needs root; makes docs/performance/containers.{md,json} and plots.
+
+Usage: bench/containers.py [--quick] [--repeats N] [--arms native,docker,…] [--only PATTERN] [--out DIRECTORY]
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import fnmatch
+import json
+import os
+import pathlib
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "testbeds/containers")]
+import containers_report
+
+import bed
+import engines
+import image
+import peers as registry
+
+ROOT = registry.ROOT
+BIN = image.STORE / "bin"
+ARMS = ("native", "docker", "cma", "mpich", "openmpi")
+MANY = 16
+#: Both programs of the peers come by the engine's exec; the host is one word, and what follows goes through a shell as with ssh.
+SHELL = """#!/bin/sh
+while :; do
+  case $1 in
+    -o | -l | -p | -i) shift 2 ;;
+    -*) shift ;;
+    *) break ;;
+  esac
+done
+host=$1
+shift
+exec docker exec -i {environment} "$host" sh -c "$*"
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """One program run by every arm. `ours`: only by Ferrule's arms."""
+
+    program: str
+    args: tuple[str, ...]
+    ranks: int
+    quick: bool = True
+    ours: bool = False
+
+    @property
+    def label(self) -> str:
+        return f"{self.program} {' '.join(self.args)[:50]} n={self.ranks}"
+
+
+PLANS = [
+    Plan("pt2pt", ("latency", "8,1024,16384,65536"), 2),
+    Plan("pt2pt", ("bandwidth", "65536,1048576,4194304"), 2),
+    Plan("coll", ("barrier,bcast,allreduce,alltoall", "8,65536"), 2),
+    Plan("coll", ("barrier,allreduce,alltoall", "8,65536"), 4, quick=False),
+    Plan("fft3d", ("128", "128", "64", "6"), 2),
+    Plan("bfs", ("--size", "15"), 2),
+    Plan("isort", ("--size", "21"), 2),
+    Plan("cg", ("--size", "48"), 2),
+    Plan("fft3d", ("128", "128", "64", "6"), 4, quick=False),
+    Plan("cg", ("--size", "48"), 4, quick=False),
+]
+START = Plan("init", (), MANY, ours=True)
+
+
+class World:
+    """Containers of all arms, for the length of the run."""
+
+    def __init__(self) -> None:
+        self.docker = engines.Docker()
+        reason = self.docker.start()
+        if reason:
+            raise SystemExit(f"skipped: docker: {reason}")
+        self.made: dict[tuple[str, int], list[str]] = {}
+
+    def names(self, kind: str, count: int) -> list[str]:
+        """The first `count` containers of a kind."""
+        have = self.made.setdefault((kind, 0), [])
+        options = [*engines.SHARE, *(["--pid=host", "--cap-add=SYS_PTRACE"] if kind == "cma" else [])]
+        while len(have) < count:
+            have.append(self.docker.run(f"{kind}-{len(have)}", *options).name)
+        return have[:count]
+
+    def hosts_file(self, names: list[str]) -> str:
+        """What /etc/hosts must have in each container for the peers, which find each other by name."""
+        return "".join(f"{engines.call('docker', 'inspect', '-f', '{{.NetworkSettings.IPAddress}}', n)} {n}\n" for n in names)
+
+
+def introduce(world: World, names: list[str]) -> None:
+    """Lets containers and this process find each other by name."""
+    text = "127.0.0.1 localhost\n" + world.hosts_file(names)
+    outside = bed.slot() / "etc/hosts"
+    outside.write_text(text + f"10.78.0.1 {os.uname().nodename}\n")
+    if not pathlib.Path("/etc/hosts").samefile(outside):
+        subprocess.run(["mount", "--bind", str(outside), "/etc/hosts"], check=True)
+    for name in names:
+        subprocess.run(["docker", "exec", "-i", name, "sh", "-c", "cat > /etc/hosts"], input=outside.read_text(), text=True, check=True)
+
+
+def ssh_stand_in(peer: registry.Peer) -> str:
+    """A script that a peer's launcher takes for ssh."""
+    env = {"LD_LIBRARY_PATH": str(peer.tree / "lib"), "HOME": "/root"}
+    if peer.name == "openmpi":
+        env |= {"OPAL_PREFIX": str(peer.tree), "PMIX_PREFIX": str(peer.tree), "PRTE_PREFIX": str(peer.tree),
+                "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PATH": f"{peer.tree}/bin:/usr/bin:/bin"}
+    script = bed.slot() / f"etc/shell-{peer.name}"
+    script.write_text(SHELL.replace("{environment}", " ".join(f"-e {k}={v}" for k, v in env.items())))
+    script.chmod(0o755)
+    return str(script)
+
+
+def command_of(arm: str, plan: Plan, world: World, settings: dict[str, str]) -> tuple[list[str], dict[str, str]]:
+    """The command line and environment with which an arm runs a plan."""
+    abi = "abi" if arm in ("native", "docker", "cma", "mpich") else arm
+    program = [str(BIN / f"bench-{abi}" / plan.program), *plan.args]
+    if arm in ("native", "docker", "cma"):
+        peer = registry.peers(["ferrule"])[0]
+        env = {**peer.environment("shm"), "FERRULE_JOB_DIR": image.SHARED, **settings}
+        where = [] if arm == "native" else ["--launcher-exec", engines.launcher(), "-host", ",".join(f"{n}:1" for n in world.names(arm, plan.ranks))]
+        return [str(ROOT / "dist/bin/mpiexec"), *where, "-n", str(plan.ranks), *program], env
+    peer = registry.peers([arm])[0]
+    names = world.names("docker", plan.ranks)
+    introduce(world, names)
+    script, env = ssh_stand_in(peer), peer.environment("shm")
+    if arm == "mpich":
+        return [str(peer.tree / "bin/mpiexec"), "-launcher", "ssh", "-launcher-exec", script, "-iface", "docker0", "-hosts", ",".join(names), "-ppn", "1",
+                "-n", str(plan.ranks), *program], env
+    return [str(peer.tree / "bin/mpiexec"), "--allow-run-as-root", "--prtemca", "plm_ssh_agent", script, "--prtemca", "plm_ssh_no_tree_spawn", "1",
+            "--bind-to", "none", "--oversubscribe", "--host", ",".join(f"{n}:1" for n in names), "-n", str(plan.ranks), *program], env
+
+
+def run_once(arm: str, plan: Plan, world: World, seconds: float, settings: dict[str, str] | None = None) -> tuple[list[dict], str]:
+    """Rows of one run, or none and what went wrong."""
+    command, env = command_of(arm, plan, world, settings or {})
+    env["BENCH_SECONDS"] = str(seconds)
+    with tempfile.TemporaryFile("w+", errors="replace") as out:
+        process = subprocess.Popen(command, env=env, cwd="/", stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
+        try:
+            code: int | None = process.wait(60 if arm in ("mpich", "openmpi") else 120)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            code = None
+        out.seek(0)
+        text = out.read()
+    if code != 0:
+        if arm in ("mpich", "openmpi"):
+            for name in world.names("docker", plan.ranks):
+                subprocess.run(["docker", "exec", name, "sh", "-c", "kill -9 $(pgrep -f 'prted|hydra|bench-') 2>/dev/null"], capture_output=True)
+        words = " ".join(text.split())[-300:]
+        return [], f"no end in time: {words}" if code is None else f"exit code {code}: {words}"
+    rows = [json.loads(line[line.index("{"):]) for line in text.splitlines() if '"row"' in line and line.rstrip().endswith("}")]
+    for name, took in re.findall(r"RESULT (\w+) .*?seconds=([\d.e-]+)", text):
+        rows.append({"row": f"application {name}", "ranks": plan.ranks, "bytes": 0, "value": float(took) * 1e3, "unit": "ms"})
+    return rows, "" if rows else "no rows"
+
+
+def measure(world: World, arms: list[str], plans: list[Plan], repeats: int, seconds: float) -> tuple[list[dict], dict[str, str]]:
+    """All values of all plans, and the first failure of each arm."""
+    table: dict[tuple, dict] = {}
+    failures: dict[str, str] = {}
+    for plan in plans:
+        begin = time.monotonic()
+        for repeat in range(repeats):
+            turn = arms[repeat % len(arms):] + arms[:repeat % len(arms)]
+            for arm in turn:
+                if arm in failures and arm in ("mpich", "openmpi"):
+                    continue
+                rows, wrong = run_once(arm, plan, world, seconds)
+                if wrong:
+                    failures.setdefault(arm, f"{plan.label}: {wrong}")
+                    print(f"  {arm}: {wrong}", flush=True)
+                for row in rows:
+                    key = (row["row"], row["ranks"], row["bytes"])
+                    record = table.setdefault(key, {**{k: row[k] for k in ("row", "ranks", "bytes", "unit")}, "values": {}})
+                    record["values"].setdefault(arm, []).append(row["value"])
+        print(f"{plan.label}: {time.monotonic() - begin:.0f} s", flush=True)
+    for record in table.values():
+        record["median"] = {arm: statistics.median(v) for arm, v in record["values"].items()}
+        record["spread"] = {arm: (max(v) - min(v)) / statistics.median(v) if statistics.median(v) else 0.0 for arm, v in record["values"].items()}
+    return list(table.values()), failures
+
+
+def detection(world: World, repeats: int) -> list[dict]:
+    """MPI_Init of 16 ranks in 16 containers that look for each other and that don't (FERRULE_LOCALITY=node)."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for _ in range(repeats):
+        for locality in ("auto", "node"):
+            begin = time.monotonic()
+            rows, wrong = run_once("docker", START, world, 0.1, {"FERRULE_LOCALITY": locality})
+            if wrong:
+                print(f"  detection, {locality}: {wrong}", flush=True)
+                continue
+            found.setdefault((locality, "whole job"), []).append((time.monotonic() - begin) * 1e3)
+            for row in rows:
+                found.setdefault((locality, row["row"]), []).append(row["value"])
+    return [{"locality": k[0], "row": k[1], "ms": statistics.median(v), "least": min(v), "most": max(v)} for k, v in found.items()]
+
+
+def compile_programs(arms: list[str]) -> None:
+    """Benchmarks and applications, for the standard ABI and for Open MPI, where containers see them."""
+    who = [("abi", registry.peers(["ferrule"])[0])] + [(n, registry.peers([n])[0]) for n in ("openmpi",) if n in arms]
+    for name, peer in who:
+        for program in ("pt2pt", "coll", "init"):
+            peer.compile(HERE / f"{program}.c", BIN / f"bench-{name}" / program)
+        for program in ("fft3d", "bfs", "isort", "cg"):
+            sources = [str(p) for p in sorted((ROOT / "examples" / program).glob("*.c"))]
+            target = str(BIN / f"bench-{name}" / program)
+            if peer.standard_abi:
+                command = ["cc", "-O2", "-std=gnu11", "-I", str(ROOT / "dist/include"), "-o", target, *sources, "-L", str(ROOT / "dist/lib"), "-l:libmpi_abi.so.1", "-lm"]
+            else:
+                command = [str(peer.tree / "bin/mpicc"), "-O2", "-std=gnu11", "-o", target, *sources, "-lm"]
+            subprocess.run(command, check=True, env=peer.environment("shm"))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer plans and repeats")
+    parser.add_argument("--repeats", type=int)
+    parser.add_argument("--arms", default=",".join(ARMS))
+    parser.add_argument("--only", default="*", help="plans whose label matches")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "docs/performance")
+    options = parser.parse_args()
+    arms = options.arms.split(",")
+    if not bed.is_inside():
+        registry.install([a for a in arms if a in registry.PACKAGES])  # The network is gone inside.
+        return bed.enter()
+    repeats = options.repeats or (2 if options.quick else 5)
+    compile_programs(arms)
+    world = World()
+    plans = [p for p in PLANS if (p.quick or not options.quick) and fnmatch.fnmatch(p.label, options.only)]
+    rows, failures = measure(world, arms, plans, repeats, 0.08 if options.quick else 0.15)
+    start = detection(world, max(3, repeats)) if fnmatch.fnmatch("detection", options.only) else []
+    data = {"rows": rows, "failures": failures, "detection": start, "repeats": repeats, "quick": options.quick, "ranks_started": MANY,
+            "machine": {"kernel": os.uname().release, "cpus": len(os.sched_getaffinity(0)), "docker": engines.call("docker", "version", "-f", "{{.Server.Version}}"),
+                        "date": time.strftime("%Y-%m-%d")}}
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "containers.json").write_text(json.dumps(data, indent=1) + "\n")
+    containers_report.write(data, options.out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
