@@ -96,16 +96,18 @@ pub unsafe fn create_keyval(kind: ObjectKind, copy: usize, delete: usize, extra_
     number
 }
 
-/// `MPI_*_free_keyval`.
+/// `MPI_*_free_keyval`. Attributes that exist keep it, and may still be reached by it.
 pub fn free_keyval(kind: ObjectKind, number: i32) -> Result {
     find(kind, number)?.freed.set(true);
     Ok(())
 }
 
+/// A keyval that is not freed, or that some attribute still has.
 fn find(kind: ObjectKind, number: i32) -> Result<Rc<Keyval>> {
     let keyvals = KEYVALS.borrow();
+    let alive = |keyval: &Rc<Keyval>| !keyval.freed.get() || Rc::strong_count(keyval) > 1;
     match number.checked_sub(FIRST_KEYVAL).and_then(|i| usize::try_from(i).ok()).and_then(|i| keyvals.get(i)) {
-        Some(keyval) if keyval.kind == kind && !keyval.freed.get() => Ok(Rc::clone(keyval)),
+        Some(keyval) if keyval.kind == kind && alive(keyval) => Ok(Rc::clone(keyval)),
         _ => fail!(ERR_KEYVAL, "no such keyval for this kind of object"),
     }
 }

@@ -1,6 +1,7 @@
 //! Error handlers (MPI-5.0, 9.3): which one an error goes to, and what it does.
 //!
-//! An error belongs to a communicator or session, or to no object: then it goes to the handler of `MPI_COMM_SELF`, and to
+//! An error belongs to a communicator or session, or to no object: then it goes to the handler of `MPI_COMM_SELF` (if the program
+//! has set one, else to that of `MPI_COMM_WORLD` if it has set that: before MPI 4 this was the rule), and to
 //! the initial error handler outside of the World Model. [`raise`] returns the code that the MPI call returns, if at all.
 
 use crate::comm::Comm;
@@ -181,7 +182,10 @@ fn invoke(on: On<'_>, code: i32, origin: &str) {
         On::Comm(comm) => comm.errhandler().run(comm.handle.get(), code, origin),
         On::Session(session) => session.errhandler().run(session.handle(), code, origin),
         On::Nothing => match init::self_comm() {
-            Some(comm) => comm.errhandler().run(comm.handle.get(), code, origin),
+            Some(comm) => {
+                let comm = if comm.errhandler_is_set() { comm } else { init::world_with_errhandler().unwrap_or(comm) };
+                comm.errhandler().run(comm.handle.get(), code, origin);
+            }
             None => initial().run(crate::comm::COMM_SELF, code, origin),
         },
     }

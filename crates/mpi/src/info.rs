@@ -63,8 +63,14 @@ pub fn free(handle: Handle) -> Result {
 
 /// `MPI_INFO_ENV`.
 pub fn environment() -> Rc<Info> {
-    let make = || Rc::new(Info { handle: Cell::new(INFO_ENV), read_only: true, entries: entries_of_process().into() });
-    match crate::init::job() {
+    let make = || {
+        let entries = entries_of_process();
+        if crate::init::is_initialized() {
+            put(&entries, "thread_level", crate::init::thread_level().name());
+        }
+        Rc::new(Info { handle: Cell::new(INFO_ENV), read_only: true, ..entries })
+    };
+    match crate::init::job().filter(|_| crate::init::is_initialized()) {
         Some(_) => Rc::clone(ENVIRONMENT.get_or_init(make)),
         // Not the last word yet.
         None => make(),
@@ -73,18 +79,14 @@ pub fn environment() -> Rc<Info> {
 
 /// `MPI_Info_create_env`: what is known of the way this process was started. The program's arguments could only repeat it.
 pub fn create_environment() -> Info {
-    Info { entries: entries_of_process().into(), ..Info::default() }
+    crate::init::look_at_job();
+    entries_of_process()
 }
 
 /// The reserved keys (11.2.3) that are known.
-fn entries_of_process() -> Vec<(Vec<u8>, Vec<u8>)> {
+fn entries_of_process() -> Info {
     let info = Info::new();
-    let put = |key: &str, value: &str| {
-        let value = &value.as_bytes()[..value.len().min(MAX_INFO_VAL - 1)];
-        if !value.is_empty() {
-            info.put(key, value);
-        }
-    };
+    let put = |key: &str, value: &str| put(&info, key, value);
     let arguments: Vec<String> = match crate::init::job() {
         Some(job) => job.command.clone(),
         None => std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect(),
@@ -99,10 +101,17 @@ fn entries_of_process() -> Vec<(Vec<u8>, Vec<u8>)> {
         put("soft", &job.size.to_string());
         put("host", &job.host);
         put("wdir", &job.working_directory);
-        put("thread_level", crate::init::thread_level().name());
     }
     put("mpi_memory_alloc_kinds", crate::comm::MEMORY_KINDS);
-    info.entries.into_inner()
+    info
+}
+
+/// Sets a key unless its value is empty.
+fn put(info: &Info, key: &str, value: &str) {
+    let value = &value.as_bytes()[..value.len().min(MAX_INFO_VAL - 1)];
+    if !value.is_empty() {
+        info.put(key, value);
+    }
 }
 
 fn check_key(key: &[u8]) -> Result {

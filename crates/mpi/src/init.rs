@@ -19,7 +19,7 @@ use base::{ContextId, Peer, Result, ensure, log};
 use channel::bootstrap::{Bootstrap, JobInfo};
 use channel::fabric::ChannelFabric;
 use protocol::engine::Engine;
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::thread::ThreadId;
 
@@ -117,6 +117,11 @@ pub fn node_of(peer: Peer) -> i32 {
 /// `MPI_COMM_SELF` while the World Model is active.
 pub fn self_comm() -> Option<&'static Rc<Comm>> {
     if LIFE.world.get() == World::Active { rt().self_comm.get() } else { None }
+}
+
+/// `MPI_COMM_WORLD`, if the program has set its error handler.
+pub fn world_with_errhandler() -> Option<&'static Rc<Comm>> {
+    rt().world.get().filter(|comm| comm.errhandler_is_set())
 }
 
 /// `MPI_Initialized`.
@@ -219,12 +224,27 @@ pub(crate) fn leave(level: Level) -> Result {
 }
 
 fn open() -> Result {
-    let mut bootstrap = Bootstrap::from_environment()?;
+    let early = EARLY.borrow_mut().take();
+    let mut bootstrap = early.map_or_else(Bootstrap::from_environment, Ok)?;
     bootstrap.initialized()?;
     remember(bootstrap.job());
     let fabric = ChannelFabric::open(bootstrap)?;
     rt().engine.set(Some(Engine::new(fabric)));
     Ok(())
+}
+
+/// The connection with the node agent, if somebody wanted to know of the job before `MPI_Init`.
+static EARLY: Inside<RefCell<Option<Bootstrap>>> = Inside::new(RefCell::new(None));
+
+/// Learns what can be known of the job before `MPI_Init`.
+pub fn look_at_job() {
+    if LIFE.job.get().is_some() {
+        return;
+    }
+    if let Ok(bootstrap) = Bootstrap::from_environment() {
+        remember(bootstrap.job());
+        *EARLY.borrow_mut() = Some(bootstrap);
+    }
 }
 
 fn remember(job: &JobInfo) {

@@ -270,7 +270,7 @@ impl Inbox {
     }
 
     /// Gives a record's room back. True if its sender sleeps until there is room and must be woken.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn release(&mut self, record: &Record) -> bool {
         let Some(ring) = self.rings.get_mut(record.ring as usize) else { return false };

@@ -74,6 +74,7 @@ pub struct Comm {
     /// Which of its processes share a node.
     pub(crate) nodes: crate::coll::layout::Cache,
     errhandler: RefCell<Errhandler>,
+    errhandler_set: Cell<bool>,
     name: RefCell<Vec<u8>>,
     attributes: AttrSet,
     topology: OnceCell<Rc<Topology>>,
@@ -113,6 +114,7 @@ impl Comm {
             background_sequence: Cell::new(0),
             nodes: Default::default(),
             errhandler: RefCell::new(errhandler),
+            errhandler_set: Cell::new(false),
             name: RefCell::default(),
             attributes: AttrSet::default(),
             topology: OnceCell::new(),
@@ -207,7 +209,13 @@ impl Comm {
     pub fn set_errhandler(&self, handle: Handle) -> Result {
         let new = errhandler::for_target(handle, Target::Comm)?;
         *self.errhandler.borrow_mut() = new;
+        self.errhandler_set.set(true);
         Ok(())
+    }
+
+    /// Whether the program has set the error handler.
+    pub fn errhandler_is_set(&self) -> bool {
+        self.errhandler_set.get()
     }
 
     /// `MPI_Comm_get_errhandler`: a handle that the program owns.

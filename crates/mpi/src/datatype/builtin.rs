@@ -233,7 +233,7 @@ infos! {
     0x23c MPI_WCHAR Character U32 2;
     0x240 MPI_INT8_T CInteger I8;
     0x241 MPI_UINT8_T CInteger U8;
-    0x243 MPI_CHAR Character U8;
+    0x243 MPI_CHAR CInteger I8; // for text, says 6.9.2, but programs reduce it, and other libraries let them
     0x244 MPI_SIGNED_CHAR CInteger I8;
     0x245 MPI_UNSIGNED_CHAR CInteger U8;
     0x247 MPI_BYTE Byte U8;

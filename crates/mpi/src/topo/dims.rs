@@ -22,15 +22,37 @@ pub fn create(nodes: i32, dims: &mut [i32]) -> Result {
     Ok(())
 }
 
-/// The lexicographically smallest non-increasing sequence of `parts` factors of `n`: the largest is as small as possible,
-/// then the second, and so on.
+/// The most balanced non-increasing sequence of `parts` factors of `n`.
 fn balance(n: u32, parts: usize) -> Vec<u32> {
     let divisors = divisors(n);
+    if parts == 3 { narrowest(n, &divisors) } else { smallest(n, parts, &divisors) }
+}
+
+/// Three factors: the smallest difference between the largest and the smallest, then the largest smallest one. (With two there is
+/// no choice; with more, the smallest sequence is nearly always as narrow, and quick to find.)
+fn narrowest(n: u32, divisors: &[u32]) -> Vec<u32> {
+    let mut best = [n, 1, 1];
+    for &largest in divisors.iter().filter(|d| d.saturating_pow(3) >= n) {
+        for &least in divisors.iter().filter(|d| **d <= largest && (n / largest).is_multiple_of(**d)) {
+            let middle = n / largest / least;
+            let spread = largest - least;
+            let narrower = spread < best[0] - best[2] || (spread == best[0] - best[2] && least > best[2]);
+            if (least..=largest).contains(&middle) && narrower {
+                best = [largest, middle, least];
+            }
+        }
+    }
+    best.to_vec()
+}
+
+/// The lexicographically smallest non-increasing sequence of `parts` factors of `n`: the largest is as small as possible,
+/// then the second, and so on.
+fn smallest(n: u32, parts: usize, divisors: &[u32]) -> Vec<u32> {
     let mut factors = Vec::with_capacity(parts);
     let mut rest = n;
     for left in (0..parts as u32).rev() {
         let fitting = |d: &u32| {
-            rest.is_multiple_of(*d) && d.saturating_pow(left + 1) >= rest && fits(rest / d, left, *d, &divisors)
+            rest.is_multiple_of(*d) && d.saturating_pow(left + 1) >= rest && fits(rest / d, left, *d, divisors)
         };
         let next = divisors.iter().copied().find(fitting).unwrap_or(rest);
         factors.push(next);
@@ -97,11 +119,14 @@ mod tests {
     }
 
     #[test]
-    fn agrees_with_the_smallest_of_all_factorisations() {
-        for n in 1..=200 {
-            for parts in 1..=4 {
+    fn agrees_with_the_most_balanced_of_all_factorisations() {
+        for n in (1..=200).chain([720, 1024, 5040, 6240, 7488, 10800]) {
+            let by_balance = |f: &Vec<u32>| (f[0] - f[2], u32::MAX - f[2]);
+            assert_eq!(Some(balance(n, 3)), naive(n, 3, n).into_iter().min_by_key(by_balance), "{n}");
+            for parts in [1, 2, 4] {
                 assert_eq!(Some(balance(n, parts)), naive(n, parts, n).into_iter().min(), "{n} {parts}");
             }
         }
+        assert_eq!(balance(5040, 3), [21, 16, 15]);
     }
 }
