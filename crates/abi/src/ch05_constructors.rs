@@ -6,6 +6,7 @@ use crate::lookup;
 use base::Result;
 use mpi::attr;
 use mpi::datatype::{self, DarrayArgs, Datatype, Form};
+use mpi::handle::Handle;
 use mpi::runtime::rt;
 use std::rc::Rc;
 
@@ -102,6 +103,7 @@ api! {
 
     /// Duplicates a datatype with its attributes
     MPI_Type_dup => (oldtype: AnyType, newtype: OutType) on none {
+        newtype.set(CType(Handle(datatype::DATATYPE_NULL)));
         let copy = datatype::dup(&oldtype);
         attr::copy_all(&**oldtype, &*copy)?;
         enter(newtype, copy)

@@ -22,27 +22,78 @@ pub fn create(nodes: i32, dims: &mut [i32]) -> Result {
     Ok(())
 }
 
-/// The most balanced non-increasing sequence of `parts` factors of `n`.
+/// The most balanced non-increasing sequence of `parts` factors of `n`: the smallest difference between the largest and the
+/// smallest, then the largest smallest one, then the smallest sequence. Numbers with very many divisors get only the last.
 fn balance(n: u32, parts: usize) -> Vec<u32> {
     let divisors = divisors(n);
-    if parts == 3 { narrowest(n, &divisors) } else { smallest(n, parts, &divisors) }
+    let mut search = Search { divisors: &divisors, steps: STEPS_MAX };
+    search.narrowest(n, parts as u32).unwrap_or_else(|| smallest(n, parts, &divisors))
 }
 
-/// Three factors: the smallest difference between the largest and the smallest, then the largest smallest one. (With two there is
-/// no choice; with more, the smallest sequence is nearly always as narrow, and quick to find.)
-fn narrowest(n: u32, divisors: &[u32]) -> Vec<u32> {
-    let mut best = [n, 1, 1];
-    for &largest in divisors.iter().filter(|d| d.saturating_pow(3) >= n) {
-        for &least in divisors.iter().filter(|d| **d <= largest && (n / largest).is_multiple_of(**d)) {
-            let middle = n / largest / least;
-            let spread = largest - least;
-            let narrower = spread < best[0] - best[2] || (spread == best[0] - best[2] && least > best[2]);
-            if (least..=largest).contains(&middle) && narrower {
-                best = [largest, middle, least];
+/// Steps after which the search for the most balanced factors is given up: some milliseconds.
+const STEPS_MAX: u32 = 3_000_000;
+
+struct Search<'a> {
+    divisors: &'a [u32],
+    steps: u32,
+}
+
+impl Search<'_> {
+    /// `None` if it takes too long.
+    fn narrowest(&mut self, n: u32, parts: u32) -> Option<Vec<u32>> {
+        let divisors = self.divisors;
+        let root = divisors.iter().copied().find(|d| d.saturating_pow(parts) >= n)?;
+        let mut best = (n, 1);
+        for &least in divisors.iter().rev().filter(|d| d.checked_pow(parts).is_some_and(|p| p <= n)) {
+            // No factorisation is narrower than one between this and the root.
+            if root - least > best.0 - best.1 {
+                break;
+            }
+            for &largest in divisors.iter().filter(|d| **d >= root) {
+                if largest - least >= best.0 - best.1 {
+                    break;
+                }
+                if self.splits(n, parts, (least, largest))? {
+                    best = (largest, least);
+                    break;
+                }
             }
         }
+        let mut factors = Vec::with_capacity(parts as usize);
+        let (mut rest, mut largest) = (n, best.0);
+        for left in (0..parts).rev() {
+            for &next in divisors.iter().filter(|d| (best.1..=largest).contains(d)) {
+                if rest.is_multiple_of(next) && self.splits(rest / next, left, (best.1, next))? {
+                    factors.push(next);
+                    (rest, largest) = (rest / next, next);
+                    break;
+                }
+            }
+        }
+        Some(factors)
     }
-    best.to_vec()
+
+    /// Whether `n` is the product of `parts` factors within `range`.
+    fn splits(&mut self, n: u32, parts: u32, range: (u32, u32)) -> Option<bool> {
+        let (least, largest) = range;
+        match parts {
+            0 => return Some(n == 1),
+            1 => return Some(least <= n && n <= largest),
+            _ => {}
+        }
+        let end = self.divisors.partition_point(|d| *d <= largest);
+        for &d in self.divisors[..end].iter().rev() {
+            self.steps = self.steps.checked_sub(1)?;
+            if d < least || d.saturating_pow(parts) < n {
+                break;
+            }
+            let enough = n.is_multiple_of(d) && n / d >= least.saturating_pow(parts - 1);
+            if enough && self.splits(n / d, parts - 1, (least, d))? {
+                return Some(true);
+            }
+        }
+        Some(false)
+    }
 }
 
 /// The lexicographically smallest non-increasing sequence of `parts` factors of `n`: the largest is as small as possible,
@@ -121,12 +172,21 @@ mod tests {
     #[test]
     fn agrees_with_the_most_balanced_of_all_factorisations() {
         for n in (1..=200).chain([720, 1024, 5040, 6240, 7488, 10800]) {
-            let by_balance = |f: &Vec<u32>| (f[0] - f[2], u32::MAX - f[2]);
-            assert_eq!(Some(balance(n, 3)), naive(n, 3, n).into_iter().min_by_key(by_balance), "{n}");
-            for parts in [1, 2, 4] {
-                assert_eq!(Some(balance(n, parts)), naive(n, parts, n).into_iter().min(), "{n} {parts}");
+            for parts in 1..=4 {
+                let by_balance = |f: &Vec<u32>| (f[0] - f[parts - 1], u32::MAX - f[parts - 1], f.clone());
+                let best = naive(n, parts, n).into_iter().min_by_key(by_balance);
+                assert_eq!(Some(balance(n, parts)), best, "{n} {parts}");
             }
         }
         assert_eq!(balance(5040, 3), [21, 16, 15]);
+    }
+
+    #[test]
+    fn numbers_with_many_divisors_are_quick() {
+        for n in [735_134_400, 1_396_755_360, 1 << 30, 2_147_483_646] {
+            for parts in [1, 2, 3, 5, 8, 12] {
+                assert_eq!(balance(n, parts).iter().product::<u32>(), n);
+            }
+        }
     }
 }
