@@ -23,7 +23,8 @@ pub fn create(nodes: i32, dims: &mut [i32]) -> Result {
 }
 
 /// The most balanced non-increasing sequence of `parts` factors of `n`: the smallest difference between the largest and the
-/// smallest, then the largest smallest one, then the smallest sequence. Numbers with very many divisors get only the last.
+/// smallest, then the largest smallest one, then the largest second smallest, and so on. Numbers with very many divisors get the
+/// smallest sequence instead.
 fn balance(n: u32, parts: usize) -> Vec<u32> {
     let divisors = divisors(n);
     let mut search = Search { divisors: &divisors, steps: STEPS_MAX };
@@ -59,17 +60,19 @@ impl Search<'_> {
                 }
             }
         }
+        // From the smallest on, each as large as possible.
         let mut factors = Vec::with_capacity(parts as usize);
-        let (mut rest, mut largest) = (n, best.0);
+        let (mut rest, mut least) = (n, best.1);
         for left in (0..parts).rev() {
-            for &next in divisors.iter().filter(|d| (best.1..=largest).contains(d)) {
-                if rest.is_multiple_of(next) && self.splits(rest / next, left, (best.1, next))? {
+            for &next in divisors.iter().rev().filter(|d| (least..=best.0).contains(d)) {
+                if rest.is_multiple_of(next) && self.splits(rest / next, left, (next, best.0))? {
                     factors.push(next);
-                    (rest, largest) = (rest / next, next);
+                    (rest, least) = (rest / next, next);
                     break;
                 }
             }
         }
+        factors.reverse();
         Some(factors)
     }
 
@@ -173,12 +176,14 @@ mod tests {
     fn agrees_with_the_most_balanced_of_all_factorisations() {
         for n in (1..=200).chain([720, 1024, 5040, 6240, 7488, 10800]) {
             for parts in 1..=4 {
-                let by_balance = |f: &Vec<u32>| (f[0] - f[parts - 1], u32::MAX - f[parts - 1], f.clone());
+                let by_balance =
+                    |f: &Vec<u32>| (f[0] - f[parts - 1], f.iter().rev().map(|d| u32::MAX - d).collect::<Vec<_>>());
                 let best = naive(n, parts, n).into_iter().min_by_key(by_balance);
                 assert_eq!(Some(balance(n, parts)), best, "{n} {parts}");
             }
         }
         assert_eq!(balance(5040, 3), [21, 16, 15]);
+        assert_eq!(balance(98784, 5), [14, 14, 9, 8, 7]);
     }
 
     #[test]
