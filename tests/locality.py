@@ -1,0 +1,276 @@
+#!/usr/bin/env python3
+"""Node agents isolated in every way that containers are, made by unshare: which of them find each other, and by which channel ranks talk.
+
+    tests/locality.py [-k WORD]        runs the cases whose name has WORD in it
+
+Each case runs one program that checks its data, on nodes of one or several kinds, and compares what `FERRULE_WHY=1` reports for each pair.
+After each, no socket may be left in the directories that agents meet in, and no process of the job. Needs root and unshare; else all is skipped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import glob
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MPIEXEC = str(ROOT / "dist/bin/mpiexec")
+BUILD = ROOT / "build/locality"
+DIRECTORIES = ["/tmp", "/dev/shm"]
+
+PROGRAM = r"""
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+/* Everybody exchanges 1 MiB with everybody and checks it; says how many processes share memory with it.
+   With a file name: only ranks 1 and 2, after the file has appeared, and without an end in order. */
+static void exchange(int rank, int to, int from) {
+  int bytes = 1 << 20;
+  char *out = malloc(bytes), *in = calloc(1, bytes);
+  memset(out, 3 * rank + 1, bytes);
+  MPI_Sendrecv(out, bytes, MPI_CHAR, to, 0, in, bytes, MPI_CHAR, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  for (int i = 0; i < bytes; i++)
+    if (in[i] != (char)(3 * from + 1)) MPI_Abort(MPI_COMM_WORLD, 9);
+  free(out), free(in);
+}
+int main(int argc, char **argv) {
+  int rank, size, shared;
+  long mine, sum;
+  MPI_Comm node;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (argc > 1) {
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    printf("ready %d\n", rank), fflush(stdout);
+    while (access(argv[1], F_OK)) usleep(1000);
+    if (rank) exchange(rank, 3 - rank, 3 - rank);
+    printf("survived %d\n", rank), fflush(stdout);
+    _exit(0);
+  }
+  for (int step = 0; step < size; step++) exchange(rank, (rank + step) % size, (rank - step + size) % size);
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+  MPI_Comm_size(node, &shared);
+  mine = rank;
+  MPI_Allreduce(&mine, &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+  if (sum != (long)size * (size - 1) / 2) MPI_Abort(MPI_COMM_WORLD, 8);
+  printf("rank %d shares with %d\n", rank, shared);
+  MPI_Finalize();
+  return 0;
+}
+"""
+
+# $1 is the kind of node; the rest is the agent's command line. "hidden": private directories where agents would meet.
+NODE = r"""#!/bin/sh
+kind=$1; shift
+apart="--pid --fork --mount-proc --ipc --uts --mount"
+export TMPDIR=/tmp
+# The tree with mpiexec may lie in a directory that is hidden.
+hide='mount --bind "$LOCALITY_TEST_TREE" /media; for d in /tmp /dev/shm /run; do mount -t tmpfs none $d; done
+mkdir -p "$LOCALITY_TEST_TREE"; mount --bind /media "$LOCALITY_TEST_TREE"; exec "$@"'
+case $kind in
+  plain*) exec "$@" ;;
+  pid*) exec unshare $apart "$@" ;;
+  net*) exec unshare $apart --net "$@" ;;
+  user*) exec unshare --user --map-root-user $apart --net "$@" ;;
+  jobdir*) FERRULE_JOB_DIR=/mnt exec unshare $apart --net sh -c "mount --bind '$LOCALITY_TEST_DIRECTORY' /mnt; $hide" sh "$@" ;;
+  hidden*) exec ip netns exec "$LOCALITY_TEST_NETWORK-${kind#hidden}" unshare $apart sh -c "$hide" sh "$@" ;;
+  seen*) exec ip netns exec "$LOCALITY_TEST_NETWORK-${kind#seen}" unshare $apart "$@" ;;
+  off*) FERRULE_LOCALITY=off exec "$@" ;;
+  node*) FERRULE_LOCALITY=node exec "$@" ;;
+esac
+"""
+
+
+@dataclasses.dataclass
+class Case:
+    """One job: `hosts` are kinds of nodes; `groups` are the ranks that must share memory, everybody else talks by TCP."""
+
+    name: str
+    hosts: str
+    groups: list[set[int]]
+    ranks: int = 3
+    reason: str = ""
+    env: dict[str, str] = dataclasses.field(default_factory=dict)
+    network: bool = False
+    launcher: str = "{node} {host} {command}"
+    directory: str = "/"
+
+
+CASES = [
+    Case("plain processes", "plain1,plain2", [{0, 1, 2}]),
+    Case("own pid, ipc, uts, mnt", "pid1,pid2", [{0, 1, 2}], reason="cma: (pid|another)"),
+    Case("own net too, shared /tmp", "net1,net2,net3", [{0, 1, 2}]),
+    Case("other user namespaces", "user1,user2,plain3", [{0, 1, 2}]),
+    Case("job directory bound in", "jobdir1,jobdir2,jobdir3", [{0, 1, 2}]),
+    Case("job directory and plain", "jobdir1,plain2", [{0, 1, 2}], env={"FERRULE_JOB_DIR": "{directory}"}),
+    Case("mixed kinds, four ranks", "plain1,net2,user3,pid4", [{0, 1, 2, 3}], ranks=4),
+    Case("nothing shared but a cable", "hidden1,hidden2", [{0, 2}, {1}], network=True, directory="/tmp",
+         reason="not on this host: no shared directory, other network namespace"),
+    Case("a cable and /tmp", "seen1,seen2", [{0, 1, 2}], network=True),
+    Case("one node off", "plain1,off2,plain3", [{0, 2}], reason="FERRULE_LOCALITY"),
+    Case("one node alone", "plain1,node2", [{0, 2}, {1}], reason="FERRULE_LOCALITY does not allow it"),
+    Case("off for all", "plain1,plain2", [], env={"FERRULE_LOCALITY": "off"}),
+    Case("abstract sockets only", "plain1,plain2", [{0, 1, 2}], env={"TMPDIR": "/nowhere"}, directory="/proc"),
+    Case("memory is not passed on", "pid1,pid2", [{0, 1, 2}], env={"FERRULE_SINGLE_COPY_ALLOW": "0"},
+         reason="mem: the peer passed no descriptor of its memory"),
+]
+
+
+def sockets() -> set[str]:
+    """Sockets of agents, of this job or another."""
+    return {path for directory in DIRECTORIES for path in glob.glob(f"{directory}/.ferrule-*")}
+
+
+def leftovers(before: set[str]) -> set[str]:
+    """Sockets that were not there before and don't go away: those of other jobs do."""
+    left = sockets() - before
+    for _ in range(20):
+        if left:
+            time.sleep(0.1)
+            left &= sockets()
+    return left
+
+
+class Bench:
+    """What all cases use."""
+
+    def __init__(self, tmp: pathlib.Path) -> None:
+        BUILD.mkdir(parents=True, exist_ok=True)
+        (BUILD / "exchange.c").write_text(PROGRAM)
+        subprocess.run([str(ROOT / "dist/bin/mpicc"), "-O1", str(BUILD / "exchange.c"), "-o", str(BUILD / "exchange")], check=True)
+        self.node = BUILD / "node.sh"
+        self.node.write_text(NODE)
+        self.node.chmod(0o755)
+        self.directory = tmp / "job"
+        self.directory.mkdir()
+        self.network = f"fl{os.getpid()}"
+
+    def command(self, case: Case, *args: str) -> tuple[list[str], dict[str, str]]:
+        """mpiexec's command line and environment."""
+        values = {name: text.format(directory=self.directory) for name, text in case.env.items()}
+        ours = {"DIRECTORY": str(self.directory), "NETWORK": self.network, "TREE": str(ROOT)}
+        env = dict(os.environ, FERRULE_WHY="1") | {f"LOCALITY_TEST_{name}": value for name, value in ours.items()} | values
+        launcher = case.launcher.replace("{node}", str(self.node))
+        before = ["ip", "netns", "exec", f"{self.network}-1"] if case.network else []
+        command = [*before, MPIEXEC, "--launcher-exec", launcher, "-hosts", case.hosts, "-wdir", case.directory, "-n", str(case.ranks)]
+        return [*command, *args, str(BUILD / "exchange")], env
+
+    def run(self, case: Case) -> str:
+        """What is wrong, or nothing."""
+        before = sockets()
+        if case.network:
+            subprocess.run([str(ROOT / "testbeds/netns/create.sh"), self.network], check=True, stdout=subprocess.DEVNULL)
+        try:
+            command, env = self.command(case)
+            done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True, timeout=120, errors="replace")
+        except subprocess.TimeoutExpired as late:
+            return f"no end: {(late.stdout or b'')[-800:]!r}"
+        finally:
+            if case.network:
+                subprocess.run([str(ROOT / "testbeds/netns/remove.sh"), self.network], check=False)
+        if done.returncode:
+            return f"exit code {done.returncode}: {done.stdout[-1500:]}"
+        left = leftovers(before)
+        return judge(case, done.stdout) or (f"left {left}" if left else "")
+
+
+def judge(case: Case, output: str) -> str:
+    """Compares the channels of all pairs, and the size of the communicators of shared memory."""
+    pairs = {(int(a), int(b)): (channel, rest) for a, b, channel, rest in
+             re.findall(r"why:\s+(\d+) → (\d+)\s+\S+\s+(\S+)([^\n]*)", output)}
+    for a in range(case.ranks):
+        for b in range(case.ranks):
+            together = any({a, b} <= group for group in case.groups)
+            wanted = "self" if a == b else "shm" if together else "tcp"
+            channel = pairs.get((a, b), ("nothing", ""))[0]
+            if channel.split("+")[0] != wanted:
+                return f"{a} → {b} by {channel} instead of {wanted}:\n{output[-2500:]}"
+    if case.reason and not any(re.search(case.reason, f"{channel} {rest}") for channel, rest in pairs.values()):
+        return f"nobody gives the reason “{case.reason}”:\n{output[-2500:]}"
+    return ""
+
+
+def link_breaks(bench: Bench) -> str:
+    """The agent through which two others meet is killed: their ranks go on by TCP. Nobody hangs."""
+    go = bench.directory / "go"
+    case = Case("", "plain0,plain1,plain2", [], env={"FERRULE_WHY": "0"}, directory=str(bench.directory))
+    command, env = bench.command(case, "--continue-on-failure", "--timeout", "60")
+    with subprocess.Popen([*command, str(go)], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as job:
+        assert job.stdout
+        text, ready = "", 0
+        while ready < 3:
+            line = job.stdout.readline()
+            if not line:
+                return f"ended early: {text}"
+            text += line
+            ready += line.startswith("ready")
+        victim = agent_of_rank(0, job.pid)
+        if victim is None:
+            job.kill()
+            return "cannot find the agent of rank 0"
+        os.kill(victim, signal.SIGKILL)
+        time.sleep(0.3)
+        go.touch()
+        text += job.stdout.read()
+        job.wait()
+    go.unlink()
+    return "" if all(f"survived {rank}" in text for rank in (1, 2)) else f"ranks 1 and 2 did not survive: {text[-1500:]}"
+
+
+def agent_of_rank(rank: int, launcher: int) -> int | None:
+    """The parent of a rank's process in the job of mpiexec `launcher`."""
+    def parent(pid: int) -> int:
+        return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            pid = int(entry.name)
+            if f"FERRULE_RANK={rank}".encode() not in (entry / "environ").read_bytes().split(b"\0"):
+                continue
+            above, line = parent(pid), [pid]
+            while above > 1:
+                line.append(above)
+                above = parent(above)
+            if launcher in line:
+                return line[1]
+        except (OSError, ValueError):
+            continue
+    return None
+
+
+def main() -> int:
+    """Runs the cases."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-k", default="", metavar="WORD")
+    word = parser.parse_args().k
+    probe = subprocess.run(["unshare", "--pid", "--fork", "--mount", "--net", "--ipc", "--uts", "true"], check=False, capture_output=True, text=True)
+    if probe.returncode:
+        print(f"SKIP  locality: {probe.stderr.strip()}")
+        return 0
+    failed = 0
+    with tempfile.TemporaryDirectory(prefix="ferrule-locality-") as tmp:
+        bench = Bench(pathlib.Path(tmp))
+        cases = [(case.name, lambda case=case: bench.run(case)) for case in CASES] + [("a link breaks", lambda: link_breaks(bench))]
+        for name, run in cases:
+            if word in name:
+                begin = time.monotonic()
+                wrong = run()
+                failed += bool(wrong)
+                print(f"{'FAIL' if wrong else 'ok'}    {name} ({time.monotonic() - begin:.1f} s){': ' + wrong if wrong else ''}", flush=True)
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
