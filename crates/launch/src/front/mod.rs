@@ -291,6 +291,7 @@ impl Front {
             crate::container::sweep(engine, job_dir);
         }
         self.sweepers.iter_mut().for_each(Sweeper::sweep);
+        self.near.sweep();
     }
 
     fn end_processes(&mut self) {

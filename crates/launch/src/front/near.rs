@@ -4,11 +4,13 @@
 //! skipped. An agent that is lost counts as one that has answered. The first round of calls is a forest of the candidates, by abstract
 //! sockets where that may do, so that it costs O(agents) and mostly no file; the second tries what is left between its trees.
 
-use protocol::control::near::{self, Call, Hints, Route};
+use protocol::control::near::{self, Call, Directory, Hints, Route};
 use protocol::control::tree::{ALL, Message};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Most reasons that are told to one agent.
@@ -50,6 +52,8 @@ pub struct Meeting {
     /// Agents that have somebody to call in this round.
     calling: BTreeSet<u32>,
     gone: BTreeSet<u32>,
+    /// Sockets in directories that agents were told to open.
+    files: Vec<(Directory, PathBuf)>,
     /// When the last hints came.
     since: Option<Instant>,
 }
@@ -70,6 +74,7 @@ impl Meeting {
             reasons: BTreeMap::new(),
             calling: BTreeSet::new(),
             gone: BTreeSet::new(),
+            files: Vec::new(),
             since: None,
         }
     }
@@ -115,6 +120,7 @@ impl Meeting {
     /// The next round's tasks.
     fn plan(&mut self) -> BTreeMap<u32, Task> {
         let mut tasks: BTreeMap<u32, Task> = BTreeMap::new();
+        let mut files = Vec::new();
         for pair in self.choose() {
             let Some(mut route) = self.candidates.remove(&pair) else { continue };
             let (Some(from), Some(to)) = (self.hints(pair.0), self.hints(pair.1)) else { continue };
@@ -127,6 +133,7 @@ impl Meeting {
             if let Some((i, j)) = by_path {
                 call.path = socket_in(&from.directories[i].path, &to.name);
                 let path = socket_in(&to.directories[j].path, &to.name);
+                files.push((to.directories[j].clone(), OsStr::from_bytes(&path).into()));
                 tasks.entry(pair.1).or_default().listen.insert(path);
             } else if route.directory.is_some() {
                 route.abstract_socket = false;
@@ -134,6 +141,7 @@ impl Meeting {
             }
             tasks.entry(pair.0).or_default().calls.push(call);
         }
+        self.files.extend(files);
         tasks
     }
 
@@ -175,11 +183,7 @@ impl Meeting {
 /// Where the agent with sockets called `name` listens in a directory.
 fn socket_in(directory: &[u8], name: &[u8]) -> Vec<u8> {
     let file = [b".", name].concat();
-    Path::new(std::ffi::OsStr::from_bytes(directory))
-        .join(std::ffi::OsStr::from_bytes(&file))
-        .as_os_str()
-        .as_bytes()
-        .to_vec()
+    Path::new(OsStr::from_bytes(directory)).join(OsStr::from_bytes(&file)).as_os_str().as_bytes().to_vec()
 }
 
 impl Meeting {
@@ -223,6 +227,17 @@ impl Meeting {
     /// Time since the last hints.
     pub fn elapsed(&self) -> Duration {
         self.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// Removes what agents may have left that were killed together with whoever stood above them, where this process sees the same
+    /// directory.
+    pub fn sweep(&mut self) {
+        for (directory, path) in self.files.drain(..) {
+            let same = |m: std::fs::Metadata| (m.dev(), m.ino()) == (directory.device, directory.inode);
+            if path.parent().is_some_and(|parent| std::fs::metadata(parent).is_ok_and(same)) {
+                let _ = std::fs::remove_file(&path);
+            }
+        }
     }
 
     fn on_answer(&mut self, node: u32, phase: Phase) -> Vec<Order> {
@@ -281,7 +296,7 @@ impl Meeting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::control::near::{Directory, Mode};
+    use protocol::control::near::Mode;
 
     fn hints(network: u64, inode: u64) -> Hints {
         Hints {

@@ -110,7 +110,7 @@ fn random() -> [u8; 16] {
 }
 
 fn wrong(e: base::Error) -> Error {
-    Error::other(e.origin)
+    Error::new(ErrorKind::PermissionDenied, e.origin)
 }
 
 /// Somebody who has called here and has not proved anything yet.

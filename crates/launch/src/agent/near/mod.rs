@@ -24,6 +24,7 @@ use protocol::control::near::{self, Call, Neighbor};
 use protocol::control::tree::{JobSpec, Message, ROOT};
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -174,7 +175,10 @@ impl Near {
             match guest.hear(self.key, self.node) {
                 Ok(None) => self.guests.push(guest),
                 Ok(Some(node)) => _ = self.links.insert(node, FdLink::new(guest.stream.into())),
-                Err(e) => log!(Warn, "dropped a caller at the socket for neighbors: {e}"),
+                Err(e) if e.kind() == ErrorKind::PermissionDenied => {
+                    log!(Warn, "dropped a caller at the socket for neighbors: {e}");
+                }
+                Err(e) => log!(Info, "a caller at the socket for neighbors: {e}"),
             }
         }
     }
