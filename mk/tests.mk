@@ -5,7 +5,7 @@
 export PATH := $(PATH):$(HOME)/.cargo/bin
 PYTHON ?= python3
 
-.PHONY: demo test test-rust test-oracle test-mpi4py test-kill test-environment test-diagnosis test-resources bench prepare
+.PHONY: demo test test-rust test-oracle test-mpi4py test-kill test-environment test-diagnosis test-resources bench prepare test-locality
 
 build: | prepare
 prepare:
@@ -17,7 +17,7 @@ demo: build
 	$(PYTHON) examples/install_mpi4py_fft.py
 	examples/demo.sh
 
-test: test-rust test-oracle test-mpi4py test-kill test-environment test-diagnosis test-resources test-launch-containers \
+test: test-rust test-oracle test-mpi4py test-kill test-environment test-diagnosis test-resources test-locality test-launch-containers \
   test-containers test-python
 	@echo "make test: all passed"
 
@@ -55,6 +55,9 @@ bench: build
 	$(PYTHON) -m venv build/venv
 	build/venv/bin/pip install -q --disable-pip-version-check matplotlib==3.11.2
 	build/venv/bin/python bench/run.py $(if $(QUICK),--quick)
+
+test-locality: build
+	$(PYTHON) tests/locality.py
 
 test-launch-containers: build
 	$(PYTHON) tests/interfaces.py
