@@ -3,7 +3,7 @@
 
 The victim is a rank, a node agent or mpiexec itself; the moment lies anywhere between the start and the middle of the traffic. After each:
 mpiexec has ended within 5 seconds (when it was not the victim), with a non-zero exit code and a message that names what died; no process of
-the job, no file in its directory, no object in /dev/shm and no memory file descriptor is left.
+the job, no file in its directory, no object in /dev/shm, no abstract socket and no memory file descriptor is left.
 
 Usage: tests/kill.py [--moments 200] [--seed N] [--ranks 3] [--hosts]   (--hosts: ranks on two network namespaces, which
 play two hosts, by TCP; with --near their agents may find that they are one)
@@ -101,6 +101,8 @@ def one_moment(lib: runner.Library, rng: random.Random, ranks: int, launch: list
     files = [str(p.relative_to(tmp)) for p in tmp.rglob("*") if not p.is_dir() and p.name != "out"]
     if not complaint and files:
         complaint = f"files left: {files}"
+    if not complaint and runner.sockets_of(process.pid):
+        complaint = f"sockets left: {runner.sockets_of(process.pid)}"
     new = runner.shm_objects() - shm
     if not complaint and new:
         complaint = f"objects left in /dev/shm: {sorted(new)}"

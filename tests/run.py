@@ -169,6 +169,12 @@ def marked_processes(mark: str) -> list[int]:
     return found
 
 
+def sockets_of(pid: int) -> list[str]:
+    """Abstract sockets on which mpiexec `pid` answers, as seen in this network namespace."""
+    names = (line.split()[-1] for line in pathlib.Path("/proc/net/unix").read_text().splitlines())
+    return [name for name in names if name.startswith("@ferrule/") and f"/{pid}/" in name]
+
+
 def leftovers(mark: str, tmp: pathlib.Path) -> str:
     """What a finished job left; waits up to 5 s for processes that are on their way out."""
     until = time.monotonic() + 5
@@ -216,7 +222,7 @@ def run_case(case: Case, lib: Library) -> Outcome:
         raw += stacks.encode()
     seconds = time.monotonic() - start
     text = raw.decode(errors="replace")
-    left = leftovers(mark, tmp)
+    left = "; ".join(filter(None, [leftovers(mark, tmp), *(f"socket left: {name}" for name in sockets_of(process.pid))]))
     shutil.rmtree(tmp, ignore_errors=True)
     code = process.returncode
     if timed_out:
