@@ -317,8 +317,8 @@ impl Keeper {
                 d = Path::new(agent).parent().and_then(Path::parent).unwrap_or(Path::new("/")).display()
             ),
             (126 | 127, _) => eprintln!(
-                "mpiexec: container {name}{host}: {agent} can't be run in it: the image needs the C library glibc, not older than the \
-                 one that Ferrule was built with"
+                "mpiexec: container {name}{host}: {engine} could not run {agent} in it; its own message is above. An image needs the \
+                 C library glibc, not older than the one that Ferrule was built with"
             ),
             _ => {}
         }
