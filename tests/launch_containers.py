@@ -14,6 +14,7 @@ import functools
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -59,6 +60,8 @@ int main(int argc, char **argv) {
     return 0;
 }
 """
+ROOTLESS = ["podman", "--cgroup-manager", "cgroupfs", "--storage-driver", "vfs", "--events-backend", "file", "--runtime", "runc"]
+ROOTLESS_USER = 4242
 CASES: list[typing.Callable[[Engine], None]] = []
 
 
@@ -73,16 +76,19 @@ class Engine:
 
     def __init__(self, name: str, options: list[str], own_hosts: bool) -> None:
         self.name, self.options, self.own_hosts = name, options, own_hosts
+        self.before: list[str] = []
+        self.program, self.mpiexec = PROGRAM, MPIEXEC
         self.job_dir: pathlib.Path | None = None
 
     def with_options(self, options: list[str]) -> Engine:
         return Engine(self.name, options, self.own_hosts)
 
     def start(self, *args: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
-        command = [MPIEXEC, *self.options, *args]
+        variables = [f"{name}={value}" for name, value in (env or {}).items()] if self.before else []
+        command = [*self.before, *variables, self.mpiexec, *self.options, *args]
         pipe = subprocess.PIPE
         environment = dict(os.environ, **(env or {}))
-        return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment, cwd=PROGRAM.parent)
+        return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment, cwd=self.program.parent)
 
     def run(self, *args: str, stdin: str = "", env: dict[str, str] | None = None) -> tuple[int, str, str]:
         job = self.start(*args, env=env)
@@ -95,9 +101,8 @@ class Engine:
 
     def containers(self) -> list[str]:
         """Containers of jobs."""
-        if self.name not in ("docker", "podman"):
-            return []
-        return engines.call(self.name, "ps", "-aq", "--filter", "label=ferrule.job").split()
+        words = {"docker": ["docker"], "podman": ["podman"], "rootless podman": [*self.before, *ROOTLESS]}.get(self.name)
+        return engines.call(*words, "ps", "-aq", "--filter", "label=ferrule.job").split() if words else []
 
     def leftovers(self) -> list[str]:
         """Containers, job directories and processes of jobs."""
@@ -109,7 +114,7 @@ class Engine:
                 words = entry.read_bytes().decode(errors="replace").replace("\0", " ")
             except OSError:
                 continue
-            if str(PROGRAM) in words or "--keeper" in words:
+            if str(self.program) in words or "--keeper" in words:
                 left.append(f"{entry.parent.name}: {words[:80]}")
         return left
 
@@ -151,7 +156,7 @@ def one_container_for_all(engine: Engine) -> None:
 @case
 def neighbours_use_memory(engine: Engine) -> None:
     """Ranks in different containers of one host don't talk through the network."""
-    code, out, err = engine.run("-n", "3", "--ranks-per-container", "1", str(PROGRAM), env={"FERRULE_WHY": "1"})
+    code, out, err = engine.run("-n", "3", "--ranks-per-container", "1", str(engine.program), env={"FERRULE_WHY": "1"})
     expect((code, out, err), 0)
     pairs = re.findall(r"why: +(\d) → (\d) +\S+ (\w+)", err)
     assert sum(channel.startswith("shm") for a, b, channel in pairs if a != b) == 6, err
@@ -189,12 +194,12 @@ def exit_codes(engine: Engine) -> None:
 
 @case
 def time_limit(engine: Engine) -> None:
-    expect(engine.run("-n", "2", "--timeout", "4", str(PROGRAM), "sleep"), 124, err="has not ended within 4 s")
+    expect(engine.run("-n", "2", "--timeout", "4", str(engine.program), "sleep"), 124, err="has not ended within 4 s")
 
 
 def when_ready(engine: Engine, number: int) -> subprocess.Popen[str]:
     """A job whose ranks sleep, after it has got a signal."""
-    job = engine.start("-n", "2", "--ranks-per-container", "1", str(PROGRAM), "sleep")
+    job = engine.start("-n", "2", "--ranks-per-container", "1", str(engine.program), "sleep")
     assert job.stdout is not None
     line = job.stdout.readline()
     assert line.startswith("ready "), line + (job.stderr.read() if job.stderr else "")
@@ -223,7 +228,7 @@ def nothing_outlives_a_killed_mpiexec(engine: Engine) -> None:
 def killed_helpers(engine: Engine) -> None:
     """A keeper, or an agent inside, gets SIGKILL: the job may end well or not, but it ends, and leaves nothing."""
     for victim in ("ferrule-keeper", "ferrule-agent"):
-        job = engine.start("-n", "2", "--ranks-per-container", "1", "--timeout", "3", str(PROGRAM), "sleep")
+        job = engine.start("-n", "2", "--ranks-per-container", "1", "--timeout", "3", str(engine.program), "sleep")
         assert job.stdout is not None and job.stdout.readline().startswith("ready ")
         names = {path.parent: path.read_text().strip() for path in pathlib.Path("/proc").glob("[0-9]*/comm")}
         pid = next(int(path.name) for path, name in names.items() if name == victim)
@@ -299,6 +304,59 @@ def existing(name: str, start: typing.Callable[..., engines.Container], remove: 
         remove(f"{name}-one", f"{name}-two")
 
 
+def rootless(home: pathlib.Path) -> Engine:
+    """Podman of a user who is not root, with an image, a copy of dist/ and the program in `home`."""
+    user = str(ROOTLESS_USER)
+    login = "ferrule-bed"
+    lines = {"passwd": f"{login}:x:{user}:{user}::{home}:/bin/bash", "group": f"{login}:x:{user}:", "subuid": f"{login}:300000:65536", "subgid": f"{login}:300000:65536"}
+    for name, line in lines.items():
+        place, copy = pathlib.Path("/etc", name), home / name
+        copy.write_text((place.read_text() if place.exists() else "") + line + "\n")
+        place.touch()
+        subprocess.run(["mount", "--bind", str(copy), str(place)], check=True)
+    shutil.copytree(ROOT / "dist", home / "dist", symlinks=True)
+    shutil.copy(PROGRAM, home / "probe")
+    for name in ("run", "tmp"):
+        (home / name).mkdir()
+    subprocess.run(["chown", "-R", f"{user}:{user}", str(home)], check=True)
+    variables = ["PATH=/usr/sbin:/usr/bin:/sbin:/bin", f"HOME={home}", f"USER={login}", f"XDG_RUNTIME_DIR={home}/run", f"TMPDIR={home}/tmp"]
+    before = ["setpriv", "--reuid", user, "--regid", user, "--init-groups", "--inh-caps=-all", "env", "-i", *variables]
+    archive = home / "image.tar"
+    subprocess.run(["tar", "-C", str(image.rootfs()), "-cf", str(archive), "."], check=True, timeout=60)
+    done = subprocess.run([*before, *ROOTLESS, "import", "-q", str(archive), image.TAG], capture_output=True, text=True, check=False, cwd=home, timeout=120)
+    archive.unlink()
+    limits = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"]
+    if done.returncode == 0:
+        # Its own kind of network needs a device that not every machine has.
+        done = subprocess.run([*before, *ROOTLESS, "run", "--rm", "--network", "none", *limits, image.TAG, "true"], capture_output=True, text=True, check=False, cwd=home, timeout=60)
+    if done.returncode:
+        raise engines.Unavailable(done.stderr.strip()[-300:])
+    options = ["--container", "podman", "--container-engine", " ".join(ROOTLESS), "--container-image", image.TAG, "--container-network", "none",
+               "--container-args", " ".join(limits)]
+    engine = Engine("rootless podman", options, own_hosts=True)
+    engine.before, engine.program, engine.mpiexec = before, home / "probe", str(home / "dist/bin/mpiexec")
+    return engine
+
+
+def without_root(report: Report) -> None:
+    """A few cases for a user who is not root."""
+    with tempfile.TemporaryDirectory(prefix="fr-", dir="/tmp") as folder:
+        home = pathlib.Path(folder)
+        home.chmod(0o755)
+        try:
+            engine = rootless(home)
+        except (engines.Unavailable, subprocess.SubprocessError) as error:
+            return report.skip("rootless podman", str(error))
+        os.environ["TMPDIR"] = f"{home}/tmp"
+        for function in (neighbours_use_memory, signals, nothing_outlives_a_killed_mpiexec):
+            report.attempt(f"{engine.name} {function.__name__}", functools.partial(clean_after, function, engine))
+
+
+def clean_after(function: typing.Callable[[Engine], None], engine: Engine) -> None:
+    function(engine)
+    engine.expect_clean(patience_s=2)
+
+
 def build() -> None:
     PROGRAM.parent.mkdir(parents=True, exist_ok=True)
     source = PROGRAM.with_suffix(".c")
@@ -341,6 +399,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="fl-", dir="/tmp") as temporary:
         os.environ["TMPDIR"] = temporary
         run_all(report)
+        if report.word in "rootless podman":
+            without_root(report)
     print(f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped")
     return 1 if report.failed else 0
 
@@ -359,12 +419,7 @@ def run_all(report: Report) -> None:
         engine = Engine(real.name, options, own_hosts=real.name != "charliecloud")
         own: list[typing.Callable[[Engine], None]] = [] if real.name == "charliecloud" else [networks, quota]
         for function in [*CASES, failures, *own]:
-
-            def body(function: typing.Callable[[Engine], None] = function, engine: Engine = engine) -> None:
-                function(engine)
-                engine.expect_clean(patience_s=2)
-
-            report.attempt(f"{real.name} {function.__name__}", body)
+            report.attempt(f"{real.name} {function.__name__}", functools.partial(clean_after, function, engine))
         if isinstance(real, (engines.Docker, engines.Podman)):
             report.attempt(f"{real.name} exec", functools.partial(existing, real.name, real.run, real.remove))
 
