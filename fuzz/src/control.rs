@@ -6,13 +6,14 @@ use launch::container::Container;
 use launch::invite::Invite;
 use protocol::control::frame::{HEADER, RANK_LIMIT, Splitter, frame};
 use protocol::control::handshake::{self, Key};
+use protocol::control::near::Neighbor;
 use protocol::control::tree::{self, JobSpec, Packet};
 use protocol::control::{Card, JobInfo, ToAgent, ToRank, Wire, decode, encode};
 
 /// Plays one input.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
-    match input.byte() % 11 {
+    match input.byte() % 12 {
         0 => codec::<Packet>(input.rest()),
         1 => codec::<ToAgent>(input.rest()),
         2 => codec::<ToRank>(input.rest()),
@@ -23,6 +24,7 @@ pub fn run(data: &[u8]) {
         7 => splitter(&mut input),
         8 => handshake(&mut input),
         10 => container(input.rest()),
+        11 => codec::<Neighbor>(input.rest()),
         _ => routes(&mut input),
     }
 }
