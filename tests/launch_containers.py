@@ -159,7 +159,9 @@ def neighbours_use_memory(engine: Engine) -> None:
     code, out, err = engine.run("-n", "3", "--ranks-per-container", "1", str(engine.program), env={"FERRULE_WHY": "1"})
     expect((code, out, err), 0)
     pairs = re.findall(r"why: +(\d) → (\d) +\S+ (\w+)", err)
-    assert sum(channel.startswith("shm") for a, b, channel in pairs if a != b) == 6, err
+    channels = {channel for a, b, channel in pairs if a != b}
+    # A collective need not use every pair.
+    assert "shm" in channels and channels <= {"shm", "unused"}, err
 
 
 @case
