@@ -72,11 +72,11 @@ PLANS = [
     Plan("pt2pt", ("bandwidth", "65536,1048576,4194304"), 2),
     Plan("coll", ("barrier,bcast,allreduce,alltoall", "8,65536"), 2),
     Plan("coll", ("barrier,allreduce,alltoall", "8,65536"), 4, quick=False),
-    Plan("fft3d", ("128", "128", "64", "6"), 2),
+    Plan("fft3d", ("128", "64", "64", "5"), 2),
     Plan("bfs", ("--size", "15"), 2),
     Plan("isort", ("--size", "21"), 2),
     Plan("cg", ("--size", "48"), 2),
-    Plan("fft3d", ("128", "128", "64", "6"), 4, quick=False),
+    Plan("fft3d", ("128", "64", "64", "5"), 4, quick=False),
     Plan("cg", ("--size", "48"), 4, quick=False),
 ]
 START = Plan("init", (), MANY, ours=True)
