@@ -99,6 +99,12 @@ impl Near {
         node != self.node && kernel(node) == kernel(self.node) && self.hop(node).is_none()
     }
 
+    /// Whether `Kernels` has come. Neighbors that have it already may ask questions that this agent is to pass on: those wait in
+    /// their sockets until it knows where to.
+    fn knows_the_trees(&self) -> bool {
+        !self.parents.is_empty()
+    }
+
     fn hop(&self, to: u32) -> Option<u32> {
         near::next_hop(&self.parents, &self.cut, self.node, to).filter(|hop| self.links.contains_key(hop))
     }
@@ -146,7 +152,9 @@ impl Near {
     pub fn register(&self, set: &mut PollSet) {
         self.doors.iter().for_each(|door| set.add(&door.listener, true, false));
         self.guests.iter().for_each(|guest| set.add(&guest.stream, true, false));
-        self.links.values().for_each(|link| link.register(set));
+        if self.knows_the_trees() {
+            self.links.values().for_each(|link| link.register(set));
+        }
         for caller in self.calls.iter().filter_map(|c| c.caller.as_ref()) {
             set.add(&caller.stream, true, false);
         }
@@ -237,6 +245,9 @@ impl Near {
 
     fn hear_links(&mut self, set: &PollSet) -> Vec<Heard> {
         let mut heard = Vec::new();
+        if !self.knows_the_trees() {
+            return heard;
+        }
         for (node, link) in self.links.iter_mut().filter(|(_, link)| link.is_ready(set)) {
             let announced = |m: &Neighbor| if let Neighbor::Have { fd_count, .. } = m { *fd_count } else { 0 };
             let flushed = link.flush();
