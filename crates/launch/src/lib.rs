@@ -27,4 +27,3 @@ pub mod settings;
 pub mod top;
 pub mod trail;
 pub mod waits;
-pub mod waits_text;

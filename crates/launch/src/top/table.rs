@@ -1,7 +1,7 @@
 //! The table of `ferrule top`.
 
 use crate::waits::Seen;
-use crate::waits_text::{seconds, state};
+use crate::waits::text::{seconds, state};
 use protocol::control::inquiry::{Answer, RankStatus};
 use std::collections::HashMap;
 

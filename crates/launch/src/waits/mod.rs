@@ -6,13 +6,20 @@
 //! a cycle, or they wait for a rank that has ended. Reports are not taken at one instant, so a cycle counts as a deadlock
 //! only if nothing has happened in its ranks for [`SETTLED_MS`].
 
-use crate::waits_text::{ranges, wait_line};
+mod graph;
+pub mod text;
+
+use graph::{Giver, Graph, Needs};
 use protocol::control::report::{Process, Report};
 use protocol::control::tree::Phase;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
+use text::{ranges, wait_line};
 
 /// How long a rank must have waited for its wait to be called a deadlock. Messages under way arrive much sooner.
 const SETTLED_MS: u64 = 100;
+/// Ranks of a cycle above which only so many at each end are named.
+const LONG: usize = 16;
+const ENDS: usize = 6;
 
 /// What is known of one rank.
 #[derive(Clone, Debug, Default)]
@@ -39,92 +46,40 @@ impl Seen {
     }
 }
 
-/// What a rank waits for: all of these sets, from each one rank.
-type Needs = Vec<Vec<u32>>;
-
-/// The graph.
-struct Graph<'a> {
+/// The graph and what is known of its ranks.
+struct Picture<'a> {
     ranks: &'a [Seen],
-    /// Of the ranks that block and say on whom.
-    needs: BTreeMap<u32, Needs>,
-    /// Those that no other rank can set free.
-    stuck: BTreeSet<u32>,
+    graph: Graph,
 }
 
-/// The needs of rank `me` of `size`.
-fn needs(me: u32, size: u32, report: &Report) -> Needs {
-    let sets = report.waits.iter().filter(|wait| wait.awaited).map(|wait| match wait.peer {
-        Some(peer) => vec![peer],
-        None if wait.candidates.is_empty() => (0..size).filter(|r| *r != me).collect(),
-        None => wait.candidates.clone(),
-    });
-    let sets: Needs = sets.map(|set| set.into_iter().filter(|r| *r < size).collect()).collect();
-    if report.any && !sets.is_empty() { vec![sets.concat()] } else { sets }
+/// What a rank that blocks needs.
+fn needs(report: &Report) -> Needs {
+    let awaited = report.waits.iter().filter(|wait| wait.awaited);
+    let needs: Needs = awaited
+        .map(|wait| match wait.peer {
+            Some(peer) => Giver::OneOf(vec![peer]),
+            None if wait.candidates.is_empty() => Giver::Anybody,
+            None => Giver::OneOf(wait.candidates.clone()),
+        })
+        .collect();
+    if !report.any || needs.is_empty() {
+        return needs;
+    }
+    // One of them is enough.
+    let mut union = Vec::new();
+    for need in needs {
+        match need {
+            Giver::Anybody => return vec![Giver::Anybody],
+            Giver::OneOf(set) => union.extend(set),
+        }
+    }
+    vec![Giver::OneOf(union)]
 }
 
-impl<'a> Graph<'a> {
-    fn new(ranks: &'a [Seen]) -> Graph<'a> {
-        let size = ranks.len() as u32;
-        let blocked = (0..size).filter_map(|rank| {
-            let needs = needs(rank, size, ranks[rank as usize].blocks()?);
-            (!needs.is_empty()).then_some((rank, needs))
-        });
-        let needs: BTreeMap<u32, Needs> = blocked.collect();
-        let stuck = stuck(ranks, &needs);
-        Graph { ranks, needs, stuck }
-    }
-
-    /// The ranks that `rank` waits for, without those that can be left out because another serves as well.
-    fn targets(&self, rank: u32) -> BTreeSet<u32> {
-        self.needs.get(&rank).into_iter().flatten().flatten().copied().collect()
-    }
-
-    /// What holds up a stuck rank: members of the sets of which nobody can come.
-    fn blockers(&self, rank: u32) -> BTreeSet<u32> {
-        let hopeless =
-            |set: &&Vec<u32>| set.iter().all(|r| self.stuck.contains(r) || self.ranks[*r as usize].is_gone());
-        self.needs.get(&rank).into_iter().flatten().filter(hopeless).flatten().copied().collect()
-    }
-
-    /// The shortest way from `rank` to itself along blockers.
-    fn cycle(&self, rank: u32) -> Option<Vec<u32>> {
-        let mut before = BTreeMap::new();
-        let mut queue = VecDeque::from([rank]);
-        while let Some(at) = queue.pop_front() {
-            for next in self.blockers(at) {
-                if next == rank {
-                    let mut path = vec![at];
-                    while path[path.len() - 1] != rank {
-                        path.push(before[&path[path.len() - 1]]);
-                    }
-                    path.reverse();
-                    return Some(path);
-                }
-                if self.stuck.contains(&next) && next != rank && !before.contains_key(&next) {
-                    before.insert(next, at);
-                    queue.push_back(next);
-                }
-            }
-        }
-        None
-    }
-
-    /// Everybody who can't go on before one of `roots` does.
-    fn waiting_for(&self, roots: &BTreeSet<u32>) -> BTreeSet<u32> {
-        let mut found: BTreeSet<u32> = BTreeSet::new();
-        loop {
-            let more: Vec<u32> = self
-                .needs
-                .keys()
-                .filter(|r| !found.contains(r) && !roots.contains(r))
-                .filter(|r| self.targets(**r).iter().any(|t| found.contains(t) || roots.contains(t)))
-                .copied()
-                .collect();
-            if more.is_empty() {
-                return found;
-            }
-            found.extend(more);
-        }
+impl<'a> Picture<'a> {
+    fn new(ranks: &'a [Seen]) -> Picture<'a> {
+        let blocked = (0..).zip(ranks).filter_map(|(rank, seen)| Some((rank, needs(seen.blocks()?))));
+        Picture { ranks, graph: Graph::new(ranks.iter().map(Seen::is_gone).collect(), blocked.collect()) }
     }
 
     fn call(&self, rank: u32) -> &str {
@@ -148,22 +103,22 @@ impl<'a> Graph<'a> {
     fn cycles(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let mut named: BTreeSet<u32> = BTreeSet::new();
-        for rank in &self.stuck {
-            if named.contains(rank) || self.blockers(*rank).iter().any(|r| named.contains(r)) {
+        for rank in self.graph.stuck() {
+            if named.contains(&rank) || self.graph.blockers(rank).iter().any(|r| named.contains(r)) {
                 continue;
             }
-            let Some(cycle) = self.cycle(*rank).filter(|c| !c.iter().any(|rank| named.contains(rank))) else {
+            let Some(cycle) = self.graph.cycle(rank).filter(|c| !c.iter().any(|rank| named.contains(rank))) else {
                 continue;
             };
             let idle_ms = |rank: &u32| self.ranks[*rank as usize].report.as_ref().map_or(0, |report| report.idle_ms);
             let settled = cycle.iter().all(|rank| idle_ms(rank) >= SETTLED_MS);
-            let way: Vec<String> = cycle.iter().chain(&cycle[..1]).map(u32::to_string).collect();
             let word = if settled { "deadlock" } else { "cycle (younger than 0.1 s, may dissolve)" };
-            lines.push(format!("{word}: {} ({})", way.join(" → "), self.calls(&cycle)));
+            lines.push(format!("{word}: {} ({})", way(&cycle), self.calls(&cycle)));
             named.extend(cycle);
         }
-        let behind = self.waiting_for(&named);
-        let behind: Vec<u32> = behind.intersection(&self.stuck).copied().collect();
+        let named: Vec<u32> = named.into_iter().collect();
+        let stuck: BTreeSet<u32> = self.graph.stuck().collect();
+        let behind: Vec<u32> = self.graph.behind(&named).into_iter().filter(|r| stuck.contains(r)).collect();
         if !behind.is_empty() {
             let verb = if behind.len() == 1 { "waits" } else { "wait" };
             lines.push(format!("{} {verb} for ranks of the deadlock", ranges(&behind)));
@@ -173,13 +128,12 @@ impl<'a> Graph<'a> {
 
     /// Ranks that wait for one that has ended.
     fn orphans(&self) -> Vec<String> {
-        let gone = |rank: &u32| self.ranks[*rank as usize].is_gone();
         let mut lines = Vec::new();
-        for rank in &self.stuck {
-            let missing: Vec<u32> = self.blockers(*rank).into_iter().filter(gone).collect();
+        for rank in self.graph.stuck() {
+            let missing: Vec<u32> = self.graph.blockers(rank).into_iter().filter(|r| self.graph.is_gone(*r)).collect();
             if !missing.is_empty() {
                 let (verb, which) = (if missing.len() == 1 { "has" } else { "have" }, ranges(&missing));
-                lines.push(format!("rank {rank} waits in {} for rank {which}, which {verb} ended", self.call(*rank)));
+                lines.push(format!("rank {rank} waits in {} for rank {which}, which {verb} ended", self.call(rank)));
             }
         }
         lines
@@ -189,11 +143,10 @@ impl<'a> Graph<'a> {
     fn roots(&self) -> Vec<String> {
         let mut groups: BTreeMap<(Vec<u32>, String), Vec<u32>> = BTreeMap::new();
         for (rank, seen) in (0..).zip(self.ranks) {
-            if self.needs.contains_key(&rank) || seen.is_gone() {
+            if self.graph.waits(rank) || seen.is_gone() {
                 continue;
             }
-            let behind: Vec<u32> = self.waiting_for(&BTreeSet::from([rank])).into_iter().collect();
-            groups.entry((behind, activity(seen))).or_default().push(rank);
+            groups.entry((self.graph.behind(&[rank]), activity(seen))).or_default().push(rank);
         }
         let line = |((behind, what), roots): ((Vec<u32>, String), Vec<u32>)| {
             let subject = format!("rank{} {}", if roots.len() == 1 { "" } else { "s" }, ranges(&roots));
@@ -209,20 +162,14 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// Ranks that stay blocked when everybody who can go on does.
-fn stuck(ranks: &[Seen], needs: &BTreeMap<u32, Needs>) -> BTreeSet<u32> {
-    let mut stuck: BTreeSet<u32> = needs.keys().copied().collect();
-    loop {
-        let can_come = |rank: &u32| !stuck.contains(rank) && !ranks[*rank as usize].is_gone();
-        let free: Vec<u32> =
-            stuck.iter().filter(|rank| needs[rank].iter().all(|set| set.iter().any(can_come))).copied().collect();
-        if free.is_empty() {
-            return stuck;
-        }
-        free.iter().for_each(|rank| {
-            stuck.remove(rank);
-        });
+/// `0 → 1 → 0`; of a long cycle the ends.
+fn way(cycle: &[u32]) -> String {
+    let mut words: Vec<String> = cycle.iter().chain(&cycle[..1]).map(u32::to_string).collect();
+    if cycle.len() > LONG {
+        let left_out = words.len() - 2 * ENDS;
+        words.splice(ENDS..ENDS + left_out, [format!("… {left_out} more …")]);
     }
+    words.join(" → ")
 }
 
 /// What a rank that can go on by itself does.
@@ -248,11 +195,11 @@ fn activity(seen: &Seen) -> String {
 /// Pending operations by rank, then the graph.
 pub fn explain(ranks: &[Seen]) -> Vec<String> {
     let mut lines = wait_line(ranks);
-    let graph = Graph::new(ranks);
-    let mut found = graph.cycles();
-    found.extend(graph.orphans());
-    let roots = graph.roots();
-    if found.is_empty() && graph.needs.is_empty() {
+    let picture = Picture::new(ranks);
+    let mut found = picture.cycles();
+    found.extend(picture.orphans());
+    let roots = picture.roots();
+    if found.is_empty() && picture.graph.is_empty() {
         lines.push("wait-for graph: no rank waits for another".into());
     } else {
         lines.push("wait-for graph:".into());
@@ -298,8 +245,15 @@ mod tests {
     }
 
     fn graph(ranks: &[Seen]) -> Vec<String> {
-        let graph = Graph::new(ranks);
-        [graph.cycles(), graph.orphans(), graph.roots()].concat()
+        let picture = Picture::new(ranks);
+        [picture.cycles(), picture.orphans(), picture.roots()].concat()
+    }
+
+    #[test]
+    fn the_ends_of_a_long_cycle_are_named() {
+        let cycle: Vec<u32> = (0..100).collect();
+        assert_eq!(way(&cycle), "0 → 1 → 2 → 3 → 4 → 5 → … 89 more … → 95 → 96 → 97 → 98 → 99 → 0");
+        assert_eq!(way(&cycle[..3]), "0 → 1 → 2 → 0");
     }
 
     #[test]
