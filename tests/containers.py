@@ -46,6 +46,9 @@ CELLS: dict[str, tuple[list[str], dict[str, str]]] = {
 }
 
 
+CROWD = "16 containers, 12 jobs in a row"
+
+
 @dataclasses.dataclass
 class Job:
     """What came of one job: exit code (-1: no end in time), its output, and the channel of each pair of ranks."""
@@ -252,17 +255,41 @@ def run_kind(yard: Yard, kind: dict[str, typing.Any], verbose: bool) -> tuple[in
     return passed, failed, ""
 
 
+def crowd(yard: Yard) -> str:
+    """Many agents that meet at once, again and again: what one asks while another doesn't know its neighbors yet must not get lost."""
+    hosts = [(yard.container("unshare", ["--mount", "--pid", "--ipc", "--uts", "--net"]), 1) for _ in range(16)]
+    for number in range(12):
+        job = yard.job(hosts, [str(BIN / "traffic"), "rounds", "3"], {"FERRULE_JOB_DIR": image.SHARED})
+        if job.code or "traffic: right" not in job.text:
+            return f"job {number}: exit code {job.code}\n      {job.shown()}"
+    return left_behind()
+
+
+def run_crowd(yard: Yard) -> tuple[int, int, str]:
+    """(passed, failed, reason for a skip)."""
+    try:
+        fault = crowd(yard)
+    except engines.Unavailable as error:
+        return 0, 0, str(error)
+    finally:
+        yard.clear()
+    print(f"{'FAIL' if fault else 'pass'}  {CROWD}" + (f"\n      {fault}" if fault else ""), flush=True)
+    return (0, 1, "") if fault else (1, 0, "")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("patterns", nargs="*", help="run only the kinds that match, such as '*podman*'")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--verbose", action="store_true", help="show what each job printed last")
     options = parser.parse_args()
+    with_crowd = not options.patterns or any(fnmatch.fnmatch(CROWD, p) for p in options.patterns)
     kinds = tomllib.loads((ROOT / "tests/containers.toml").read_text())["kind"]
     if options.patterns:
         kinds = [k for k in kinds if any(fnmatch.fnmatch(k["name"], p) for p in options.patterns)]
     if options.list:
         print("\n".join(k["name"] for k in kinds))
+        print(CROWD if with_crowd else "", end="\n" if with_crowd else "")
         return 0
     if not bed.is_inside():
         return bed.enter()
@@ -275,8 +302,13 @@ def main() -> int:
         if reason:
             skipped += len(CELLS) - good - bad
             print(f"skip  {kind['name']}: {reason}", flush=True)
+    if with_crowd:
+        good, bad, reason = run_crowd(yard)
+        passed, failed, skipped = passed + good, failed + bad, skipped + bool(reason)
+        if reason:
+            print(f"skip  {CROWD}: {reason}", flush=True)
     print(f"containers: {passed} passed, {failed} failed, {skipped} skipped")
-    return 1 if failed or not kinds else 0
+    return 1 if failed or not passed + skipped else 0
 
 
 if __name__ == "__main__":
