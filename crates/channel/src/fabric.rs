@@ -27,6 +27,7 @@ use protocol::wire::Header;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 use sys::epoll::{Epoll, Interest};
 
 base::config! {
@@ -215,6 +216,11 @@ impl ChannelFabric {
     /// sleeps leaves the fabric to others.
     pub fn sleep_set(&self) -> Option<Arc<Epoll>> {
         Some(self.epoll.clone())
+    }
+
+    /// How long a sleep may be at most, if timers run.
+    pub fn sleep_limit(&self) -> Option<Duration> {
+        self.net.as_ref().and_then(|net| net.sleep_limit())
     }
 
     /// Active again.

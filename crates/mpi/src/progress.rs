@@ -119,10 +119,10 @@ const SHARED_SLEEP: Duration = Duration::from_millis(1);
 fn sleep() {
     let set = rt().engine.with(|engine| {
         engine.fabric().arm();
-        if engine.progress() { None } else { Some(engine.fabric().sleep_set()) }
+        if engine.progress() { None } else { Some((engine.fabric().sleep_set(), engine.fabric().sleep_limit())) }
     });
-    if let Some(set) = set {
-        let limit = cs::is_locking().then_some(SHARED_SLEEP);
+    if let Some((set, limit)) = set {
+        let limit = if cs::is_locking() { Some(SHARED_SLEEP) } else { limit };
         cs::released(|| wait::sleep(set.as_ref().map(|set| set.fd()), limit));
     }
     rt().engine.with(|engine| engine.fabric().disarm());

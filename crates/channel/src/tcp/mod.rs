@@ -216,6 +216,11 @@ impl Net {
         !self.open.is_empty() || self.handshakes > 0 || self.timed > 0 || !self.events.is_empty()
     }
 
+    /// How long a sleep may be while peers are dialled: the next address has its time.
+    pub fn sleep_limit(&self) -> Option<Duration> {
+        (self.timed > 0).then_some(dial::STAGGER)
+    }
+
     /// Whether a connection broke and the agent could say why.
     pub fn wants_news(&self) -> bool {
         self.timed > 0 && self.slots.iter().any(|s| matches!(s.state, State::Ending { .. }))
