@@ -377,7 +377,7 @@ pub struct ShmLane {
     record_max: usize,
     /// Payloads above this go into cells.
     spill_from: usize,
-    /// All cells are in use by other senders: the next attempt goes without.
+    /// All cells are in use by other senders: the next packet goes through the ring.
     denied: bool,
     peer: Peer,
     single: SingleCopy,
@@ -420,7 +420,7 @@ impl ShmLane {
 
     /// What the lane can do now.
     #[inline(always)]
-    pub fn limits(&mut self) -> Limits {
+    pub fn limits(&self) -> Limits {
         if self.denied { self.limits_without_cells() } else { self.limits }
     }
 
@@ -430,8 +430,7 @@ impl ShmLane {
     }
 
     #[cold]
-    fn limits_without_cells(&mut self) -> Limits {
-        self.denied = false;
+    fn limits_without_cells(&self) -> Limits {
         Limits { pull_min: self.limits.pull_min, ..calibrate::shm_limits(self.record_max, 0, false) }
     }
 
@@ -476,7 +475,7 @@ impl ShmLane {
         if self.lost {
             return Outcome::Lost;
         }
-        if len > self.spill_from {
+        if len > self.spill_from && (!self.denied || body.len() + len > self.record_max) {
             return self.send_by_cells(header, body, payload, len);
         }
         let room = match self.outbox.reserve(body.len() + len) {
@@ -498,6 +497,9 @@ impl ShmLane {
         }
         if self.outbox.publish(room, &words_of(header)) {
             self.wake();
+        }
+        if len > self.spill_from {
+            self.denied = false;
         }
         Outcome::Done
     }
@@ -528,8 +530,8 @@ impl ShmLane {
         for i in 0..count {
             let Some((cell, data)) = self.outbox.claim_cell() else {
                 tail[..i].iter().for_each(|cell| self.outbox.unclaim_cell(*cell));
-                self.blocked = self.outbox.waits_for_cells();
-                self.denied = !self.blocked;
+                self.blocked = true;
+                self.denied = !self.outbox.waits_for_cells();
                 return Outcome::Again;
             };
             tail[i] = cell;
