@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What users see of a job that hangs or runs: SIGQUIT to mpiexec, `ferrule top`, and that nothing is left of either.
+"""What users see of a job that hangs or runs: SIGQUIT to mpiexec, `ferrule top`, that nothing is left of either, and the table of protocols.
 
 The graphs themselves are asserted in testlist.toml (diagnosis/hang under --timeout). Here: the same on request, over several node agents,
 from outside of the job, by table and by graph; and that no socket stays behind when mpiexec is killed.
@@ -122,12 +122,28 @@ def nothing_left() -> bool:
         return good & expect("ferrule top says so", "is not in this network namespace" in seen, seen)
 
 
+def protocols() -> bool:
+    def table(*words: str, **settings: str) -> str:
+        command = [str(DIST / "bin/ferrule"), "info", "--protocols", *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=dict(os.environ, **settings))
+        return done.stdout + done.stderr
+
+    kinds = ("self  (", "shm with cma  (", "shm with mem  (", "shm, ring only  (", "tcp  (")
+    seen = table()
+    good = expect("ferrule info --protocols has all kinds of lanes", all(kind in seen for kind in kinds), seen)
+    seen = table(FERRULE_TCP_EAGER_MAX="1000", FERRULE_CHANNELS="self,tcp")
+    good &= expect("it follows the settings", "0 B – 1000 B " in seen and "shm with" not in seen, seen)
+    seen = table("--size", "1K", FERRULE_CHANNELS="tcp")
+    good &= expect("for one size it has one line a lane", seen.count("eager") == 2 and "rendezvous" not in seen, seen)
+    return good
+
+
 def main() -> int:
     broken = runner.compile_all({PROGRAM}, runner.libraries()["ferrule"], 1)
     if broken:
         print(broken)
         return 1
-    results = [on_request(), table(), nothing_left()]
+    results = [on_request(), table(), nothing_left(), protocols()]
     return 0 if all(results) else 1
 
 

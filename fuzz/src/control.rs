@@ -4,8 +4,11 @@
 use crate::input::Input;
 use launch::container::Container;
 use launch::invite::Invite;
+use launch::top::table::{self, Sample};
+use launch::waits::{Seen, explain};
 use protocol::control::frame::{HEADER, RANK_LIMIT, Splitter, frame};
 use protocol::control::handshake::{self, Key};
+use protocol::control::inquiry::{Answer, Question, RankStatus};
 use protocol::control::near::Neighbor;
 use protocol::control::tree::{self, JobSpec, Packet};
 use protocol::control::{Card, JobInfo, ToAgent, ToRank, Wire, decode, encode};
@@ -13,7 +16,7 @@ use protocol::control::{Card, JobInfo, ToAgent, ToRank, Wire, decode, encode};
 /// Plays one input.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
-    match input.byte() % 12 {
+    match input.byte() % 14 {
         0 => codec::<Packet>(input.rest()),
         1 => codec::<ToAgent>(input.rest()),
         2 => codec::<ToRank>(input.rest()),
@@ -25,6 +28,8 @@ pub fn run(data: &[u8]) {
         8 => handshake(&mut input),
         10 => container(input.rest()),
         11 => codec::<Neighbor>(input.rest()),
+        12 => codec::<Question>(input.rest()),
+        13 => answer(input.rest()),
         _ => routes(&mut input),
     }
 }
@@ -47,6 +52,17 @@ fn invite(bytes: &[u8]) {
     }
     if let Some(invite) = Invite::from_line(&String::from_utf8_lossy(bytes)) {
         assert_eq!(Invite::from_line(&invite.to_line()), Some(invite));
+    }
+}
+
+/// What ranks say of themselves: `mpiexec` and `ferrule top` put it into words.
+fn answer(bytes: &[u8]) {
+    codec::<Answer>(bytes);
+    let Ok(answer) = decode::<Answer>(bytes) else { return };
+    table::lines(1, &answer, &Sample::of(&answer), 80);
+    if let Answer::Job { ranks, .. } = answer {
+        let seen = |r: RankStatus| Seen { host: r.host, process: r.process, report: r.report, ended: false };
+        assert!(!explain(&ranks.into_iter().map(seen).collect::<Vec<Seen>>()).is_empty());
     }
 }
 

@@ -14,7 +14,7 @@ pub fn ranges(numbers: &[u32]) -> String {
     let mut parts: Vec<(u32, u32)> = Vec::new();
     for n in numbers {
         match parts.last_mut() {
-            Some((_, last)) if *last + 1 == *n => *last = *n,
+            Some((_, last)) if last.checked_add(1) == Some(*n) => *last = *n,
             _ => parts.push((*n, *n)),
         }
     }
@@ -121,6 +121,7 @@ mod tests {
     fn neighbours_are_drawn_together() {
         assert_eq!(ranges(&[0, 1, 2, 5, 7, 8]), "0-2, 5, 7-8");
         assert_eq!(ranges(&[]), "");
+        assert_eq!(ranges(&[u32::MAX, 0, 0]), format!("{}, 0, 0", u32::MAX));
     }
 
     #[test]
