@@ -79,7 +79,12 @@ export TMPDIR=/tmp
 hide='mount --bind "$LOCALITY_TEST_TREE" /media; for d in /tmp /dev/shm /run; do mount -t tmpfs none $d; done
 mkdir -p "$LOCALITY_TEST_TREE"; mount --bind /media "$LOCALITY_TEST_TREE"; exec "$@"'
 case $kind in
+  given*) ;;
+  *) unset FERRULE_NODE_FD ;;
+esac
+case $kind in
   plain*) exec "$@" ;;
+  given*) exec unshare --user --map-root-user $apart --net sh -c "$hide" sh "$@" ;;
   pid*) exec unshare $apart "$@" ;;
   net*) exec unshare $apart --net "$@" ;;
   user*) exec unshare --user --map-root-user $apart --net "$@" ;;
@@ -114,6 +119,7 @@ CASES = [
     Case("other user namespaces", "user1,user2,plain3", [{0, 1, 2}]),
     Case("job directory bound in", "jobdir1,jobdir2,jobdir3", [{0, 1, 2}]),
     Case("job directory and plain", "jobdir1,plain2", [{0, 1, 2}], env={"FERRULE_JOB_DIR": "{directory}"}),
+    Case("nothing but an inherited socket", "given1,given2,given3", [{0, 1, 2}], directory="/tmp"),
     Case("mixed kinds, four ranks", "plain1,net2,user3,pid4", [{0, 1, 2, 3}], ranks=4),
     Case("nothing shared but a cable", "hidden1,hidden2", [{0, 2}, {1}], network=True, directory="/tmp",
          reason="not on this host: no shared directory, other network namespace"),

@@ -3,7 +3,7 @@
 //! A stranger who connects is answered with a challenge only, kept for [`STRANGER_S`] seconds at most, and dropped with one log line
 //! unless it proves the job key.
 
-use crate::environment::{find_program, shell_quote};
+use crate::environment::{self, NODE_FD, find_program, shell_quote};
 use crate::invite::Invite;
 use crate::link::{Frame, Link};
 use crate::pollset::PollSet;
@@ -16,6 +16,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 use sys::process::{Ended, Pid, Spawn, signals};
 
@@ -55,6 +56,8 @@ struct Child {
     nonce: [u8; 16],
     stdin: Option<File>,
     stdout: Option<File>,
+    /// The other end of the socket that the agent may have inherited.
+    switch: Option<OwnedFd>,
     /// What the launcher has printed and may be the beginning of an answer.
     text: Vec<u8>,
 }
@@ -72,12 +75,27 @@ pub struct Children {
     listener: Option<TcpListener>,
     strangers: Vec<Stranger>,
     list: Vec<Child>,
+    has_switch: bool,
 }
 
 impl Children {
     /// None yet.
     pub fn new(key: Key) -> Children {
-        Children { key, listener: None, strangers: Vec::new(), list: Vec::new() }
+        Children { key, listener: None, strangers: Vec::new(), list: Vec::new(), has_switch: false }
+    }
+
+    /// Launched agents get a socket, as descriptor [`environment::NODE_FD`], if their launchers pass it on.
+    pub fn with_switch(self) -> Children {
+        Children { has_switch: true, ..self }
+    }
+
+    /// Gives two agents the ends of a connection, over the sockets that they have inherited; each learns the other's node.
+    pub fn join(&self, a: u32, b: u32) {
+        let switch = |node| self.list.iter().find(|c| c.node == node).and_then(|c| c.switch.as_ref());
+        let (Some(to_a), Some(to_b), Ok((one, other))) = (switch(a), switch(b), UnixStream::pair()) else { return };
+        // If one of them can't take it, the other one's call ends at once.
+        let _ = sys::fdpass::send(to_a.as_fd(), &b.to_le_bytes(), &[one.as_fd()], false);
+        let _ = sys::fdpass::send(to_b.as_fd(), &a.to_le_bytes(), &[other.as_fd()], false);
     }
 
     fn add(&mut self, node: u32, host: &str, pid: Pid) -> &mut Child {
@@ -95,6 +113,7 @@ impl Children {
             nonce: [0; 16],
             stdin: None,
             stdout: None,
+            switch: None,
             text: Vec::new(),
         });
         self.list.last_mut().expect("just added")
@@ -133,10 +152,16 @@ impl Children {
         sys::process::random(&mut nonce);
         let timeout_s = launcher.timeout_s;
         let invite = Invite { node, parents: dial::own_addresses(port), key: self.key, nonce, timeout_s };
-        let (pid, mut stdin, stdout) = start_launcher(words).map_err(|e| format!("cannot run {}: {e}", words[0]))?;
+        let (switch, theirs) = match UnixStream::pair() {
+            Ok((ours, theirs)) if self.has_switch => (Some(ours.into()), Some(theirs.into())),
+            _ => (None, None),
+        };
+        let (pid, mut stdin, stdout) =
+            start_launcher(words, theirs.as_ref()).map_err(|e| format!("cannot run {}: {e}", words[0]))?;
         let _ = stdin.write_all((preamble.to_string() + &invite.to_line()).as_bytes());
         let child = self.add(node, host, pid);
         child.nonce = nonce;
+        child.switch = switch;
         // An engine may have to fetch its image first; if it fails, it says so.
         let patience_s = if preamble.is_empty() { u64::from(timeout_s) + 2 } else { 10 * u64::from(timeout_s) };
         child.call_by = Some(Instant::now() + Duration::from_secs(patience_s));
@@ -173,6 +198,7 @@ impl Children {
             child.link = None;
             child.stdin = None;
             child.stdout = None;
+            child.switch = None;
             child.lost = true;
         }
         self.listener = None;
@@ -448,15 +474,19 @@ pub fn expand(launcher: &Launcher, host: &str, mode: &str) -> Vec<String> {
     words
 }
 
-fn start_launcher(words: &[String]) -> std::io::Result<(Pid, File, File)> {
+fn start_launcher(words: &[String], switch: Option<&OwnedFd>) -> std::io::Result<(Pid, File, File)> {
     let argv: Vec<CString> = words.iter().map(|w| CString::new(w.as_str())).collect::<Result<_, _>>()?;
     let path = find_program(argv[0].as_bytes(), std::env::var_os("PATH").as_deref(), None)?;
-    let env: Vec<CString> =
-        crate::environment::inherited().into_iter().filter_map(|(n, v)| crate::environment::join(&n, &v)).collect();
+    let mut env = crate::environment::inherited();
+    if switch.is_some() {
+        environment::set(&mut env, b"FERRULE_NODE_FD", NODE_FD.to_string().as_bytes());
+    }
+    let env: Vec<CString> = env.into_iter().filter_map(|(n, v)| environment::join(&n, &v)).collect();
     let (their_stdin, stdin) = std::io::pipe()?;
     let (stdout, their_stdout) = std::io::pipe()?;
     let stderr = std::io::stderr();
-    let fds = [(their_stdin.as_fd(), 0), (their_stdout.as_fd(), 1), (stderr.as_fd(), 2)];
+    let mut fds = vec![(their_stdin.as_fd(), 0), (their_stdout.as_fd(), 1), (stderr.as_fd(), 2)];
+    fds.extend(switch.map(|fd| (fd.as_fd(), NODE_FD)));
     let spec = Spawn {
         path: &path,
         argv: &argv,

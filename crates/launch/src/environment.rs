@@ -2,8 +2,18 @@
 
 use std::ffi::{CString, OsStr};
 use std::io::{Error, ErrorKind, Result};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
+
+/// Descriptor of the socket by which mpiexec can introduce an agent to its neighbors: the first one that `podman --preserve-fds` passes on.
+pub const NODE_FD: i32 = 3;
+
+/// The socket that `FERRULE_NODE_FD` names, if this agent has inherited one.
+pub fn node_socket() -> Option<OwnedFd> {
+    let number = std::env::var("FERRULE_NODE_FD").ok()?.parse().ok().filter(|n| *n > 2)?;
+    sys::process::inherited_socket(number).ok()
+}
 
 /// A variable.
 pub type Pair = (Vec<u8>, Vec<u8>);
@@ -11,6 +21,7 @@ pub type Pair = (Vec<u8>, Vec<u8>);
 /// Variables of this or another launcher's job, which must not leak into a new one.
 const STALE: &[&str] = &[
     "FERRULE_CONTROL_FD",
+    "FERRULE_NODE_FD",
     "FERRULE_RANK",
     "FERRULE_SIZE",
     "FERRULE_LOCAL_RANK",

@@ -2,12 +2,13 @@
 //!
 //! If the guardian is killed instead, the agent gets SIGTERM and ends everything itself.
 
+use crate::environment::node_socket;
 use crate::invite::Invite;
 use crate::trail::{Sweeper, Trail};
 use crate::{agent, dial, reap};
 use base::log;
 use std::io::Read;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 use sys::process::{Ended, SignalFd, kill, signals};
 
@@ -30,9 +31,14 @@ pub fn run() -> i32 {
         log!(Error, "cannot create a pipe");
         return 1;
     };
-    let agent =
-        sys::process::fork_run(&[writer.as_fd()], || agent_main(&invite, me as i32, Trail::over(writer.as_fd())));
+    let switch = node_socket();
+    let keep: Vec<BorrowedFd<'_>> = std::iter::once(writer.as_fd()).chain(switch.as_ref().map(AsFd::as_fd)).collect();
+    let agent = sys::process::fork_run(&keep, || {
+        let inherited = switch.as_ref().and_then(|fd| fd.try_clone().ok());
+        agent_main(&invite, me as i32, Trail::over(writer.as_fd()), inherited)
+    });
     drop(writer);
+    drop(switch);
     let (Ok(signals), Ok(agent)) = (signals, agent) else {
         log!(Error, "cannot start the node agent");
         return 1;
@@ -77,11 +83,11 @@ pub(crate) fn read_line() -> Option<String> {
     None
 }
 
-fn agent_main(invite: &Invite, guardian: i32, trail: Trail) -> i32 {
+fn agent_main(invite: &Invite, guardian: i32, trail: Trail, switch: Option<OwnedFd>) -> i32 {
     let _ = sys::process::new_session();
     let _ = sys::process::set_death_signal(signals::TERM, guardian);
     match dial::call_parent(invite) {
-        Ok(link) => agent::run(invite.node, invite.key, link, trail),
+        Ok(link) => agent::run(invite.node, invite.key, link, (trail, switch)),
         Err(why) => {
             log!(Error, "{why}");
             1

@@ -26,7 +26,7 @@ base::config! {
 }
 
 /// What mpiexec itself puts into a rank's environment.
-const OTHERS: &[&str] = &["CONTROL_FD", "RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE"];
+const OTHERS: &[&str] = &["CONTROL_FD", "NODE_FD", "RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE"];
 
 /// All tables, by the name of their module.
 pub fn tables() -> Vec<(&'static str, &'static [Meta])> {

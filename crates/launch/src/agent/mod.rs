@@ -26,6 +26,7 @@ use near::Near;
 use protocol::control::handshake::Key;
 use protocol::control::tree::{End, JobSpec, Message, Phase, ROOT};
 use rank::Rank;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use sys::process::{Ended, Pid, SignalFd, kill_group, signals};
 
@@ -63,8 +64,9 @@ enum Killing {
     Killed,
 }
 
-/// Runs an agent until the job is over; returns its exit code.
-pub fn run(node: u32, key: Key, up: Link, trail: Trail) -> i32 {
+/// Runs an agent until the job is over; returns its exit code. With it comes what it was started with: the trail, and the socket
+/// that leads to mpiexec if it has one.
+pub fn run(node: u32, key: Key, up: Link, (trail, switch): (Trail, Option<OwnedFd>)) -> i32 {
     let _ = sys::process::become_subreaper();
     sys::process::set_name(c"ferrule-agent");
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -85,7 +87,7 @@ pub fn run(node: u32, key: Key, up: Link, trail: Trail) -> i32 {
         job: None,
         ranks: Vec::new(),
         cards: Cards::default(),
-        near: Near::new(key, node, trail),
+        near: Near::new(key, node, trail, switch),
         barrier: Barrier::default(),
         output: output::Window::default(),
         stdin: stdin::Feed::default(),

@@ -147,6 +147,10 @@ impl Front {
                 let ms = self.near.elapsed().as_secs_f64() * 1e3;
                 eprintln!("mpiexec: {} node agents are under {groups} kernels, found in {ms:.1} ms", self.nodes.len());
             }
+            if let Message::Meet { calls, .. } = &message {
+                // Before the order to call, so that they are there when it comes.
+                calls.iter().filter(|call| call.given).for_each(|call| self.children.join(to, call.node));
+            }
             self.send(to, message);
         }
     }

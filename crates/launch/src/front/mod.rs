@@ -121,7 +121,7 @@ impl Front {
             _ => 1,
         };
         let mut front = Front {
-            children: Children::new(key),
+            children: Children::new(key).with_switch(),
             signals,
             sinks: [Sink::new(std::io::stdout().as_fd()), Sink::new(std::io::stderr().as_fd())],
             input: Input::new(readers),
@@ -336,7 +336,7 @@ fn timeout(options: &Options) -> Result<Option<Duration>, String> {
 fn local_agent(node: u32, key: Key, socket: BorrowedFd<'_>, trail: Trail) -> i32 {
     let _ = sys::process::new_session();
     match socket.try_clone_to_owned().and_then(Link::over_socket) {
-        Ok(link) => agent::run(node, key, link, trail),
+        Ok(link) => agent::run(node, key, link, (trail, None)),
         Err(_) => 1,
     }
 }

@@ -124,20 +124,23 @@ impl Meeting {
         for pair in self.choose() {
             let Some(mut route) = self.candidates.remove(&pair) else { continue };
             let (Some(from), Some(to)) = (self.hints(pair.0), self.hints(pair.1)) else { continue };
-            let mut call = Call { node: pair.1, name: Vec::new(), path: Vec::new() };
+            let mut call = Call { node: pair.1, name: Vec::new(), path: Vec::new(), given: false };
             if route.abstract_socket {
                 call.name.clone_from(&to.name);
             }
+            call.given = route.given && !route.abstract_socket;
             // A file only where it is needed.
-            let by_path = route.directory.filter(|_| !route.abstract_socket || self.round > 1);
+            let by_path = route.directory.filter(|_| call.name.is_empty() && !call.given || self.round > 1);
             if let Some((i, j)) = by_path {
                 call.path = socket_in(&from.directories[i].path, &to.name);
                 let path = socket_in(&to.directories[j].path, &to.name);
                 files.push((to.directories[j].clone(), OsStr::from_bytes(&path).into()));
                 tasks.entry(pair.1).or_default().listen.insert(path);
-            } else if route.directory.is_some() {
-                route.abstract_socket = false;
-                self.candidates.insert(pair, route);
+            } else {
+                (route.abstract_socket, route.given) = (false, route.given && !call.given);
+                if route.given || route.directory.is_some() {
+                    self.candidates.insert(pair, route);
+                }
             }
             tasks.entry(pair.0).or_default().calls.push(call);
         }
@@ -305,6 +308,7 @@ mod tests {
             network: Some(network),
             name: format!("n{network}").into_bytes(),
             directories: vec![Directory { device: 1, inode, named: false, path: b"/d".to_vec() }],
+            inherited: false,
             uid: 0,
             cpus: vec![0],
             quota_milli: None,

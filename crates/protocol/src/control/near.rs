@@ -52,6 +52,8 @@ wire! {
         pub name: Vec<u8>,
         /// Directories for a socket, best first.
         pub directories: Vec<Directory>,
+        /// It has inherited a socket that leads to mpiexec.
+        pub inherited: bool,
         /// Its user, as it sees it.
         pub uid: u32,
         /// Processors that its ranks may use.
@@ -72,6 +74,8 @@ wire! {
         pub name: Vec<u8>,
         /// Its socket's path as the caller sees it; empty if there is none.
         pub path: Vec<u8>,
+        /// mpiexec gives both an end of a new connection, over the sockets that they have inherited.
+        pub given: bool,
     }
 }
 
@@ -115,6 +119,8 @@ wire! {
 pub struct Route {
     /// By the abstract socket.
     pub abstract_socket: bool,
+    /// By a connection that mpiexec gives to both.
+    pub given: bool,
     /// By a socket in this directory of the first agent's list, which is that one of the second's.
     pub directory: Option<(usize, usize)>,
 }
@@ -140,9 +146,10 @@ pub fn route(a: &Hints, b: &Hints) -> Result<Route, String> {
     let seen = find(&|x, y| x.device == y.device && x.inode == y.inode && (!differ || (x.named && y.named)));
     let route = Route {
         abstract_socket: named && (same_network || forced),
+        given: a.inherited && b.inherited,
         directory: seen.or_else(|| if forced { find(&|x, y| x.path == y.path) } else { None }),
     };
-    if route.abstract_socket || route.directory.is_some() {
+    if route.abstract_socket || route.given || route.directory.is_some() {
         return Ok(route);
     }
     if differ {
@@ -238,6 +245,7 @@ mod tests {
                 .iter()
                 .map(|&(device, inode)| Directory { device, inode, named: false, path: b"/d".to_vec() })
                 .collect(),
+            inherited: false,
             uid: 0,
             cpus: vec![0, 1],
             quota_milli: None,
@@ -250,13 +258,16 @@ mod tests {
         let a = hints("k", 7, &[(1, 2), (3, 4)]);
         assert!(route(&a, &hints("k", 7, &[])).unwrap().abstract_socket);
         let by_directory = route(&a, &hints("k", 8, &[(9, 9), (3, 4)])).unwrap();
-        assert_eq!(by_directory, Route { abstract_socket: false, directory: Some((1, 1)) });
+        assert_eq!(by_directory, Route { abstract_socket: false, given: false, directory: Some((1, 1)) });
         // With different boot ids the numbers are worthless, unless the user has named the directory.
         let mut fake = hints("fake", 7, &[(1, 2)]);
         assert!(route(&a, &fake).is_err());
         let mut named = a.clone();
         (fake.directories[0].named, named.directories[0].named) = (true, true);
-        assert_eq!(route(&named, &fake).unwrap(), Route { abstract_socket: false, directory: Some((0, 0)) });
+        assert_eq!(
+            route(&named, &fake).unwrap(),
+            Route { abstract_socket: false, given: false, directory: Some((0, 0)) }
+        );
         assert!(route(&a, &hints("fake", 7, &[])).unwrap_err().contains("boot ids"));
         let why = route(&a, &hints("k", 8, &[])).unwrap_err();
         assert!(why.contains("no shared directory, other network namespace"), "{why}");
@@ -266,7 +277,7 @@ mod tests {
     fn the_user_has_the_last_word() {
         let (a, mut b) = (hints("k", 7, &[(1, 2)]), hints("k", 8, &[(5, 6)]));
         b.mode = Mode::Host as u8;
-        assert_eq!(route(&a, &b), Ok(Route { abstract_socket: true, directory: Some((0, 0)) }));
+        assert_eq!(route(&a, &b), Ok(Route { abstract_socket: true, given: false, directory: Some((0, 0)) }));
         b.boot_id = Some("other".into());
         assert!(route(&a, &b).is_err());
         let mut off = a.clone();

@@ -10,8 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Hints of this agent, whose sockets are called `name`. `reachable`: the abstract one is open.
-pub fn of_this_agent(job: &JobSpec, name: &[u8], reachable: bool) -> Hints {
+/// Hints of this agent, whose sockets are called `name`. `reachable`: the abstract one is open; `inherited`: mpiexec can introduce it.
+pub fn of_this_agent(job: &JobSpec, name: &[u8], reachable: bool, inherited: bool) -> Hints {
     let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
     let network = std::fs::metadata("/proc/self/ns/net").ok().filter(|_| reachable).map(|m| m.ino());
     Hints {
@@ -20,6 +20,7 @@ pub fn of_this_agent(job: &JobSpec, name: &[u8], reachable: bool) -> Hints {
         network,
         name: name.to_vec(),
         directories: candidates(job).iter().filter_map(|(path, named)| describe(path, *named)).collect(),
+        inherited,
         uid: sys::process::effective_uid(),
         cpus: sys::affinity::allowed().map(|set| set.iter().map(|cpu| cpu as u32).collect()).unwrap_or_default(),
         quota_milli: sys::affinity::quota().map(|quota| (quota * 1000.0).clamp(1.0, 1e9) as u32),

@@ -25,8 +25,9 @@ use protocol::control::tree::{JobSpec, Message, ROOT};
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::io::ErrorKind;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -55,6 +56,10 @@ pub struct Near {
     /// When calls are given up; none before `Dial`.
     call_by: Option<Instant>,
     links: HashMap<u32, FdLink>,
+    /// Leads to mpiexec, which sends connections to other agents.
+    switch: Option<OwnedFd>,
+    /// Connections from there to nodes that are to be called.
+    given: HashMap<u32, UnixStream>,
     /// The trees of agents under one kernel.
     parents: Vec<u32>,
     /// Nodes whose link to their parent is gone.
@@ -65,7 +70,7 @@ pub struct Near {
 }
 
 impl Near {
-    pub fn new(key: Key, node: u32, trail: Trail) -> Near {
+    pub fn new(key: Key, node: u32, trail: Trail, switch: Option<OwnedFd>) -> Near {
         Near {
             key,
             node,
@@ -77,6 +82,8 @@ impl Near {
             refused: Vec::new(),
             call_by: None,
             links: HashMap::new(),
+            switch,
+            given: HashMap::new(),
             parents: Vec::new(),
             cut: BTreeSet::new(),
             far: HashMap::new(),
@@ -114,6 +121,8 @@ impl Near {
         self.doors.clear();
         self.guests.clear();
         self.calls.clear();
+        self.switch = None;
+        self.given.clear();
         self.sweep();
     }
 
@@ -155,6 +164,9 @@ impl Near {
         if self.knows_the_trees() {
             self.links.values().for_each(|link| link.register(set));
         }
+        if let Some(switch) = &self.switch {
+            set.add(switch, true, false);
+        }
         for caller in self.calls.iter().filter_map(|c| c.caller.as_ref()) {
             set.add(&caller.stream, true, false);
         }
@@ -163,7 +175,33 @@ impl Near {
         }
     }
 
+    /// Takes the connections that mpiexec has given: of each two nodes the lower one calls.
+    fn take_given(&mut self) {
+        let Some(switch) = &self.switch else { return };
+        let (mut bytes, mut fds) = ([0; 4], Vec::new());
+        loop {
+            match sys::fdpass::recv(switch.as_fd(), &mut bytes, &mut fds, false) {
+                Ok(4) if fds.len() == 1 => {
+                    let (node, stream) = (u32::from_le_bytes(bytes), UnixStream::from(fds.remove(0)));
+                    if node > self.node {
+                        self.given.insert(node, stream);
+                    } else {
+                        self.guests.extend(Guest::new(stream));
+                    }
+                }
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
+                _ => {
+                    self.switch = None;
+                    return;
+                }
+            }
+        }
+    }
+
     fn hear_guests(&mut self, set: &PollSet) {
+        if self.switch.as_ref().is_some_and(|switch| set.readable(switch)) {
+            self.take_given();
+        }
         for door in self.doors.iter().filter(|door| set.readable(&door.listener)) {
             while let Ok((stream, _)) = door.listener.accept() {
                 if self.guests.len() == GUESTS_MAX {
@@ -225,6 +263,8 @@ impl Near {
             let name = std::mem::take(&mut calling.call.name);
             let (what, stream) = if !name.is_empty() {
                 ("other network namespace, or abstract sockets are not allowed", meet::call_name(&name))
+            } else if std::mem::take(&mut calling.call.given) {
+                ("the inherited socket", self.given.remove(&node).ok_or_else(|| ErrorKind::NotConnected.into()))
             } else {
                 let path = std::mem::take(&mut calling.call.path);
                 if path.is_empty() {
@@ -287,7 +327,7 @@ impl Agent {
         } else {
             Door::abstract_socket(&name).ok()
         };
-        let hints = hints::of_this_agent(job, &name, door.is_some());
+        let hints = hints::of_this_agent(job, &name, door.is_some(), self.near.switch.is_some());
         self.near.doors.extend(door);
         self.send_up(ROOT, Message::Hints { node: self.node, hints });
     }
@@ -311,6 +351,7 @@ impl Agent {
     }
 
     pub(super) fn on_dial(&mut self) {
+        self.near.take_given();
         self.near.call_by = Some(Instant::now() + Duration::from_millis(LOCALITY_TIMEOUT.value()));
         for calling in std::mem::take(&mut self.near.calls) {
             self.near.try_next(calling);
