@@ -31,7 +31,7 @@ base::config! {
     /// Size of the ring from one process of a node to another; a power of two.
     RING_BYTES: u64 = 65536, 4096..=1073741824, "bytes";
     /// Cells of 16 KiB in which a process receives large messages from its node; 0 for none.
-    CELLS: u64 = 48, 0..=4096, "";
+    CELLS: u64 = 52, 0..=4096, "";
 }
 
 /// Bit of a header's first byte: the rest of the payload is in cells. No kind of packet has it, so what doesn't know it refuses
