@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import argparse
 import collections.abc
+import concurrent.futures
 import dataclasses
 import fnmatch
 import os
 import pathlib
+import random
 import re
 import shutil
 import signal
@@ -124,25 +126,36 @@ def execute(command: list[str], env: dict[str, str], timeout_s: float = WATCHDOG
         code = process.returncode
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        for pid in job_processes():
-            os.kill(pid, signal.SIGKILL)
+        kill(job_processes())
         text, _ = process.communicate()
         code, text = -1, text + f"\nno end after {timeout_s:.0f} s"
     return Job(code, text, time.monotonic() - begin)
+
+
+def command_line(pid: int) -> list[str]:
+    """Words of a process; none if it has ended."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return []
 
 
 def job_processes() -> list[int]:
     """Ranks, agents and launchers that are alive in this bed."""
     found = []
     for entry in os.listdir("/proc"):
-        if entry.isdigit() and int(entry) != os.getpid():
-            try:
-                words = pathlib.Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if any(w.startswith(str(BIN).encode()) or w.endswith(b"/mpiexec") for w in words):
-                found.append(int(entry))
+        if entry.isdigit() and int(entry) != os.getpid() and any(w.startswith(str(BIN)) or w.endswith("/mpiexec") for w in command_line(int(entry))):
+            found.append(int(entry))
     return found
+
+
+def kill(pids: list[int]) -> None:
+    """Kills what is still there of some processes."""
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
 
 
 def left_behind() -> str:
@@ -150,9 +163,8 @@ def left_behind() -> str:
     end = time.monotonic() + 5
     while (alive := job_processes()) and time.monotonic() < end:
         time.sleep(0.02)
-    text = [f"process {pid} {pathlib.Path(f'/proc/{pid}/cmdline').read_text()[:80]!r}" for pid in alive]
-    for pid in alive:
-        os.kill(pid, signal.SIGKILL)
+    text = [f"process {pid} {' '.join(command_line(pid))[:80]}" for pid in alive]
+    kill(alive)
     text += [f"file {path}" for path in pathlib.Path(image.SHARED).rglob("*")]
     for path in pathlib.Path(image.SHARED).iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -255,11 +267,28 @@ def run_kind(yard: Yard, kind: dict[str, typing.Any], verbose: bool) -> tuple[in
     return passed, failed, ""
 
 
+def hold_agents(rng: random.Random, running: concurrent.futures.Future[Job]) -> None:
+    """While a job runs, stops one of its agents after the other for a moment, so that each step finds some that are late."""
+    while not running.done():
+        agents = [pid for pid in job_processes() if "--agent" in command_line(pid)]
+        for pid in rng.sample(agents, min(3, len(agents))):
+            try:
+                os.kill(pid, signal.SIGSTOP)
+                time.sleep(rng.random() * 0.02)
+                os.kill(pid, signal.SIGCONT)
+            except ProcessLookupError:
+                pass
+
+
 def crowd(yard: Yard) -> str:
     """Many agents that meet at once, again and again: what one asks while another doesn't know its neighbors yet must not get lost."""
+    rng = random.Random(7)
     hosts = [(yard.container("unshare", ["--mount", "--pid", "--ipc", "--uts", "--net"]), 1) for _ in range(16)]
     for number in range(12):
-        job = yard.job(hosts, [str(BIN / "traffic"), "rounds", "3"], {"FERRULE_JOB_DIR": image.SHARED})
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            running = pool.submit(yard.job, hosts, [str(BIN / "traffic"), "rounds", "3"], {"FERRULE_JOB_DIR": image.SHARED}, timeout_s=30)
+            hold_agents(rng, running)
+            job = running.result()
         if job.code or "traffic: right" not in job.text:
             return f"job {number}: exit code {job.code}\n      {job.shown()}"
     return left_behind()

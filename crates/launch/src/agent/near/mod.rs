@@ -456,3 +456,32 @@ impl Agent {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Peer;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    fn heard(near: &mut Near) -> usize {
+        let mut set = PollSet::default();
+        near.register(&mut set);
+        set.until(Instant::now() + Duration::from_millis(20));
+        set.wait().unwrap();
+        near.hear_links(&set).len()
+    }
+
+    #[test]
+    fn a_question_waits_until_the_way_on_is_known() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let trail = Trail::over(std::io::stderr().as_fd());
+        let mut near = Near::new(Key([1; 16]), 1, trail);
+        near.links.insert(2, FdLink::new(ours.into()));
+        let question = Neighbor::Want { peer: Peer(0), generation: 0, from: 2 };
+        assert!(FdLink::new(theirs.try_clone().unwrap().into()).send(&question, Vec::new()).is_ok());
+        assert_eq!(heard(&mut near), 0, "its sender knows the trees already, this agent doesn't");
+        near.parents = vec![0, 0, 1];
+        assert_eq!(heard(&mut near), 1);
+    }
+}
