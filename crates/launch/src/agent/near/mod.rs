@@ -476,7 +476,7 @@ mod tests {
     fn a_question_waits_until_the_way_on_is_known() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let trail = Trail::over(std::io::stderr().as_fd());
-        let mut near = Near::new(Key([1; 16]), 1, trail);
+        let mut near = Near::new(Key([1; 16]), 1, trail, None);
         near.links.insert(2, FdLink::new(ours.into()));
         let question = Neighbor::Want { peer: Peer(0), generation: 0, from: 2 };
         assert!(FdLink::new(theirs.try_clone().unwrap().into()).send(&question, Vec::new()).is_ok());
