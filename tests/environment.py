@@ -162,6 +162,15 @@ def many_ranks() -> tuple[str, str]:
     return ("pass", "") if code == 0 else ("FAIL", f"exit code {code}\n{text[-1500:]}")
 
 
+def nobody_reachable() -> tuple[str, str]:
+    """No channel leads to any peer: every rank gets an error, none waits for messages that can't come."""
+    for ranks in (2, 3, 4, 7):
+        code, text = job("env/inquiry", ranks, [], {**base_env(), "FERRULE_LOCALITY": "off", "FERRULE_CHANNELS": "shm"}, 60)
+        if code in (0, -1, 124) or "MPI_ERR_PROC_ABORTED" not in text or "there is no channel to rank" not in text:
+            return "FAIL", f"{ranks} ranks: exit code {code}\n{text[-1000:]}"
+    return "pass", ""
+
+
 def main() -> int:
     needed = {program for program, _ in PROGRAMS} | {"init/victim", "init/deny", "env/inquiry", "topo/graph"}
     broken = runner.compile_all(needed, LIB, os.cpu_count() or 1)
@@ -173,7 +182,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="fe-") as tmp:
         cases: list[tuple[str, collections.abc.Callable[[], tuple[str, str]]]]
         cases = [(name, functools.partial(works, name, before, extra)) for name, (before, extra) in surroundings(pathlib.Path(tmp)).items()]
-        cases += [("rubbish on TCP ports", rubbish), ("a launcher that it doesn't know", foreign_launcher), ("64 ranks, 1024 files each", many_ranks)]
+        cases += [("rubbish on TCP ports", rubbish), ("a launcher that it doesn't know", foreign_launcher), ("64 ranks, 1024 files each", many_ranks),
+                  ("no channel to anybody", nobody_reachable)]
         for name, run in cases:
             start = time.monotonic()
             state, detail = run()

@@ -310,6 +310,12 @@ impl<F: Fabric> Engine<F> {
         !self.backlog.is_empty() || !self.streams.is_empty() || !self.fetches.is_empty()
     }
 
+    /// How many peers are gone.
+    #[inline]
+    pub fn losses(&self) -> usize {
+        self.lost.len()
+    }
+
     /// Ends every operation with a peer that is gone.
     fn on_lost(&mut self, peer: Peer) {
         if !self.lost.insert(peer) {

@@ -2,12 +2,13 @@
 //! tests' simulator.
 //!
 //! An error doesn't stop a program: other processes wait for our messages. The first error is remembered, nothing is
-//! reduced any more, and it is the outcome at the end.
+//! reduced any more, and it is the outcome at the end. But once a process is known to be lost, nothing is waited for any more: what
+//! should come may hang on messages that the lost one, or somebody who can't reach us, never sends.
 
 use super::program::{Program, Step, Ticket};
 use super::team::Via;
 use crate::datatype::{self, Datatype};
-use base::{Error, Result};
+use base::{Class, Error, Result};
 use std::rc::Rc;
 
 /// Starts and finishes the transfers of a program.
@@ -62,8 +63,18 @@ pub trait Wire {
     /// The outcome of a transfer; `None` while it is under way.
     fn test(&mut self, transfer: Self::Transfer) -> Option<Result>;
 
-    /// Waits for a transfer.
-    fn wait(&mut self, transfer: Self::Transfer) -> Result;
+    /// Waits for a transfer; `None` as soon as [`Wire::losses`] is no longer `losses`.
+    fn wait(&mut self, transfer: Self::Transfer, losses: usize) -> Option<Result>;
+
+    /// How many processes are known to be lost.
+    fn losses(&self) -> usize {
+        0
+    }
+
+    /// Gives a transfer up, if that is possible.
+    fn abandon(&mut self, _transfer: Self::Transfer) -> bool {
+        false
+    }
 }
 
 /// How far a run of a program has come.
@@ -73,11 +84,13 @@ pub struct Cursor<T> {
     /// All transfers before this one are complete.
     open: usize,
     error: Option<Error>,
+    /// Losses that have been looked into.
+    losses: usize,
 }
 
 impl<T> Default for Cursor<T> {
     fn default() -> Cursor<T> {
-        Cursor { next_step: 0, transfers: Vec::new(), open: 0, error: None }
+        Cursor { next_step: 0, transfers: Vec::new(), open: 0, error: None, losses: 0 }
     }
 }
 
@@ -147,20 +160,54 @@ impl<T: Copy> Cursor<T> {
 
     #[inline]
     fn settle<const BLOCK: bool, W: Wire<Transfer = T>>(&mut self, ticket: Ticket, wire: &mut W) -> bool {
-        let slot = &mut self.transfers[ticket.0 as usize];
-        if W::is_done(*slot) {
+        if W::is_done(self.transfers[ticket.0 as usize]) {
             return true;
         }
-        let result = if BLOCK {
-            wire.wait(*slot)
-        } else {
-            match wire.test(*slot) {
-                Some(result) => result,
-                None => return false,
-            }
+        if self.error.is_some() && self.give_up(ticket, wire) {
+            return true;
+        }
+        let slot = &mut self.transfers[ticket.0 as usize];
+        let result = if BLOCK { wire.wait(*slot, self.losses) } else { wire.test(*slot) };
+        let Some(result) = result else {
+            return self.look_for_losses(wire) && self.settle::<BLOCK, W>(ticket, wire);
         };
         *slot = W::DONE;
         self.note(result);
+        true
+    }
+
+    /// Whether a process was lost since the last call; if so, which transfers that has ended.
+    #[cold]
+    fn look_for_losses<W: Wire<Transfer = T>>(&mut self, wire: &mut W) -> bool {
+        let losses = wire.losses();
+        if losses == self.losses {
+            return false;
+        }
+        self.losses = losses;
+        for other in self.open..self.transfers.len() {
+            if !W::is_done(self.transfers[other])
+                && let Some(result) = wire.test(self.transfers[other])
+            {
+                self.transfers[other] = W::DONE;
+                self.note(result);
+            }
+        }
+        true
+    }
+
+    /// After a loss: whether this transfer needs no more waiting, because it is complete or could be abandoned.
+    #[cold]
+    fn give_up<W: Wire<Transfer = T>>(&mut self, ticket: Ticket, wire: &mut W) -> bool {
+        if self.error.is_none_or(|error| error.class != Class::ERR_PROC_ABORTED) {
+            return false;
+        }
+        let slot = &mut self.transfers[ticket.0 as usize];
+        let result = wire.test(*slot);
+        if result.is_none() && !wire.abandon(*slot) {
+            return false;
+        }
+        *slot = W::DONE;
+        self.note(result.unwrap_or(Ok(())));
         true
     }
 

@@ -5,6 +5,7 @@ use super::team::Via;
 use crate::comm::Comm;
 use crate::datatype::Datatype;
 use crate::p2p::transfer::{self, Transfer};
+use crate::runtime::rt;
 use base::Result;
 use base::ids::Plane;
 use protocol::engine::Mode;
@@ -123,7 +124,17 @@ impl Wire for CommWire<'_> {
     }
 
     #[inline]
-    fn wait(&mut self, transfer: Transfer) -> Result {
-        transfer::wait(transfer).map(|_| ())
+    fn wait(&mut self, transfer: Transfer, losses: usize) -> Option<Result> {
+        transfer::wait_unless(transfer, || self.losses() != losses);
+        self.test(transfer)
+    }
+
+    #[inline]
+    fn losses(&self) -> usize {
+        rt().engine.with(|engine| engine.losses())
+    }
+
+    fn abandon(&mut self, transfer: Transfer) -> bool {
+        transfer::cancel(transfer)
     }
 }

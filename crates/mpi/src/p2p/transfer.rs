@@ -311,6 +311,20 @@ pub fn wait(transfer: Transfer) -> Result<Status> {
     test(transfer).expect("a transfer that was waited for is complete")
 }
 
+/// As [`wait`], but returns early when `given_up`; the outcome is not taken.
+#[inline]
+pub fn wait_unless(transfer: Transfer, given_up: impl Fn() -> bool) {
+    if let Transfer::Pending(op) = transfer {
+        progress::wait_for(Awaited::One(transfer), || rt().engine.with(|engine| engine.is_complete(op)) || given_up());
+    }
+}
+
+/// Cancels a receive that no message has matched, and forgets it. False if that can't be done any more.
+pub fn cancel(transfer: Transfer) -> bool {
+    let Transfer::Pending(op) = transfer else { return false };
+    rt().engine.with(|engine| engine.cancel(op) && engine.take(op).is_some())
+}
+
 /// Lets a transfer end by itself: its request was freed.
 pub fn detach(transfer: Transfer) {
     struct Detached(OpId);

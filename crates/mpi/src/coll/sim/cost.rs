@@ -39,8 +39,8 @@ impl Wire for Free {
         Some(Ok(()))
     }
 
-    fn wait(&mut self, _: bool) -> Result {
-        Ok(())
+    fn wait(&mut self, _: bool, _: usize) -> Option<Result> {
+        Some(Ok(()))
     }
 }
 

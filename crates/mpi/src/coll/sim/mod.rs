@@ -182,7 +182,7 @@ impl Wire for SimWire<'_> {
         self.net.complete[transfer].then_some(Ok(()))
     }
 
-    fn wait(&mut self, _: usize) -> Result {
+    fn wait(&mut self, _: usize, _: usize) -> Option<Result> {
         unreachable!("the simulator never blocks")
     }
 }
