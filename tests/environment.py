@@ -163,10 +163,10 @@ def many_ranks() -> tuple[str, str]:
 
 
 def nobody_reachable() -> tuple[str, str]:
-    """No channel leads to any peer: every rank gets an error, none waits for messages that can't come."""
+    """No channel leads to any peer: the job ends with an error, none waits for messages that can't come."""
     for ranks in (2, 3, 4, 7):
         code, text = job("env/inquiry", ranks, [], {**base_env(), "FERRULE_LOCALITY": "off", "FERRULE_CHANNELS": "shm"}, 60)
-        if code in (0, -1, 124) or "MPI_ERR_PROC_ABORTED" not in text or "there is no channel to rank" not in text:
+        if code in (0, -1, 124) or "there is no channel to rank" not in text:
             return "FAIL", f"{ranks} ranks: exit code {code}\n{text[-1000:]}"
     return "pass", ""
 

@@ -181,14 +181,18 @@ fn invoke(on: On<'_>, code: i32, origin: &str) {
     match on {
         On::Comm(comm) => comm.errhandler().run(comm.handle.get(), code, origin),
         On::Session(session) => session.errhandler().run(session.handle(), code, origin),
-        On::Nothing => match init::self_comm() {
-            Some(comm) => {
-                let comm = if comm.errhandler_is_set() { comm } else { init::world_with_errhandler().unwrap_or(comm) };
-                comm.errhandler().run(comm.handle.get(), code, origin);
-            }
-            None => initial().run(crate::comm::COMM_SELF, code, origin),
-        },
+        On::Nothing => {
+            let (handler, handle) = of_nothing();
+            handler.run(handle, code, origin);
+        }
     }
+}
+
+/// The handler for errors of no object, and the object that it is of.
+fn of_nothing() -> (Errhandler, Handle) {
+    let Some(comm) = init::self_comm() else { return (initial(), crate::comm::COMM_SELF) };
+    let comm = if comm.errhandler_is_set() { comm } else { init::world_with_errhandler().unwrap_or(comm) };
+    (comm.errhandler(), comm.handle.get())
 }
 
 impl Errhandler {

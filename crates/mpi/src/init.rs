@@ -15,7 +15,7 @@ use crate::runtime::rt;
 use crate::status::{ANY_SOURCE, PROC_NULL, TAG_UB};
 use crate::thread::Level;
 use crate::{attr, coll, cs, errhandler, errors, progress};
-use base::{ContextId, Peer, Result, ensure, log};
+use base::{Class, ContextId, Peer, Result, ensure, log};
 use channel::bootstrap::{Bootstrap, JobInfo};
 use channel::fabric::ChannelFabric;
 use protocol::engine::Engine;
@@ -33,6 +33,8 @@ pub struct Job {
     pub host: String,
     /// Program and arguments.
     pub command: Vec<String>,
+    /// Survivors go on when a process dies.
+    pub continue_on_failure: bool,
     /// Where the program was started.
     pub working_directory: String,
     /// By rank.
@@ -188,9 +190,15 @@ pub fn finalize() -> Result {
     crate::p2p::buffered::flush(&rt().buffer)?;
     // Nobody leaves while another may still need an answer.
     let met = rt().world.get().map_or(Ok(()), coll::internal::barrier);
+    match met {
+        // Whoever goes on after failures may leave after them.
+        Err(error) if error.class == Class::ERR_PROC_ABORTED && job().is_some_and(|job| job.continue_on_failure) => {}
+        // MPI stays active, so that the error finds its handler, and an exit now is a failure that ends the job.
+        met => met?,
+    }
     LIFE.world.set(World::After);
     leave(LIFE.level.get())?;
-    deleted.and(met)
+    deleted
 }
 
 /// A new user of the engine, which is opened for the first.
@@ -257,6 +265,7 @@ fn remember(job: &JobInfo) {
         me: job.rank,
         size: job.size,
         host: job.node_names.get(node as usize).cloned().unwrap_or_default(),
+        continue_on_failure: job.continue_on_failure,
         command: job.command.clone(),
         working_directory: job.working_directory.clone(),
         node_of: job.node_of.clone(),
