@@ -270,10 +270,12 @@ mod tests {
         }
         set(&thing, keys[0], value(9)).unwrap();
         free_keyval(ObjectKind::Comm, keys[1]).unwrap();
-        assert_eq!(get(&thing, keys[1]).unwrap_err().class, Class::ERR_KEYVAL);
-        assert!(free_keyval(ObjectKind::Comm, keys[1]).is_err());
+        assert_eq!(get(&thing, keys[1]), Ok(Some(value(2))), "an attribute keeps its keyval");
+        free_keyval(ObjectKind::Comm, keys[1]).unwrap();
         delete_all(&thing).unwrap();
         assert_eq!(log, [1, 9, 3, 2]);
+        assert_eq!(get(&thing, keys[1]).unwrap_err().class, Class::ERR_KEYVAL);
+        assert!(free_keyval(ObjectKind::Comm, keys[1]).is_err());
     }
 
     #[test]

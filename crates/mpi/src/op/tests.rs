@@ -166,14 +166,14 @@ fn complex_numbers_multiply() {
 }
 
 #[test]
-fn operations_are_defined_as_in_the_standard() {
+fn operations_are_defined_as_in_the_standard_and_on_characters() {
     let defined_on = |which: Predefined| -> Vec<&str> {
         builtins().filter(|b| op(which).check(dt(b.handle)).is_ok()).map(|b| b.name).collect()
     };
-    for name in ["MPI_INT", "MPI_AINT", "MPI_REAL16", "MPI_LONG_DOUBLE", "MPI_INTEGER2"] {
+    for name in ["MPI_INT", "MPI_CHAR", "MPI_AINT", "MPI_REAL16", "MPI_LONG_DOUBLE", "MPI_INTEGER2"] {
         assert!(defined_on(P::Max).contains(&name));
     }
-    for name in ["MPI_C_COMPLEX", "MPI_CHAR", "MPI_BYTE", "MPI_C_BOOL", "MPI_2INT", "MPI_PACKED", "MPI_WCHAR"] {
+    for name in ["MPI_C_COMPLEX", "MPI_CHARACTER", "MPI_BYTE", "MPI_C_BOOL", "MPI_2INT", "MPI_PACKED", "MPI_WCHAR"] {
         assert!(!defined_on(P::Max).contains(&name));
     }
     assert!(defined_on(P::Sum).contains(&"MPI_COMPLEX32") && !defined_on(P::Sum).contains(&"MPI_LOGICAL"));
