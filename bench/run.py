@@ -53,7 +53,7 @@ PT2PT = "8,1024,65536,1048576,4194304"
 STREAM = "65536,524288,1048576,4194304"
 PLANS = [
     Plan("pt2pt", ("latency", PT2PT), 2, quick=True),
-    Plan("pt2pt", ("latency", "65536,1048576,4194304", "cold"), 2),
+    Plan("pt2pt", ("latency", "65536,1048576,4194304", "cold"), 2, quick=True),
     Plan("pt2pt", ("bandwidth", STREAM), 2, quick=True),
     Plan("pt2pt", ("bandwidth", STREAM, "cold"), 2),
     Plan("pt2pt", ("bibandwidth", STREAM), 2),
@@ -63,6 +63,7 @@ PLANS = [
     Plan("coll", (COLLECTIVES, "8,65536,1048576"), 2),
     Plan("coll", ("barrier,allreduce,bcast,alltoall", "8,65536,1048576"), 2, quick=True),
     Plan("coll", ("barrier,allreduce,alltoall", "8,65536"), 4, quick=True),
+    Plan("coll", ("barrier,allreduce,alltoall", "8,65536"), 8, quick=True),
     Plan("coll", (COLLECTIVES, "8,65536"), 4, timeout_s=900),
     Plan("coll", (COLLECTIVES, "8,65536"), 8, timeout_s=1500),
     Plan("coll", ("barrier,bcast,reduce,allreduce,allgather,alltoall", "8,65536"), 16, timeout_s=1500),
@@ -80,8 +81,8 @@ PLANS = [
     Plan("pt2pt", ("bandwidth", STREAM), 2, "tcp", quick=True),
     Plan("coll", ("barrier,allreduce,alltoall", "8,65536"), 2, "tcp"),
     Plan("coll", ("barrier,allreduce,alltoall", "8,65536"), 4, "tcp", timeout_s=900),
-    Plan("pt2pt", ("latency", PT2PT), 2, "netns"),
-    Plan("pt2pt", ("bandwidth", STREAM), 2, "netns"),
+    Plan("pt2pt", ("latency", PT2PT), 2, "netns", quick=True),
+    Plan("pt2pt", ("bandwidth", STREAM), 2, "netns", quick=True),
     Plan("coll", ("barrier,allreduce,alltoall", "8,65536"), 4, "netns", timeout_s=900),
 ]
 
