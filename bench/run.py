@@ -81,8 +81,8 @@ PLANS = [
     Plan("pt2pt", ("bandwidth", STREAM), 2, "tcp", quick=True),
     Plan("coll", ("barrier,allreduce,alltoall", "8,65536"), 2, "tcp"),
     Plan("coll", ("barrier,allreduce,alltoall", "8,65536"), 4, "tcp", timeout_s=900),
-    Plan("pt2pt", ("latency", PT2PT), 2, "netns", quick=True),
-    Plan("pt2pt", ("bandwidth", STREAM), 2, "netns", quick=True),
+    Plan("pt2pt", ("latency", PT2PT), 2, "netns"),
+    Plan("pt2pt", ("bandwidth", STREAM), 2, "netns"),
     Plan("coll", ("barrier,allreduce,alltoall", "8,65536"), 4, "netns", timeout_s=900),
 ]
 

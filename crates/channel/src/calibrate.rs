@@ -65,10 +65,12 @@ pub struct Preference {
 
 /// Sizes that are told apart: what fits the private caches, the shared one, neither.
 const CLASSES: usize = 3;
-/// Messages of a class after which the slower way gets another try.
-const RETRY_EVERY: u32 = 64;
-/// Measurements of a way before it can be called the slower one: the first is spoilt by page faults.
-const TRIES: u32 = 3;
+/// Messages of a class after which the slower way is tried again, for several in a row: one alone would find cold caches.
+const RETRY_EVERY: u32 = 512;
+/// How many in a row.
+const RETRIES: u32 = 8;
+/// Measurements of a way before it can be called the slower one: the first ones are spoilt by page faults and cold caches.
+const TRIES: u32 = 16;
 
 #[derive(Clone, Copy, Debug)]
 struct Rates {
@@ -94,7 +96,7 @@ impl Preference {
         match rates.tries {
             [streamed, _] if streamed < TRIES => true,
             [_, pulled] if pulled < TRIES => false,
-            _ => (rates.best_ns[0] <= rates.best_ns[1]) != rates.messages.is_multiple_of(RETRY_EVERY),
+            _ => (rates.best_ns[0] <= rates.best_ns[1]) != (rates.messages % RETRY_EVERY < RETRIES),
         }
     }
 
@@ -151,7 +153,7 @@ mod tests {
         let mut preference = Preference::new(true);
         for (stream_ns, pull_ns) in [(100, 200), (100, 50)] {
             let mut streamed = 0;
-            for _ in 0..640 {
+            for _ in 0..1600 {
                 if preference.stream(1 << 20) {
                     streamed += 1;
                     preference.note_streamed(1 << 20, stream_ns);
@@ -159,8 +161,8 @@ mod tests {
                     preference.note_pulled(1 << 20, pull_ns);
                 }
             }
-            assert_eq!(streamed > 600, stream_ns < pull_ns, "{streamed} of 640 were streamed");
-            assert!((1..640).contains(&streamed));
+            assert_eq!(streamed > 1500, stream_ns < pull_ns, "{streamed} of 1600 were streamed");
+            assert!((1..1600).contains(&streamed));
         }
         assert!(!Preference::new(false).stream(1 << 20));
     }

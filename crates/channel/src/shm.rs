@@ -382,6 +382,8 @@ pub struct ShmLane {
     peer: Peer,
     single: SingleCopy,
     preference: Preference,
+    /// When the last stream from this peer was complete.
+    streamed_ns: u64,
 }
 
 impl ShmLane {
@@ -415,6 +417,7 @@ impl ShmLane {
             peer,
             single,
             preference,
+            streamed_ns: 0,
         })
     }
 
@@ -574,7 +577,10 @@ impl ShmLane {
 
     /// The peer has streamed `len` bytes that it was asked for at `asked_ns`.
     pub fn note_streamed(&mut self, len: usize, asked_ns: u64) {
-        self.preference.note_streamed(len, sys::clock::now_ns().saturating_sub(asked_ns));
+        // Streams that were asked for together come one after the other: only this one's own time counts.
+        let now = sys::clock::now_ns();
+        self.preference.note_streamed(len, now - asked_ns.max(self.streamed_ns).min(now));
+        self.streamed_ns = now;
     }
 
     /// Copies `len` bytes at `address` of the peer's memory to the start of `sink`; see [`SingleCopy::pull`].

@@ -150,6 +150,8 @@ pub struct Engine<F: Fabric> {
     announced: Vec<Announced>,
     /// Receives that were streamed but could be pulled.
     impatient: Vec<u32>,
+    /// When the first poll found nothing since something of theirs came; 0 if none has.
+    silent_ns: u64,
     /// Of the last grant.
     generation: u32,
     /// Some granted message was pulled after all, so that `Data` of it may still come.
@@ -174,6 +176,7 @@ impl<F: Fabric> Engine<F> {
             fetches: Vec::new(),
             announced: Vec::new(),
             impatient: Vec::new(),
+            silent_ns: 0,
             generation: 0,
             has_taken_over: false,
             lost: HashSet::new(),

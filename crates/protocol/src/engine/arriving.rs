@@ -34,8 +34,6 @@ pub(super) struct Stream {
     /// How else the data can be had.
     offered: Option<Offered>,
     asked_ns: u64,
-    /// When the sender was found silent first; 0 if something has come since.
-    silent_ns: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -68,18 +66,10 @@ impl<F: Fabric> Engine<F> {
         let asked_ns = if address != 0 { self.fabric.now_ns() } else { 0 };
         let generation = self.generation;
         let until = wanted;
-        receive.state = ReceiveState::Streaming(Stream {
-            peer,
-            found,
-            wanted,
-            until,
-            arrived: 0,
-            generation,
-            offered,
-            asked_ns,
-            silent_ns: 0,
-        });
+        receive.state =
+            ReceiveState::Streaming(Stream { peer, found, wanted, until, arrived: 0, generation, offered, asked_ns });
         if offered.is_some() {
+            self.silent_ns = 0;
             self.impatient.push(id);
         }
         let grant = Grant { length: wanted, receive: u64::from(id) | u64::from(generation) << 32 };
@@ -123,7 +113,7 @@ impl<F: Fabric> Engine<F> {
         let Some(receive) = self.receives.get_mut(id) else { return };
         let ReceiveState::Streaming(stream) = &mut receive.state else { return };
         stream.arrived += len;
-        stream.silent_ns = 0;
+        self.silent_ns = 0;
         if stream.arrived < stream.until {
             return;
         }
@@ -136,36 +126,33 @@ impl<F: Fabric> Engine<F> {
         }
     }
 
-    /// Nothing has come: pulls the messages whose senders have been silent for too long. True if there were any.
+    /// Nothing has come: if all senders have been silent for too long, pulls their messages. True if there were any. (As long as
+    /// one stream flows, others of the same sender wait for their turn.)
     #[cold]
     pub(super) fn take_over(&mut self) -> bool {
         let now = self.fabric.now_ns();
-        let before = self.impatient.len();
-        let mut ids = std::mem::take(&mut self.impatient);
-        ids.retain(|id| !self.take_over_one(*id, now));
-        self.impatient = ids;
-        self.impatient.len() < before
-    }
-
-    /// Whether receive `id` needs no further watching.
-    fn take_over_one(&mut self, id: u32, now: u64) -> bool {
-        let Some(receive) = self.receives.get_mut(id) else { return true };
-        let ReceiveState::Streaming(stream) = &mut receive.state else { return true };
-        let Some(offered) = stream.offered else { return true };
-        if stream.silent_ns == 0 {
-            stream.silent_ns = now;
+        if self.silent_ns == 0 {
+            self.silent_ns = now;
         }
-        if now - stream.silent_ns < TAKE_OVER_NS {
+        if now - self.silent_ns < TAKE_OVER_NS {
             return false;
         }
-        let stream = *stream;
+        let ids = std::mem::take(&mut self.impatient);
+        ids.iter().for_each(|id| self.take_over_one(*id));
+        !ids.is_empty()
+    }
+
+    /// Pulls the message of receive `id` if it is still streamed. If that fails, its stream goes on.
+    fn take_over_one(&mut self, id: u32) {
+        let Some(receive) = self.receives.get_mut(id) else { return };
+        let ReceiveState::Streaming(stream) = receive.state else { return };
+        let Some(offered) = stream.offered else { return };
         if self.fabric.pull(stream.peer, offered.address, &receive.sink, stream.wanted as usize) {
             self.has_taken_over = true;
             counters::RENDEZVOUS_PULLED.add(1);
             receive.state = ReceiveState::Complete(stream.completion());
             self.send_control(stream.peer, Kind::Finished, offered.token, None);
         }
-        true
     }
 
     /// A message whose pieces follow at once.
@@ -205,7 +192,6 @@ impl<F: Fabric> Engine<F> {
             generation: 0,
             offered: None,
             asked_ns: 0,
-            silent_ns: 0,
         });
     }
 
