@@ -4,8 +4,8 @@
 //! that it has sent to. Peers are numbered by their index on the node, the *slot*: the sender with slot `s` owns ring `s` of every
 //! inbox. The descriptors go through the node agent: inbox, bell, memory ([`ShmHub::descriptors`]).
 //!
-//! What is larger than a record should be goes through cells of the receiver's inbox: the record then holds the packet's body, the
-//! number of bytes behind it, and the numbers of the cells that hold them ([`SPILLED`]).
+//! What is larger than a record should be goes through a cell of the receiver's inbox: the record then holds the packet's body, the
+//! number of the cell, and how many bytes are in it ([`SPILLED`]).
 //!
 //! The short path is straight code: reserve, copy, publish, look whether the peer sleeps. No system call, lock, allocation or
 //! atomic read-modify-write.
@@ -19,6 +19,7 @@ use protocol::fabric::{Limits, Outcome};
 use protocol::matching::{Envelope, Found, Pattern};
 use protocol::wire::{HEADER_BYTES, Header, Kind};
 use shm::inbox::{Inbox, Polled, Record};
+use shm::cells::CellName;
 use shm::layout::{CELL_BYTES, HEADER_WORDS, Identity};
 use shm::outbox::Outbox;
 use std::cell::RefCell;
@@ -34,11 +35,11 @@ base::config! {
     CELLS: u64 = 52, 0..=4096, "";
 }
 
-/// Bit of a header's first byte: the rest of the payload is in cells. No kind of packet has it, so what doesn't know it refuses
+/// Bit of a header's first byte: the rest of the payload is in a cell. No kind of packet has it, so what doesn't know it refuses
 /// the record.
 const SPILLED: u64 = 0x80;
-/// Most cells of a record.
-const SPILL_MAX: usize = 16;
+/// What such a record ends with: number of the cell, bytes in it.
+const SPILL_BYTES: usize = 8;
 
 /// The descriptors that a peer left with its node agent.
 #[derive(Debug)]
@@ -69,8 +70,9 @@ pub struct ShmPacket {
     record: Record,
     /// Bytes of the payload in the record itself.
     inline: u32,
-    /// Bytes of the payload in cells, behind those.
+    /// Bytes of the payload in a cell, behind those.
     spilled: u32,
+    cell: CellName,
 }
 
 impl ShmPacket {
@@ -85,7 +87,7 @@ impl ShmPacket {
         self.len() == 0
     }
 
-    /// The first bytes of the payload; `None` if there are not so many in front of the cells.
+    /// The first bytes of the payload; `None` if there are not so many in front of the cell.
     #[inline]
     pub fn body<const N: usize>(&self) -> Option<[u8; N]> {
         if (self.inline as usize) < N {
@@ -119,8 +121,6 @@ pub struct ShmHub {
     slot: usize,
     /// Bells of the peers that a lane was opened to, by slot.
     bells: RefCell<Vec<PeerBell>>,
-    /// The cells of the packet that is not released yet.
-    spill: Vec<u32>,
     /// See [`ShmHub::take_stranger`].
     stranger: Option<Peer>,
 }
@@ -150,17 +150,7 @@ impl ShmHub {
         let inbox = Inbox::create(peers.len(), ring_bytes, CELLS.value() as usize, &identity)?;
         let memory = if SINGLE_COPY_ALLOW.value() { sys::cma::own_memory().ok() } else { None };
         let bells = RefCell::new(vec![PeerBell::Unknown; peers.len()]);
-        Ok(ShmHub {
-            inbox,
-            bell: Bell::new()?,
-            _word: word,
-            memory,
-            peers,
-            slot,
-            bells,
-            spill: Vec::new(),
-            stranger: None,
-        })
+        Ok(ShmHub { inbox, bell: Bell::new()?, _word: word, memory, peers, slot, bells, stranger: None })
     }
 
     /// What the agent passes on to peers: inbox, bell and, if there is one, memory.
@@ -190,35 +180,26 @@ impl ShmHub {
         let sender = self.inbox.sender(&record);
         let Some(peer) = self.peers.get(sender).copied() else { return Some(self.reject(sender)) };
         let packet = match header_of(&record) {
-            Some(header) => Some(ShmPacket { peer, header, record, inline: record.len() as u32, spilled: 0 }),
+            Some(header) => {
+                let inline = record.len() as u32;
+                Some(ShmPacket { peer, header, record, inline, spilled: 0, cell: CellName::default() })
+            }
             None => self.spilled(peer, record),
         };
         Some(packet.map_or_else(|| self.reject(sender), ShmEvent::Packet))
     }
 
-    /// A packet whose payload goes on in cells; `None` if it isn't one.
-    #[cold]
+    /// A packet whose payload goes on in a cell; `None` if it isn't one.
+    #[inline(never)]
     fn spilled(&mut self, peer: Peer, record: Record) -> Option<ShmPacket> {
         let [first, b, c] = record.header();
         let header = (first & SPILLED != 0).then(|| decode([first & !SPILLED, b, c])).flatten()?;
-        // The tail of the record: bytes in cells, then the numbers of the cells. Copied out once, then checked.
-        let word = |at: usize| {
-            // SAFETY: the callers below stay inside the record.
-            u32::from_le(unsafe { record.payload().add(at).cast::<u32>().read_unaligned() })
-        };
-        let len = record.len();
-        let spilled = word(len.checked_sub(4)?);
-        let cells = (spilled as usize).div_ceil(CELL_BYTES);
-        let inline = len.checked_sub(4 + 4 * cells)?;
-        self.spill.clear();
-        for i in 0..cells {
-            let cell = word(inline + 4 * i);
-            if self.spill.contains(&cell) || self.inbox.cell(cell).is_none() {
-                return None;
-            }
-            self.spill.push(cell);
-        }
-        Some(ShmPacket { peer, header, record, inline: inline as u32, spilled })
+        let inline = record.len().checked_sub(SPILL_BYTES)?;
+        // SAFETY: the record has so many bytes; copied out once, then checked.
+        let tail: [u32; 2] = unsafe { record.payload().add(inline).cast::<[u32; 2]>().read_unaligned() };
+        let (cell, spilled) = (CellName::from_number(tail[0]), tail[1]);
+        let exists = self.inbox.cell(cell).is_some() && spilled as usize <= CELL_BYTES;
+        exists.then_some(ShmPacket { peer, header, record, inline: inline as u32, spilled, cell })
     }
 
     /// Copies payload bytes `skip .. skip + len`, as far as there are so many, to `sink` at `at`.
@@ -231,22 +212,17 @@ impl ShmHub {
             unsafe { sink.copy_in(at, packet.record.payload().wrapping_add(skip.min(inline)), first) };
         }
         if packet.spilled > 0 {
-            self.deliver_cells(packet, (skip + first).saturating_sub(inline), sink, at + first, len - first);
+            self.deliver_cell(packet, (skip + first).saturating_sub(inline), sink, at + first, len - first);
         }
     }
 
-    /// As [`ShmHub::deliver`], of the bytes in cells.
-    fn deliver_cells(&self, packet: &ShmPacket, skip: usize, sink: &RecvBuf, at: usize, len: usize) {
-        let end = (packet.spilled as usize).min(skip.saturating_add(len));
-        let mut from = skip;
-        while from < end {
-            let Some(cell) = self.spill.get(from / CELL_BYTES) else { return };
-            let Some(data) = self.inbox.cell(*cell) else { return };
-            let offset = from % CELL_BYTES;
-            let piece = (CELL_BYTES - offset).min(end - from);
-            // SAFETY: the piece is inside the cell, which stays mapped.
-            unsafe { sink.copy_in(at + from - skip, data.add(offset), piece) };
-            from += piece;
+    /// As [`ShmHub::deliver`], of the bytes in the cell.
+    fn deliver_cell(&self, packet: &ShmPacket, skip: usize, sink: &RecvBuf, at: usize, len: usize) {
+        let Some(data) = self.inbox.cell(packet.cell) else { return };
+        let len = len.min((packet.spilled as usize).saturating_sub(skip));
+        if len > 0 {
+            // SAFETY: the range is cut to what is in the cell, which stays mapped.
+            unsafe { sink.copy_in(at, data.add(skip), len) };
         }
     }
 
@@ -282,7 +258,7 @@ impl ShmHub {
     pub fn release(&mut self, packet: &ShmPacket) {
         let wake = match packet.spilled {
             0 => self.inbox.release(&packet.record),
-            _ => self.inbox.release_with_cells(&packet.record, &self.spill),
+            _ => self.inbox.release_with_cell(&packet.record, packet.cell),
         };
         if wake {
             self.wake(self.inbox.sender(&packet.record));
@@ -478,10 +454,12 @@ impl ShmLane {
         if self.lost {
             return Outcome::Lost;
         }
-        if len > self.spill_from && (!self.denied || body.len() + len > self.record_max) {
-            return self.send_by_cells(header, body, payload, len);
+        let total = body.len() + len;
+        let spills = total > self.spill_from && payload.is_some();
+        if spills && (!self.denied || total > self.record_max) {
+            return self.send_by_cell(header, body, payload, len);
         }
-        let room = match self.outbox.reserve(body.len() + len) {
+        let room = match self.outbox.reserve(total) {
             Ok(Some(room)) => room,
             Ok(None) => {
                 self.blocked = true;
@@ -501,15 +479,15 @@ impl ShmLane {
         if self.outbox.publish(room, &words_of(header)) {
             self.wake();
         }
-        if len > self.spill_from {
+        if spills {
             self.denied = false;
         }
         Outcome::Done
     }
 
-    /// As `send`, with the payload in cells.
+    /// As `send`, with the payload in a cell.
     #[inline(never)]
-    fn send_by_cells(
+    fn send_by_cell(
         &mut self,
         header: &Header,
         body: &[u8],
@@ -517,11 +495,8 @@ impl ShmLane {
         len: usize,
     ) -> Outcome {
         let Some((source, from)) = payload else { return Outcome::Again };
-        let count = len.div_ceil(CELL_BYTES);
-        if count > SPILL_MAX {
-            return Outcome::Again;
-        }
-        let room = match self.outbox.reserve(body.len() + 4 * count + 4) {
+        debug_assert!(len <= CELL_BYTES, "`limits` promise no more");
+        let room = match self.outbox.reserve(body.len() + SPILL_BYTES) {
             Ok(Some(room)) => room,
             Ok(None) => {
                 self.blocked = true;
@@ -529,31 +504,22 @@ impl ShmLane {
             }
             Err(shm::ring::Corrupt) => return self.lose(),
         };
-        let mut tail = [0u32; SPILL_MAX + 1];
-        for i in 0..count {
-            let Some((cell, data)) = self.outbox.claim_cell() else {
-                tail[..i].iter().for_each(|cell| self.outbox.unclaim_cell(*cell));
-                self.blocked = true;
-                self.denied = !self.outbox.waits_for_cells();
-                return Outcome::Again;
-            };
-            tail[i] = cell;
-            let at = i * CELL_BYTES;
-            // SAFETY: the cell is ours until a record names it, and a piece is never larger than a cell.
-            unsafe { source.copy_out(from + at, data, (len - at).min(CELL_BYTES)) };
-        }
-        tail[count] = len as u32;
-        // SAFETY: there is room for the body and `count + 1` words behind it.
+        let Some((cell, data)) = self.outbox.claim_cell() else {
+            self.blocked = true;
+            self.denied = !self.outbox.waits_for_cells();
+            return Outcome::Again;
+        };
+        let tail = [cell.number(), len as u32];
+        // SAFETY: the cell is ours until a record names it and holds any packet's payload; there is room for body and tail.
         unsafe {
+            source.copy_out(from, data, len.min(CELL_BYTES));
             copy_bytes(body.as_ptr(), room.payload, body.len());
-            let words = tail.map(u32::to_le);
-            copy_bytes(words.as_ptr().cast(), room.payload.add(body.len()), 4 * count + 4);
+            copy_bytes(tail.as_ptr().cast(), room.payload.add(body.len()), SPILL_BYTES);
         }
         let [first, b, c] = words_of(header);
-        if self.outbox.publish(room, &[first | SPILLED, b, c]) {
+        if self.outbox.publish_cell(room, &[first | SPILLED, b, c], cell) {
             self.wake();
         }
-        self.outbox.note_cells();
         Outcome::Done
     }
 

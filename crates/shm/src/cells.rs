@@ -1,7 +1,8 @@
 //! Cells: room for large payloads in an inbox, shared by all of its senders.
 //!
-//! A sender claims a cell, fills it, and sends a record that names it; the receiver copies the data out and frees the cell. Claims
-//! go round through all cells, so that a cell is written again as late as possible: by then its lines have moved from the private
+//! A sender claims a cell, fills it, and sends a record that names it; the receiver copies the data out and frees the cell. A sender
+//! may *keep* its share of the cells: such a cell is not freed, but its sender's again when the ring says that the record is consumed,
+//! which spares both sides two cache lines that would go to and fro. Claims go round through all cells, so that a cell is written again as late as possible: by then its lines have moved from the private
 //! caches to the shared one, where both sides reach them at full speed (`docs/design/0003-cells.md`: three times the
 //! bandwidth of a ring that stays in the private caches).
 //!
@@ -24,6 +25,39 @@ pub trait States {
     fn load_hint(&self) -> u32;
     /// Moves the hint.
     fn store_hint(&self, cell: u32);
+}
+
+/// What a record calls a cell: its number, and whether its sender keeps it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct CellName(u32);
+
+impl CellName {
+    const KEPT: u32 = 1 << 31;
+
+    /// A cell, kept by its sender or to be freed.
+    pub fn new(index: usize, kept: bool) -> CellName {
+        CellName(index as u32 | if kept { CellName::KEPT } else { 0 })
+    }
+
+    /// From what a record says, whatever that is.
+    pub fn from_number(number: u32) -> CellName {
+        CellName(number)
+    }
+
+    /// As a record says it.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+
+    /// Which cell.
+    pub fn index(self) -> usize {
+        (self.0 & !CellName::KEPT) as usize
+    }
+
+    /// Whether its sender takes it back by itself.
+    pub fn is_kept(self) -> bool {
+        self.0 & CellName::KEPT != 0
+    }
 }
 
 /// The agreement about `count` cells.

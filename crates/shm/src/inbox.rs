@@ -3,7 +3,7 @@
 //! The receiver makes the memory ([`crate::layout`]) and hands its descriptor to peers. It looks at the ring that was active last
 //! first, then at some others in turn, at all of them before it sleeps.
 
-use crate::cells::Cells;
+use crate::cells::{CellName, Cells};
 use crate::layout::*;
 use crate::ring::{Arrived, Consumer, Corrupt, LINE, PREFIX};
 use crate::sleep;
@@ -277,11 +277,13 @@ impl Inbox {
         ring.consumer.release(record.len) && sleep::must_ring(&ring.consumer.words().wants_room(), false)
     }
 
-    /// As [`Inbox::release`], for a record that names cells: its sender may wait for those rather than for room, so the release is
+    /// As [`Inbox::release`], for a record that names a cell: its sender may wait for that rather than for room, so the release is
     /// published at once.
     #[must_use]
-    pub fn release_with_cells(&mut self, record: &Record, cells: &[u32]) -> bool {
-        cells.iter().for_each(|cell| self.cells.free(*cell as usize));
+    pub fn release_with_cell(&mut self, record: &Record, cell: CellName) -> bool {
+        if !cell.is_kept() && cell.index() < self.cells.count() {
+            self.cells.free(cell.index());
+        }
         let Some(ring) = self.rings.get_mut(record.ring as usize) else { return false };
         ring.consumer.release_now(record.len);
         sleep::must_ring(&ring.consumer.words().wants_room(), false)
@@ -296,9 +298,8 @@ impl Inbox {
     /// the sender holds it is not looked at, which would cost a cache miss: one that lies spoils messages of others, as
     /// it could anyway.)
     #[inline]
-    pub fn cell(&self, cell: u32) -> Option<*const u8> {
-        let cell = cell as usize;
-        (cell < self.cells.count()).then(|| self.cells.states().data(cell).cast_const())
+    pub fn cell(&self, cell: CellName) -> Option<*const u8> {
+        (cell.index() < self.cells.count()).then(|| self.cells.states().data(cell.index()).cast_const())
     }
 
     /// Who sent this record.

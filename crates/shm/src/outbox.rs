@@ -3,15 +3,19 @@
 //! A sender maps it on first use, compares magic, version, sizes and nonce, and from then on writes only its own ring, its bit
 //! and, when it rings, the asleep word. Setting the bit is the one read-modify-write of a connection.
 
-use crate::cells::Cells;
+use crate::cells::{CellName, Cells};
 use crate::layout::*;
 use crate::ring::{Corrupt, LINE, PREFIX, Producer, Slot, payload_max};
 use crate::sleep;
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use sys::mem::Mapping;
+
+/// A sender keeps its share of the cells only if it is at least so many: a few would bound what is under way.
+const SHARE_MIN: usize = 8;
 
 /// The sender's side of somebody's inbox.
 #[derive(Debug)]
@@ -23,7 +27,13 @@ pub struct Outbox {
     ring_bytes: usize,
     cells: Cells<MappedCells>,
     sender: usize,
-    /// Position behind the last record that names cells.
+    /// Cells that it may keep.
+    share: usize,
+    /// Those that it keeps, and the positions behind the records that named them last; in that order.
+    kept: VecDeque<(CellName, u64)>,
+    /// A cell that no record names yet.
+    claimed: Option<CellName>,
+    /// Position behind the last record that names a cell.
     cells_until: u64,
     mapping: Mapping,
 }
@@ -73,7 +83,9 @@ impl Outbox {
         let producer = Producer::new(words, ring_bytes / LINE);
         // SAFETY: as above.
         let cells = Cells::new(unsafe { MappedCells::new(mapping.as_ptr(), geometry) }, cells);
-        Ok(Outbox { producer, covered, identity, ring_bytes, cells, sender, cells_until: 0, mapping })
+        let share = Some(cells.count() / (senders - 1).max(1)).filter(|share| *share >= SHARE_MIN).unwrap_or(0);
+        let (kept, claimed) = (VecDeque::with_capacity(share), None);
+        Ok(Outbox { producer, covered, identity, ring_bytes, cells, sender, share, kept, claimed, cells_until: 0, mapping })
     }
 
     /// What the owner tells.
@@ -91,24 +103,46 @@ impl Outbox {
         self.cells.count()
     }
 
-    /// Claims a cell: its number and the first of its [`CELL_BYTES`].
-    pub fn claim_cell(&mut self) -> Option<(u32, *mut u8)> {
-        let cell = self.cells.claim(self.sender)?;
-        Some((cell as u32, self.cells.states().data(cell)))
+    /// A cell, and the first of its [`CELL_BYTES`]: this sender's until [`Outbox::publish_cell`]. The next call returns the same one
+    /// again if that isn't called.
+    pub fn claim_cell(&mut self) -> Option<(CellName, *mut u8)> {
+        if self.claimed.is_none() {
+            self.claimed = self.next_cell();
+        }
+        self.claimed.map(|cell| (cell, self.cells.states().data(cell.index())))
     }
 
-    /// Gives back a claimed cell that no record names.
-    pub fn unclaim_cell(&mut self, cell: u32) {
-        self.cells.free(cell as usize);
+    /// New cells up to this sender's share, then the one of them that was sent first, then what others leave.
+    fn next_cell(&mut self) -> Option<CellName> {
+        if self.kept.len() < self.share
+            && let Some(cell) = self.cells.claim(self.sender)
+        {
+            return Some(CellName::new(cell, true));
+        }
+        match self.kept.front() {
+            Some((cell, until)) if self.producer.is_consumed(*until) => {
+                let cell = *cell;
+                self.kept.pop_front();
+                Some(cell)
+            }
+            _ => self.cells.claim(self.sender).map(|cell| CellName::new(cell, false)),
+        }
     }
 
-    /// The record published last names cells.
-    pub fn note_cells(&mut self) {
+    /// As [`Outbox::publish`], of a record that names the cell claimed last.
+    #[must_use]
+    pub fn publish_cell(&mut self, room: Room, header: &[u64; HEADER_WORDS], cell: CellName) -> bool {
+        let ring = self.publish(room, header);
+        self.claimed = None;
         self.cells_until = self.producer.position();
+        if cell.is_kept() {
+            self.kept.push_back((cell, self.cells_until));
+        }
+        ring
     }
 
     /// Whether the receiver still has cells of ours to read, and will say so when it has.
-    pub fn waits_for_cells(&self) -> bool {
+    pub fn waits_for_cells(&mut self) -> bool {
         self.cells_until > 0 && !self.producer.is_consumed(self.cells_until)
     }
 

@@ -130,17 +130,7 @@ impl<W: Words> Producer<W> {
         let line = self.position as usize & (self.lines - 1);
         let pad = if line + lines > self.lines { self.lines - line } else { 0 };
         if self.position + (pad + lines) as u64 > self.limit {
-            // SYNC(ring.consumed): what the consumer read before it published its position may now be overwritten.
-            // Zero: the consumer has not published anything yet, so it stands where both began.
-            let consumed = match self.words.load_consumed(Acquire) {
-                0 => self.lines as u64,
-                consumed => consumed,
-            };
-            let oldest = self.position - self.lines as u64;
-            if consumed < oldest || consumed > self.position {
-                return Err(Corrupt);
-            }
-            self.limit = consumed + self.lines as u64;
+            self.learn_limit()?;
             if self.position + (pad + lines) as u64 > self.limit {
                 return Ok(None);
             }
@@ -159,9 +149,28 @@ impl<W: Words> Producer<W> {
     }
 
     /// Whether everything below `position` was consumed, as far as the consumer has said.
-    pub fn is_consumed(&self, position: u64) -> bool {
-        // SYNC(ring.consumed): as in `reserve_slowly`.
-        self.words.load_consumed(Acquire) >= position
+    pub fn is_consumed(&mut self, position: u64) -> bool {
+        position + self.lines as u64 <= self.limit || {
+            // An impossible position is `reserve`'s to report.
+            let _ = self.learn_limit();
+            position + self.lines as u64 <= self.limit
+        }
+    }
+
+    /// Looks how far the consumer is.
+    fn learn_limit(&mut self) -> Result<(), Corrupt> {
+        // SYNC(ring.consumed): the consumer's reads of what is overwritten from here on are done.
+        let consumed = match self.words.load_consumed(Acquire) {
+            // Not written yet: positions begin after one lap.
+            0 => self.lines as u64,
+            consumed => consumed,
+        };
+        let oldest = self.position - self.lines as u64;
+        if consumed < oldest || consumed > self.position {
+            return Err(Corrupt);
+        }
+        self.limit = consumed + self.lines as u64;
+        Ok(())
     }
 
     /// Hands the filled record to the consumer. `slot` is the last one reserved.

@@ -85,6 +85,7 @@ impl Agent {
             })
             .collect();
         let locals: Vec<u32> = mine.iter().map(|p| p.world).collect();
+        let node_cpus = node_cpus();
         let mut programs: Vec<Option<Program>> = job.apps.iter().map(|_| None).collect();
         for place in &mine {
             let app = place.app as usize;
@@ -97,7 +98,8 @@ impl Agent {
                 let _ = sys::affinity::restrict(everywhere);
             }
             match started {
-                Ok((rank, stdin)) => {
+                Ok((mut rank, stdin)) => {
+                    rank.info.node_cpus = node_cpus;
                     self.report_start(job, place, &rank);
                     if let Some(stdin) = stdin {
                         self.stdin.add(rank.world, stdin);
@@ -267,7 +269,8 @@ fn job_info(job: &JobSpec, place: &Place, locals: &[u32], program: &Program) -> 
         command: program.argv.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
         working_directory: program.directory.to_string_lossy().into_owned(),
         bound_cpus: place.cpus.map(|c| c.iter().map(|cpu| cpu as u32).collect()).unwrap_or_default(),
-        node_cpus: node_cpus(),
+        // Counted by whoever isn't bound to some of them.
+        node_cpus: 0,
         continue_on_failure: job.continue_on_failure,
         launched: true,
     }
