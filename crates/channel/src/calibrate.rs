@@ -12,8 +12,8 @@
 //! | 64 Ki | 8.8 | 5.8 | 14 | 11 | 14 | 27 |
 //! | 1 Mi | 127 | 68 | 207 | 132 | 158 | 378 |
 //!
-//! Reading `/proc/self/mem` copies page by page, at a speed that differs much between machines and kernels: it is timed once per process, on this process's own memory, and used only if it can beat
-//! the ring.
+//! Reading `/proc/self/mem` copies page by page, at a speed that differs much between machines and kernels: it is timed once per
+//! process, on this process's own memory, and used only if it can beat the ring.
 
 use protocol::fabric::Limits;
 use shm::layout::CELL_BYTES;
@@ -24,7 +24,7 @@ base::config! {
     /// Largest message that a shared-memory lane sends eagerly; at most a quarter of the ring.
     SHM_EAGER_MAX: u64 = 16384, 0..=1073741824, "bytes";
     /// Largest payload that goes into a record of the ring while there are cells for larger ones.
-    RECORD_MAX: u64 = 8192, 0..=1073741824, "bytes";
+    RECORD_MAX: u64 = 2048, 0..=1073741824, "bytes";
     /// Largest message that a shared-memory lane sends without asking whether a receive is posted.
     ANNOUNCE_MAX: u64 = 131072, 0..=16777216, "bytes";
     /// Smallest message that is read from the sender's memory instead of copied through the ring.
@@ -55,70 +55,145 @@ pub fn mem_rate(memory: BorrowedFd<'_>) -> f64 {
     })
 }
 
-/// Whether one peer's large messages are rather streamed through cells or pulled: whichever was faster so far.
+/// Whether one peer's large messages are rather streamed through cells or pulled: whichever was faster lately. That differs by the
+/// distance of the two processors, and in virtual machines it changes while a job runs.
 #[derive(Debug)]
 pub struct Preference {
-    /// Streaming through the ring alone is never preferred: it uses the processor of both sides for longer.
-    has_cells: bool,
-    classes: [Rates; CLASSES],
+    /// Both ways exist. (Streaming through the ring alone is never preferred: it uses the processor of both sides for longer.)
+    has_choice: bool,
+    classes: [Class; CLASSES],
 }
 
-/// Sizes that are told apart: what fits the private caches, the shared one, neither.
-const CLASSES: usize = 3;
-/// Messages of a class after which the slower way is tried again, for several in a row: one alone would find cold caches.
-const RETRY_EVERY: u32 = 512;
-/// How many in a row.
-const RETRIES: u32 = 8;
+/// Largest messages of all classes but the last one.
+const CLASS_BYTES: [usize; 4] = [32 << 10, 128 << 10, 512 << 10, 2 << 20];
+const CLASSES: usize = CLASS_BYTES.len() + 1;
 /// Measurements of a way before it can be called the slower one: the first ones are spoilt by page faults and cold caches.
 const TRIES: u32 = 16;
+/// Measurements after which older ones are forgotten, a window later.
+const WINDOW: u32 = 32;
+/// Messages of a class after which the slower way is tried again, at first; twice as many whenever it is still slower.
+const RETRY_AFTER: u32 = 256;
+/// At most.
+const RETRY_AFTER_MAX: u32 = 8192;
+/// How many in a row: one alone would find cold caches.
+const RETRIES: u32 = 8;
+/// How much faster than streaming a pull must be: its time does not hold the two messages about it.
+const PULL_GAIN: f64 = 1.1;
+
+/// What is known of one way for one class of sizes.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    /// Best time of 1 KiB in the last window and in the present one.
+    best_ns: [f64; 2],
+    tries: u32,
+}
 
 #[derive(Clone, Copy, Debug)]
-struct Rates {
-    /// Best time of 1 KiB, streamed and pulled.
-    best_ns: [f64; 2],
-    tries: [u32; 2],
-    messages: u32,
+struct Class {
+    streamed: Way,
+    pulled: Way,
+    /// Messages until the slower way is tried again.
+    retry_in: u32,
+    retry_after: u32,
+    retries: u32,
+}
+
+impl Way {
+    const UNKNOWN: Way = Way { best_ns: [f64::MAX; 2], tries: 0 };
+
+    fn note(&mut self, ns_per_kib: f64) {
+        if self.tries.is_multiple_of(WINDOW) {
+            self.best_ns = [self.best_ns[1], f64::MAX];
+        }
+        self.tries = self.tries.checked_add(1).unwrap_or(WINDOW);
+        self.best_ns[1] = self.best_ns[1].min(ns_per_kib);
+    }
+
+    /// The best of one to two windows: what delays a message says nothing about its way.
+    fn best_ns(&self) -> f64 {
+        self.best_ns[0].min(self.best_ns[1])
+    }
+}
+
+impl Class {
+    const UNKNOWN: Class =
+        Class { streamed: Way::UNKNOWN, pulled: Way::UNKNOWN, retry_in: RETRY_AFTER, retry_after: RETRY_AFTER, retries: 0 };
+
+    fn pull_is_faster(&self) -> bool {
+        self.pulled.best_ns() * PULL_GAIN < self.streamed.best_ns()
+    }
+
+    fn pulls(&self) -> bool {
+        if self.streamed.tries < TRIES || self.pulled.tries < TRIES {
+            self.streamed.tries >= TRIES
+        } else {
+            self.pull_is_faster() != (self.retries > 0)
+        }
+    }
+
+    /// One more message is measured.
+    fn count(&mut self, was_faster: bool) {
+        if self.streamed.tries < TRIES || self.pulled.tries < TRIES {
+            return;
+        }
+        if self.pull_is_faster() != was_faster {
+            (self.retry_after, self.retries) = (RETRY_AFTER, 0);
+            self.retry_in = self.retry_after;
+        } else if self.retries > 0 {
+            self.retries -= 1;
+        } else if self.retry_in > 0 {
+            self.retry_in -= 1;
+        } else {
+            self.retries = RETRIES;
+            self.retry_after = (2 * self.retry_after).min(RETRY_AFTER_MAX);
+            self.retry_in = self.retry_after;
+        }
+    }
 }
 
 impl Preference {
-    /// Nothing is known yet.
-    pub fn new(has_cells: bool) -> Preference {
-        Preference { has_cells, classes: [Rates { best_ns: [f64::MAX; 2], tries: [0; 2], messages: 0 }; CLASSES] }
+    /// Nothing is known yet. Without cells, or without single copy, there is no choice.
+    pub fn new(has_cells: bool, can_pull: bool) -> Preference {
+        Preference { has_choice: has_cells && can_pull, classes: [Class::UNKNOWN; CLASSES] }
     }
 
-    /// Whether the next message, of `len` bytes, should be streamed.
-    pub fn stream(&mut self, len: usize) -> bool {
-        if !self.has_cells {
-            return false;
-        }
-        let rates = self.class(len);
-        rates.messages += 1;
-        match rates.tries {
-            [streamed, _] if streamed < TRIES => true,
-            [_, pulled] if pulled < TRIES => false,
-            _ => (rates.best_ns[0] <= rates.best_ns[1]) != (rates.messages % RETRY_EVERY < RETRIES),
-        }
+    /// Whether the next message of `len` bytes should be pulled, if there is a choice.
+    pub fn pulls(&self, len: usize) -> bool {
+        self.has_choice && self.classes[class_of(len)].pulls()
     }
 
-    /// A message was streamed.
+    /// [`Preference::pulls`] of all classes as bits by [`class_of`], for the sender.
+    pub fn pulled_classes(&self) -> u32 {
+        let bit = |(at, class): (usize, &Class)| u32::from(self.has_choice && class.pulls()) << at;
+        self.classes.iter().enumerate().map(bit).sum()
+    }
+
+    /// There is no single copy any more.
+    pub fn cannot_pull(&mut self) {
+        self.has_choice = false;
+    }
+
+    /// A message of `len` bytes took `ns`, streamed.
     pub fn note_streamed(&mut self, len: usize, ns: u64) {
-        self.note(0, len, ns);
+        self.note(len, ns, |class| &mut class.streamed);
     }
 
-    /// A message was pulled.
+    /// A message of `len` bytes took `ns`, pulled.
     pub fn note_pulled(&mut self, len: usize, ns: u64) {
-        self.note(1, len, ns);
+        self.note(len, ns, |class| &mut class.pulled);
     }
 
-    fn note(&mut self, way: usize, len: usize, ns: u64) {
-        let rates = self.class(len);
-        rates.tries[way] += 1;
-        rates.best_ns[way] = rates.best_ns[way].min(ns as f64 * 1024.0 / len.max(1) as f64);
+    fn note(&mut self, len: usize, ns: u64, way: impl Fn(&mut Class) -> &mut Way) {
+        let class = &mut self.classes[class_of(len)];
+        let was_faster = class.pull_is_faster();
+        way(class).note(ns as f64 * 1024.0 / len.max(1) as f64);
+        class.count(was_faster);
     }
+}
 
-    fn class(&mut self, len: usize) -> &mut Rates {
-        &mut self.classes[usize::from(len > 256 << 10) + usize::from(len > 2 << 20)]
-    }
+/// Sizes that are told apart: what fits the private caches, the shared one, neither.
+pub fn class_of(len: usize) -> usize {
+    CLASS_BYTES.iter().position(|most| len <= *most).unwrap_or(CLASS_BYTES.len())
 }
 
 /// The limits of a shared-memory lane whose records carry up to `record_max` bytes, to an inbox with `cells`.
@@ -148,23 +223,36 @@ mod tests {
         assert_eq!(shm_limits(4000, 0, false).pull_min, usize::MAX);
     }
 
+    /// How many of `messages` are streamed when the two ways take so long.
+    fn streamed(preference: &mut Preference, messages: usize, stream_ns: u64, pull_ns: u64) -> usize {
+        let pull = |p: &mut Preference| {
+            let pulls = p.pulls(1 << 20);
+            if pulls { p.note_pulled(1 << 20, pull_ns) } else { p.note_streamed(1 << 20, stream_ns) }
+            pulls
+        };
+        (0..messages).filter(|_| !pull(preference)).count()
+    }
+
     #[test]
     fn the_faster_way_is_preferred_and_the_other_retried() {
-        let mut preference = Preference::new(true);
-        for (stream_ns, pull_ns) in [(100, 200), (100, 50)] {
-            let mut streamed = 0;
-            for _ in 0..1600 {
-                if preference.stream(1 << 20) {
-                    streamed += 1;
-                    preference.note_streamed(1 << 20, stream_ns);
-                } else {
-                    preference.note_pulled(1 << 20, pull_ns);
-                }
-            }
-            assert_eq!(streamed > 1500, stream_ns < pull_ns, "{streamed} of 1600 were streamed");
-            assert!((1..1600).contains(&streamed));
+        for (stream_ns, pull_ns) in [(100, 200), (200, 50)] {
+            let mut preference = Preference::new(true, true);
+            let n = streamed(&mut preference, 4000, stream_ns, pull_ns);
+            assert_eq!(n > 2000, stream_ns < pull_ns, "{n} of 4000 were streamed");
+            assert!((16..200).contains(&n.min(4000 - n)), "{n} of 4000 were streamed");
         }
-        assert!(!Preference::new(false).stream(1 << 20));
+        assert!(!Preference::new(false, true).pulls(1 << 20), "nothing to choose");
+    }
+
+    #[test]
+    fn a_preference_follows_the_machine() {
+        let mut preference = Preference::new(true, true);
+        streamed(&mut preference, 3000, 100, 200);
+        let after = streamed(&mut preference, 2000, 1000, 200);
+        assert!(after < 300, "{after} were streamed after that had become slow");
+        let back = streamed(&mut preference, 20_000, 100, 200);
+        assert!(back > 15_000, "only {back} were streamed after that had become fast again");
+        assert_eq!(preference.pulled_classes() & 1 << class_of(1000), 0, "other sizes are another matter");
     }
 
     #[test]

@@ -301,6 +301,15 @@ impl ChannelFabric {
         &mut self.lanes[peer.0 as usize]
     }
 
+    /// Tells `peer` what was learnt about its messages, if that is new.
+    fn advise(&mut self, peer: Peer) {
+        if let (Some(Lane::Shm(lane)), Some(hub)) = (self.lanes.get_mut(peer.0 as usize), &mut self.hub)
+            && let Some(advice) = lane.new_advice()
+        {
+            hub.advise(peer, advice);
+        }
+    }
+
     #[cold]
     fn resolve(&mut self, peer: Peer) {
         if self.bootstrap.request_card(peer).is_ok() {

@@ -11,7 +11,7 @@
 //! atomic read-modify-write.
 
 use crate::buffer::{RecvBuf, SendBuf, copy_bytes};
-use crate::calibrate::{self, MEM_MIN_RATE, Preference, RECORD_MAX};
+use crate::calibrate::{self, MEM_MIN_RATE, Preference, RECORD_MAX, class_of};
 use crate::single_copy::{Probe, ProbeWord, SINGLE_COPY, SINGLE_COPY_ALLOW, SingleCopy};
 use base::counters::{BELLS, PACKETS_REJECTED};
 use base::{Peer, log};
@@ -31,13 +31,15 @@ use sys::wake::Bell;
 base::config! {
     /// Size of the ring from one process of a node to another; a power of two.
     RING_BYTES: u64 = 65536, 4096..=1073741824, "bytes";
-    /// Cells of 16 KiB in which a process receives large messages from its node; 0 for none.
-    CELLS: u64 = 52, 0..=4096, "";
+    /// Cells of 8 KiB in which a process receives large messages from its node; 0 for none.
+    CELLS: u64 = 104, 0..=4096, "";
 }
 
 /// Bit of a header's first byte: the rest of the payload is in a cell. No kind of packet has it, so what doesn't know it refuses
 /// the record.
 const SPILLED: u64 = 0x80;
+/// Longest time that can be the measure of a stream.
+const MEASURE_MAX_NS: u64 = 1_000_000_000;
 /// What such a record ends with: number of the cell, bytes in it.
 const SPILL_BYTES: usize = 8;
 
@@ -298,6 +300,13 @@ impl ShmHub {
         self.peers.iter().position(|p| *p == peer).is_none_or(|sender| self.inbox.is_drained(sender))
     }
 
+    /// Tells `peer` of which classes of sizes it should offer messages to be pulled, rather than send them at once.
+    pub fn advise(&mut self, peer: Peer, classes: u32) {
+        if let Some(sender) = self.peers.iter().position(|p| *p == peer) {
+            self.inbox.advise(sender, classes);
+        }
+    }
+
     /// Nothing more comes from `peer`: others get the cells that it held.
     pub fn forget(&mut self, peer: Peer) {
         if let Some(sender) = self.peers.iter().position(|p| *p == peer) {
@@ -357,7 +366,11 @@ pub struct ShmLane {
     denied: bool,
     peer: Peer,
     single: SingleCopy,
+    /// This process's inbox has cells.
+    has_cells: bool,
     preference: Preference,
+    /// What the peer was told of it.
+    advised: u32,
     /// When the last stream from this peer was complete.
     streamed_ns: u64,
 }
@@ -378,7 +391,7 @@ impl ShmLane {
         let record_max = outbox.payload_max();
         let spill_from = if outbox.cells() > 0 { (RECORD_MAX.value() as usize).min(record_max) } else { usize::MAX };
         let limits = calibrate::shm_limits(record_max, outbox.cells(), single.name().is_some());
-        let preference = Preference::new(hub.inbox.cells() > 0);
+        let preference = Preference::new(hub.inbox.cells() > 0, single.name().is_some());
         let bell = Rc::new(Bell::from_fd(fds.bell));
         hub.learn_bell(peer, &bell);
         Ok(ShmLane {
@@ -392,7 +405,9 @@ impl ShmLane {
             denied: false,
             peer,
             single,
+            has_cells: hub.inbox.cells() > 0,
             preference,
+            advised: 0,
             streamed_ns: 0,
         })
     }
@@ -536,16 +551,23 @@ impl ShmLane {
         Outcome::Lost
     }
 
-    /// Whether the peer should stream a message that could be pulled. On a `crowded` node it shouldn't: it may not even be running.
-    pub fn prefers_stream(&mut self, len: usize, crowded: bool) -> bool {
-        !crowded && self.preference.stream(len)
+    /// Whether the peer has found that it rather pulls messages of `len` bytes from this process.
+    pub fn peer_pulls(&self, len: usize) -> bool {
+        self.outbox.advice() & 1 << class_of(len) != 0
     }
 
-    /// The peer has streamed `len` bytes that it was asked for at `asked_ns`.
-    pub fn note_streamed(&mut self, len: usize, asked_ns: u64) {
-        // Streams that were asked for together come one after the other: only this one's own time counts.
+    /// Whether the peer should stream a message that could be pulled. On a `crowded` node it shouldn't: it may not even be running.
+    pub fn prefers_stream(&self, len: usize, crowded: bool) -> bool {
+        !crowded && self.has_cells && !self.preference.pulls(len)
+    }
+
+    /// The peer has streamed `len` bytes since `since_ns`; a clock of another time namespace is no measure.
+    pub fn note_streamed(&mut self, len: usize, since_ns: u64) {
         let now = sys::clock::now_ns();
-        self.preference.note_streamed(len, now - asked_ns.max(self.streamed_ns).min(now));
+        // Streams that were begun together come one after the other: only this one's own time counts.
+        if (now.saturating_sub(MEASURE_MAX_NS)..=now).contains(&since_ns) {
+            self.preference.note_streamed(len, now - since_ns.max(self.streamed_ns));
+        }
         self.streamed_ns = now;
     }
 
@@ -553,10 +575,19 @@ impl ShmLane {
     pub fn pull(&mut self, address: u64, sink: &RecvBuf, len: usize) -> bool {
         let start = sys::clock::now_ns();
         let done = self.single.pull(address, sink, len);
-        self.preference.note_pulled(len, sys::clock::now_ns() - start);
+        if done {
+            self.preference.note_pulled(len, sys::clock::now_ns() - start);
+        }
         if self.single.name().is_none() {
             self.limits.pull_min = usize::MAX;
+            self.preference.cannot_pull();
         }
         done
+    }
+
+    /// What the peer should know of [`Preference::pulled_classes`], if that has changed.
+    pub fn new_advice(&mut self) -> Option<u32> {
+        let advice = self.preference.pulled_classes();
+        (std::mem::replace(&mut self.advised, advice) != advice).then_some(advice)
     }
 }

@@ -63,18 +63,16 @@ pub fn free(handle: Handle) -> Result {
 
 /// `MPI_INFO_ENV`.
 pub fn environment() -> Rc<Info> {
+    let has_begun = crate::init::is_initialized() || crate::init::is_running();
     let make = || {
         let entries = entries_of_process();
-        if crate::init::is_initialized() {
+        if has_begun {
             put(&entries, "thread_level", crate::init::thread_level().name());
         }
         Rc::new(Info { handle: Cell::new(INFO_ENV), read_only: true, ..entries })
     };
-    match crate::init::job().filter(|_| crate::init::is_initialized()) {
-        Some(_) => Rc::clone(ENVIRONMENT.get_or_init(make)),
-        // Not the last word yet.
-        None => make(),
-    }
+    // Before MPI has begun it is not the last word.
+    if has_begun { Rc::clone(ENVIRONMENT.get_or_init(make)) } else { make() }
 }
 
 /// `MPI_Info_create_env`: what is known of the way this process was started. The program's arguments could only repeat it.

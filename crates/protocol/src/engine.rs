@@ -115,8 +115,8 @@ enum Content {
     Bytes(Box<[u8]>),
     /// As `Bytes`, and the sender waits for the match.
     SyncBytes(Box<[u8]>),
-    /// The first `arrived` bytes of an announced message; the rest is on its way.
-    Arriving { bytes: Box<[u8]>, arrived: u64 },
+    /// The beginning of an announced message; the rest is on its way.
+    Arriving(Vec<u8>),
     /// The data are still with the sender, at this address if it isn't 0.
     Offered(u64),
 }

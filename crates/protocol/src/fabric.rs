@@ -134,10 +134,16 @@ pub trait Fabric {
         false
     }
 
-    /// `peer` has streamed `len` bytes that it was asked for at `asked_ns`: how fast this was may change the preference.
-    fn note_streamed(&mut self, _peer: Peer, _len: usize, _asked_ns: u64) {}
+    /// `peer` has streamed `len` bytes since `since_ns` (of its clock, if nobody asked for them): how fast this was may change the
+    /// preference.
+    fn note_streamed(&mut self, _peer: Peer, _len: usize, _since_ns: u64) {}
 
-    /// A clock that only goes forward.
+    /// Whether `peer` has found that it rather pulls messages of `len` bytes that could also be announced.
+    fn peer_pulls(&mut self, _peer: Peer, _len: usize) -> bool {
+        false
+    }
+
+    /// A clock that only goes forward, the same one in all processes of a host.
     fn now_ns(&self) -> u64 {
         0
     }

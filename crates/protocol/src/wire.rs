@@ -90,12 +90,13 @@ impl Header {
     }
 }
 
-/// Body of [`Kind::RequestToSend`].
+/// Body of [`Kind::RequestToSend`] and [`Kind::Announce`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offer {
     /// Bytes of the message.
     pub length: u64,
-    /// Where the message lies contiguously in the sender's memory; 0 if it doesn't.
+    /// Where the message lies contiguously in the sender's memory; 0 if it doesn't. Of an `Announce`: when it was sent
+    /// ([`crate::fabric::Fabric::now_ns`]).
     pub address: u64,
 }
 

@@ -289,6 +289,13 @@ impl Inbox {
         sleep::must_ring(&ring.consumer.words().wants_room(), false)
     }
 
+    /// Advises a sender; what the bits mean is the lane's business.
+    pub fn advise(&mut self, sender: usize, advice: u32) {
+        if let Some(ring) = self.rings.iter().find(|ring| ring.sender == sender) {
+            ring.consumer.words().advice().store(advice, Relaxed);
+        }
+    }
+
     /// Cells, for all senders together.
     pub fn cells(&self) -> usize {
         self.cells.count()

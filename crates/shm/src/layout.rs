@@ -40,7 +40,7 @@ pub(crate) const AT_ACTIVE: usize = 192;
 
 /// Bytes of a cell: large enough that claiming one costs little, small enough that the receiver copies out of one while the
 /// sender fills the next.
-pub const CELL_BYTES: usize = 16384;
+pub const CELL_BYTES: usize = 8192;
 
 /// Most cells of an inbox.
 pub const CELLS_MAX: usize = 4096;
@@ -123,6 +123,12 @@ impl MappedWords {
     pub(crate) fn wants_room(&self) -> OneToOne<'_> {
         // SAFETY: the line of the consumed position is mapped, aligned, and has room for another word.
         OneToOne(unsafe { &*self.consumed.add(1).cast::<AtomicU32>() })
+    }
+
+    /// What the owner advises the sender, on a line that the sender looks at anyway. Only a hint.
+    pub(crate) fn advice(&self) -> &AtomicU32 {
+        // SAFETY: as above, for the next half of that word.
+        unsafe { &*self.consumed.add(1).cast::<AtomicU32>().add(1) }
     }
 
     #[inline(always)]

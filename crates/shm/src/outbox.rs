@@ -146,6 +146,11 @@ impl Outbox {
         self.cells_until > 0 && !self.producer.is_consumed(self.cells_until)
     }
 
+    /// The last [`crate::inbox::Inbox::advise`] of the owner.
+    pub fn advice(&self) -> u32 {
+        self.producer.words().advice().load(Relaxed)
+    }
+
     /// Announces that this process is about to sleep until there is room. Try to reserve once more afterwards.
     pub fn want_room(&mut self) {
         sleep::fall_asleep(&self.producer.words().wants_room());

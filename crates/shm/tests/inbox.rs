@@ -1,7 +1,8 @@
 //! Inboxes: connecting, fairness, and peers that write nonsense.
 
+use shm::cells::CellName;
 use shm::inbox::{Inbox, Polled, Record};
-use shm::layout::Identity;
+use shm::layout::{HEADER_WORDS, Identity};
 use shm::outbox::Outbox;
 use std::os::fd::AsFd;
 use sys::mem::Mapping;
@@ -192,18 +193,56 @@ fn random_writes_lose_lanes_but_never_memory() {
 fn cells_go_round_and_come_back() {
     let mut inbox = Inbox::create(2, 4096, 3, &ME).unwrap();
     let mut outboxes = [0, 1].map(|sender| Outbox::open(inbox.fd(), sender, ME.nonce).unwrap());
-    let claimed: Vec<u32> = std::iter::from_fn(|| outboxes[0].claim_cell()).map(|(cell, _)| cell).collect();
-    assert_eq!(claimed, [0, 1, 2]);
+    let name = |outbox: &mut Outbox| {
+        let (cell, _) = outbox.claim_cell().expect("a cell is free");
+        assert_eq!(outbox.claim_cell().map(|(same, _)| same), Some(cell), "no record names it yet");
+        let room = outbox.reserve(0).unwrap().unwrap();
+        let _ = outbox.publish_cell(room, &[0; HEADER_WORDS], cell);
+        cell
+    };
+    let named = [(); 3].map(|()| name(&mut outboxes[0]));
+    assert_eq!(named.map(|cell| (cell.index(), cell.is_kept())), [0, 1, 2].map(|cell| (cell, false)));
     assert!(outboxes[1].claim_cell().is_none() && !outboxes[1].waits_for_cells());
-    assert!(send(&mut outboxes[0], 1, b"names cells 0 and 2"));
-    outboxes[0].note_cells();
     outboxes[0].want_room();
     assert!(outboxes[0].waits_for_cells());
     let Some(Polled::Record(record)) = inbox.poll() else { panic!("no record") };
-    assert!(inbox.release_with_cells(&record, &[0, 2]), "the sender sleeps until a cell is free");
+    assert!(inbox.release_with_cell(&record, named[0]), "the sender sleeps until a cell is free");
+    assert!(inbox.cell(CellName::new(2, false)).is_some() && inbox.cell(CellName::new(3, false)).is_none());
+    assert_eq!(outboxes[1].claim_cell().map(|(cell, _)| cell.index()), Some(0));
+    for cell in &named[1..] {
+        let Some(Polled::Record(record)) = inbox.poll() else { panic!("no record") };
+        let _ = inbox.release_with_cell(&record, *cell);
+    }
     assert!(!outboxes[0].waits_for_cells());
-    assert!(inbox.cell(2).is_some() && inbox.cell(3).is_none());
-    assert_eq!([(); 3].map(|()| outboxes[1].claim_cell().map(|(cell, _)| cell)), [Some(0), Some(2), None]);
+    name(&mut outboxes[0]);
     inbox.free_cells_of(0);
-    assert_eq!(outboxes[1].claim_cell().map(|(cell, _)| cell), Some(1), "its holder is gone");
+    assert_eq!(name(&mut outboxes[0]).index(), 2, "its holder is gone");
+}
+
+#[test]
+fn a_sender_keeps_its_share_of_the_cells() {
+    let mut inbox = Inbox::create(3, 65536, 16, &ME).unwrap();
+    let mut outbox = Outbox::open(inbox.fd(), 0, ME.nonce).unwrap();
+    let mut used = Vec::new();
+    for _ in 0..3 {
+        for _ in 0..8 {
+            let (cell, _) = outbox.claim_cell().expect("its share is free");
+            let room = outbox.reserve(0).unwrap().unwrap();
+            let _ = outbox.publish_cell(room, &[0; HEADER_WORDS], cell);
+            used.push((cell.index(), cell.is_kept()));
+        }
+        let extra = outbox.claim_cell().expect("others have left some").0;
+        assert!(!extra.is_kept(), "all of its own are under way");
+        for at in 1..=8 {
+            let Some(Polled::Record(record)) = inbox.poll() else { panic!("no record") };
+            let (index, kept) = used[used.len() + at - 9];
+            let _ = inbox.release_with_cell(&record, CellName::new(index, kept));
+        }
+        let room = outbox.reserve(0).unwrap().unwrap();
+        let _ = outbox.publish_cell(room, &[0; HEADER_WORDS], extra);
+        let Some(Polled::Record(record)) = inbox.poll() else { panic!("no record") };
+        let _ = inbox.release_with_cell(&record, extra);
+    }
+    let share: Vec<(usize, bool)> = (0..8).map(|cell| (cell, true)).collect();
+    assert_eq!(used.chunks(8).collect::<Vec<_>>(), [&share[..]; 3]);
 }

@@ -183,6 +183,11 @@ impl Fabric for SimFabric {
         world.rng.chance(world.faults.stream)
     }
 
+    fn peer_pulls(&mut self, _: Peer, _: usize) -> bool {
+        let world = &mut *self.world.borrow_mut();
+        world.rng.chance(world.faults.stream)
+    }
+
     fn now_ns(&self) -> u64 {
         self.world.borrow().polls * 1000
     }

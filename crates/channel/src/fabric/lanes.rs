@@ -120,8 +120,19 @@ impl Fabric for ChannelFabric {
             self.resolve(peer);
         }
         match self.lane(peer) {
-            Lane::Shm(lane) => lane.pull(address, sink, len),
+            Lane::Shm(lane) => {
+                let done = lane.pull(address, sink, len);
+                self.advise(peer);
+                done
+            }
             Lane::Own => self.own.pull(address, sink, len),
+            _ => false,
+        }
+    }
+
+    fn peer_pulls(&mut self, peer: Peer, len: usize) -> bool {
+        match self.lane(peer) {
+            Lane::Shm(lane) => lane.peer_pulls(len),
             _ => false,
         }
     }
@@ -134,9 +145,18 @@ impl Fabric for ChannelFabric {
         }
     }
 
-    fn note_streamed(&mut self, peer: Peer, len: usize, asked_ns: u64) {
-        if let Lane::Shm(lane) = self.lane(peer) {
-            lane.note_streamed(len, asked_ns);
+    fn note_streamed(&mut self, peer: Peer, len: usize, since_ns: u64) {
+        if self.waiter.crowded() {
+            return;
+        }
+        match self.lane(peer) {
+            Lane::Shm(lane) => {
+                lane.note_streamed(len, since_ns);
+                self.advise(peer);
+            }
+            // Its messages could perhaps be pulled.
+            Lane::Unresolved => self.resolve(peer),
+            _ => {}
         }
     }
 

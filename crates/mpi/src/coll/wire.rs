@@ -125,7 +125,7 @@ impl Wire for CommWire<'_> {
 
     #[inline]
     fn wait(&mut self, transfer: Transfer, losses: usize) -> Option<Result> {
-        transfer::wait_unless(transfer, || self.losses() != losses);
+        transfer::wait_unless_lost(transfer, losses);
         self.test(transfer)
     }
 

@@ -311,11 +311,13 @@ pub fn wait(transfer: Transfer) -> Result<Status> {
     test(transfer).expect("a transfer that was waited for is complete")
 }
 
-/// As [`wait`], but returns early when `given_up`; the outcome is not taken.
+/// As [`wait`], but returns early when more processes than `losses` are lost; the outcome is not taken.
 #[inline]
-pub fn wait_unless(transfer: Transfer, given_up: impl Fn() -> bool) {
+pub fn wait_unless_lost(transfer: Transfer, losses: usize) {
     if let Transfer::Pending(op) = transfer {
-        progress::wait_for(Awaited::One(transfer), || rt().engine.with(|engine| engine.is_complete(op)) || given_up());
+        progress::wait_for(Awaited::One(transfer), || {
+            rt().engine.with(|engine| engine.is_complete(op) || engine.losses() != losses)
+        });
     }
 }
 

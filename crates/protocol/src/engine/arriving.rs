@@ -33,7 +33,8 @@ pub(super) struct Stream {
     generation: u32,
     /// How else the data can be had.
     offered: Option<Offered>,
-    asked_ns: u64,
+    /// When it was asked for, or announced; 0 if that is no measure of its speed.
+    since_ns: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -63,11 +64,11 @@ impl<F: Fabric> Engine<F> {
         counters::RENDEZVOUS_STREAMED.add(1);
         self.generation = self.generation.wrapping_add(1).max(1);
         let offered = (address != 0).then_some(Offered { token, address });
-        let asked_ns = if address != 0 { self.fabric.now_ns() } else { 0 };
+        let since_ns = if address != 0 { self.fabric.now_ns() } else { 0 };
         let generation = self.generation;
         let until = wanted;
         receive.state =
-            ReceiveState::Streaming(Stream { peer, found, wanted, until, arrived: 0, generation, offered, asked_ns });
+            ReceiveState::Streaming(Stream { peer, found, wanted, until, arrived: 0, generation, offered, since_ns });
         if offered.is_some() {
             self.silent_ns = 0;
             self.impatient.push(id);
@@ -119,9 +120,11 @@ impl<F: Fabric> Engine<F> {
         }
         let stream = *stream;
         receive.state = ReceiveState::Complete(stream.completion());
+        if stream.since_ns != 0 {
+            self.fabric.note_streamed(stream.peer, stream.wanted as usize, stream.since_ns);
+        }
         if let Some(offered) = stream.offered {
             self.impatient.retain(|other| *other != id);
-            self.fabric.note_streamed(stream.peer, stream.wanted as usize, stream.asked_ns);
             self.send_control(stream.peer, Kind::Finished, offered.token, None);
         }
     }
@@ -166,13 +169,12 @@ impl<F: Fabric> Engine<F> {
         let found = Found { envelope, length: offer.length };
         let target = match self.matching.arrive(&envelope) {
             Some(id) => {
-                self.begin_announced(id, peer, found, 0);
+                self.begin_announced(id, peer, found, 0, offer.address);
                 Target::Receive(id)
             }
             None => {
                 counters::UNEXPECTED.add(1);
-                let bytes = vec![0; offer.length as usize].into_boxed_slice();
-                let content = Content::Arriving { bytes, arrived: 0 };
+                let content = Content::Arriving(Vec::new());
                 Target::Unexpected(self.keep(Unexpected { peer, found, token, content }))
             }
         };
@@ -180,7 +182,7 @@ impl<F: Fabric> Engine<F> {
         true
     }
 
-    fn begin_announced(&mut self, id: u32, peer: Peer, found: Found, arrived: u64) {
+    fn begin_announced(&mut self, id: u32, peer: Peer, found: Found, arrived: u64, since_ns: u64) {
         let Some(receive) = self.receives.get_mut(id) else { return };
         let wanted = found.length.min(self.fabric.sink_len(&receive.sink) as u64);
         receive.state = ReceiveState::Streaming(Stream {
@@ -191,7 +193,7 @@ impl<F: Fabric> Engine<F> {
             arrived,
             generation: 0,
             offered: None,
-            asked_ns: 0,
+            since_ns,
         });
     }
 
@@ -216,14 +218,18 @@ impl<F: Fabric> Engine<F> {
                 Some(complete)
             }
             Target::Unexpected(id) => {
-                let Content::Arriving { bytes, arrived } = &mut self.unexpected.get_mut(id)?.content else {
+                let Unexpected { found, content: Content::Arriving(bytes), .. } = self.unexpected.get_mut(id)? else {
                     return None;
                 };
-                let end =
-                    arrived.checked_add(len).filter(|end| *end <= bytes.len() as u64 && place == Some(*arrived))?;
-                self.fabric.read(&packet, skip, &mut bytes[*arrived as usize..end as usize]);
-                *arrived = end;
-                Some(end == bytes.len() as u64)
+                let at = bytes.len();
+                let end = at.checked_add(len as usize).filter(|end| *end as u64 <= found.length)?;
+                if place != Some(at as u64) {
+                    return None;
+                }
+                // It grows as pieces come: the announced length is only a claim.
+                bytes.resize(end, 0);
+                self.fabric.read(&packet, skip, &mut bytes[at..]);
+                Some(end as u64 == found.length)
             }
         });
         self.fabric.release(packet);
@@ -239,7 +245,7 @@ impl<F: Fabric> Engine<F> {
         if bytes.len() as u64 == found.length {
             return self.unstash(id, &found, bytes);
         }
-        self.begin_announced(id, peer, found, bytes.len() as u64);
+        self.begin_announced(id, peer, found, bytes.len() as u64, 0);
         if let Some(receive) = self.receives.get(id) {
             let fits = bytes.len().min(self.fabric.sink_len(&receive.sink));
             self.fabric.unstash(&bytes[..fits], &receive.sink);

@@ -185,10 +185,8 @@ impl<F: Fabric> Engine<F> {
         let id = self.receives.insert(Receive { sink, pattern, expected, state });
         match content {
             Content::Offered(_) if self.lost.contains(&peer) => {}
-            Content::Arriving { bytes, arrived } if arrived < bytes.len() as u64 && self.lost.contains(&peer) => {}
-            Content::Arriving { bytes, arrived } => {
-                self.receive_arriving(id, message, (peer, found), &bytes[..arrived as usize]);
-            }
+            Content::Arriving(bytes) if (bytes.len() as u64) < found.length && self.lost.contains(&peer) => {}
+            Content::Arriving(bytes) => self.receive_arriving(id, message, (peer, found), &bytes),
             Content::Offered(address) => self.fetch(Fetch { id, peer, found, token, address }),
             Content::Bytes(bytes) => self.unstash(id, &found, &bytes),
             Content::SyncBytes(bytes) => {

@@ -126,8 +126,13 @@ impl<F: Fabric> Engine<F> {
         let Some(limits) = self.fabric.limits(to.peer) else { return false };
         let len = self.fabric.source_len(&send.source);
         let protocol = limits.protocol(len, send.mode);
+        let may_pull = match protocol {
+            Protocol::Announced => len >= limits.pull_min && self.fabric.peer_pulls(to.peer, len),
+            protocol => protocol == Protocol::Pulled,
+        };
+        let address = if may_pull { self.fabric.expose(&send.source) } else { 0 };
         let (outcome, next) = match protocol {
-            Protocol::Announced => return self.try_announce(id, to, len as u64),
+            Protocol::Announced if address == 0 => return self.try_announce(id, to, len as u64),
             Protocol::Eager => {
                 let (kind, next) = match send.mode {
                     Mode::Standard => (Kind::Eager, SendState::Complete(None)),
@@ -135,8 +140,7 @@ impl<F: Fabric> Engine<F> {
                 };
                 (self.fabric.try_send_from(to.peer, &header(kind, &to, id), &[], &send.source, 0, len), next)
             }
-            Protocol::Pulled | Protocol::Streamed => {
-                let address = if protocol == Protocol::Pulled { self.fabric.expose(&send.source) } else { 0 };
+            Protocol::Announced | Protocol::Pulled | Protocol::Streamed => {
                 let offer = Offer { length: len as u64, address };
                 let request = header(Kind::RequestToSend, &to, id);
                 (self.fabric.try_send(to.peer, &request, &offer.encode()), SendState::Offered { exposed: address != 0 })
@@ -152,7 +156,7 @@ impl<F: Fabric> Engine<F> {
 
     /// Starts a message whose data follow at once. False if there is no room.
     fn try_announce(&mut self, id: u32, to: Address, until: u64) -> bool {
-        let offer = Offer { length: until, address: 0 };
+        let offer = Offer { length: until, address: self.fabric.now_ns() };
         let outcome = self.fabric.try_send(to.peer, &header(Kind::Announce, &to, id), &offer.encode());
         let Some(send) = self.sends.get_mut(id) else { return true };
         match outcome {
