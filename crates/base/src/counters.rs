@@ -50,4 +50,8 @@ counters! {
     PACKETS_REJECTED, "packets dropped because they were malformed or foreign";
     CONNECTIONS, "network connections opened";
     BOOTSTRAP_MESSAGES, "messages exchanged with the node agent";
+    EXCHANGE_MESSAGES_SENT, "messages sent in the exchange of endpoints at the start";
+    EXCHANGE_BYTES_SENT, "bytes of those";
+    EXCHANGE_MESSAGES_RECEIVED, "messages received in the exchange of endpoints at the start";
+    EXCHANGE_BYTES_RECEIVED, "bytes of those";
 }

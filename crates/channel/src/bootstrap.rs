@@ -2,11 +2,13 @@
 //!
 //! Exchange is on demand: a rank registers its own card and asks for a peer's when it first needs it, so that init costs O(1) per rank.
 //! Invariants: a process started by a launcher that we don't understand is never "rank 0 of 1"; after [`Bootstrap::finalize`] nothing
-//! is read that belongs to a next program of the same rank; only [`Bootstrap::barrier`], [`Bootstrap::finalize`] and the
-//! very first message block.
+//! is read that belongs to a next program of the same rank; only [`Bootstrap::barrier`], [`Bootstrap::exchange`],
+//! [`Bootstrap::finalize`] and the very first message block.
 
 use base::{Peer, Result, counters, ensure, fail, log};
+use protocol::control::exchange::{Entry, Id, Offer};
 use protocol::control::frame::{self, Attached, Splitter};
+use protocol::control::rank::Times;
 use protocol::control::{self, ToAgent, ToRank, VERSION};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -50,11 +52,24 @@ pub enum Event {
     Dump,
 }
 
+/// What the launcher says of the other ranks, when endpoints are exchanged through it.
+#[derive(Debug)]
+pub enum Exchanged {
+    /// What all have offered.
+    Table(Vec<Offer>),
+    /// What this rank needs of that.
+    Entries(Vec<Entry>),
+    /// The node agent has all cards.
+    AtAgent,
+}
+
 struct Link {
     socket: OwnedFd,
     splitter: Splitter,
     /// Descriptors whose message has not been taken yet.
     fds: Attached<OwnedFd>,
+    /// Messages belong to the exchange of endpoints, and are counted as such.
+    exchanging: bool,
 }
 
 /// This process's place in the job.
@@ -64,6 +79,8 @@ pub struct Bootstrap {
     events: VecDeque<Event>,
     /// What a singleton has registered.
     own: Option<(Card, Vec<OwnedFd>)>,
+    /// When joining began and when the job's description had come, on the monotonic clock.
+    joined_ns: (u64, u64),
 }
 
 impl Bootstrap {
@@ -112,9 +129,10 @@ impl Bootstrap {
             node_cpus: 0,
             continue_on_failure: false,
             launched: false,
+            startup: protocol::control::exchange::Startup::LAZY,
         };
         base::log::set_prefix(format!("0@{}", job.node_names[0]));
-        Bootstrap { job, link: None, events: VecDeque::new(), own: None }
+        Bootstrap { job, link: None, events: VecDeque::new(), own: None, joined_ns: (0, 0) }
     }
 
     /// `text` is `fd:inode` of the inherited socket.
@@ -132,7 +150,8 @@ impl Bootstrap {
 
     /// Joins the job of the node agent at the other end of `socket`.
     pub fn over(socket: OwnedFd) -> Result<Bootstrap> {
-        let mut link = Link { socket, splitter: Splitter::default(), fds: Attached::default() };
+        let began_ns = sys::clock::now_ns();
+        let mut link = Link::new(socket);
         let ToRank::Job { job } = link.read()? else {
             fail!(ERR_OTHER, "the node agent did not begin with the job");
         };
@@ -144,7 +163,8 @@ impl Bootstrap {
             "the job's description is wrong"
         );
         base::log::set_prefix(format!("{}@{}", job.rank.0, job.node_names[job.node_of[job.rank.0 as usize] as usize]));
-        Ok(Bootstrap { job: *job, link: Some(link), events: VecDeque::new(), own: None })
+        let joined_ns = (began_ns, sys::clock::now_ns());
+        Ok(Bootstrap { job: *job, link: Some(link), events: VecDeque::new(), own: None, joined_ns })
     }
 
     /// The job.
@@ -160,6 +180,37 @@ impl Bootstrap {
             return Ok(());
         };
         link.write(&ToAgent::Register { card: card.clone(), fd_count: fds.len() as u8 }, &fds)
+    }
+
+    /// When joining the job began, and when its description had come: on the monotonic clock, in nanoseconds.
+    pub fn joined_ns(&self) -> (u64, u64) {
+        self.joined_ns
+    }
+
+    /// From now on, or no more, messages count as those of the exchange of endpoints.
+    pub fn count_as_exchange(&mut self, exchanging: bool) {
+        if let Some(link) = &mut self.link {
+            link.exchanging = exchanging;
+        }
+    }
+
+    /// Offers `ids` to the other ranks, besides the card, and waits for what they offer.
+    pub fn exchange(&mut self, ids: Vec<Id>) -> Result<Exchanged> {
+        self.send(&ToAgent::Offer { ids })?;
+        let Some(link) = &mut self.link else { return Ok(Exchanged::Entries(Vec::new())) };
+        loop {
+            match link.read()? {
+                ToRank::Table { offers } => return Ok(Exchanged::Table(offers)),
+                ToRank::Entries { entries } => return Ok(Exchanged::Entries(entries)),
+                ToRank::Exchanged {} => return Ok(Exchanged::AtAgent),
+                message => self.events.extend(link.event(message)?),
+            }
+        }
+    }
+
+    /// Tells where the time of `MPI_Init` went.
+    pub fn tell_times(&mut self, times: Times) -> Result {
+        self.send(&ToAgent::Startup { times })
     }
 
     /// Asks for the card of `peer`; [`Bootstrap::poll`] yields it as soon as the peer has registered.
@@ -255,6 +306,10 @@ impl Bootstrap {
 }
 
 impl Link {
+    fn new(socket: OwnedFd) -> Link {
+        Link { socket, splitter: Splitter::default(), fds: Attached::default(), exchanging: false }
+    }
+
     fn write(&mut self, message: &ToAgent, fds: &[OwnedFd]) -> Result {
         let bytes = frame::frame(message);
         ensure!(bytes.len() <= frame::RANK_LIMIT, ERR_INTERN, "message to the node agent is too long");
@@ -276,6 +331,10 @@ impl Link {
             }
         }
         counters::BOOTSTRAP_MESSAGES.add(1);
+        if self.exchanging {
+            counters::EXCHANGE_MESSAGES_SENT.add(1);
+            counters::EXCHANGE_BYTES_SENT.add(bytes.len() as u64);
+        }
         Ok(())
     }
 
@@ -283,6 +342,10 @@ impl Link {
         match self.splitter.next_frame(frame::TREE_LIMIT)? {
             Some(body) => {
                 counters::BOOTSTRAP_MESSAGES.add(1);
+                if self.exchanging {
+                    counters::EXCHANGE_MESSAGES_RECEIVED.add(1);
+                    counters::EXCHANGE_BYTES_RECEIVED.add((body.len() + frame::HEADER) as u64);
+                }
                 if let Some(version) = ToRank::foreign_version(body) {
                     log!(
                         Error,
@@ -354,6 +417,9 @@ impl Link {
             ToRank::Dump {} => Some(Event::Dump),
             ToRank::BarrierDone {} | ToRank::Finalized {} => None,
             ToRank::Job { .. } => fail!(ERR_INTERN, "the node agent described the job twice"),
+            ToRank::Table { .. } | ToRank::Entries { .. } | ToRank::Exchanged {} => {
+                fail!(ERR_INTERN, "the node agent tells endpoints that nobody waits for")
+            }
         })
     }
 
@@ -418,8 +484,8 @@ mod tests {
 
     fn pair() -> (Bootstrap, UnixStream) {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let link = Link { socket: ours.into(), splitter: Splitter::default(), fds: Attached::default() };
-        (Bootstrap { job: job(), link: Some(link), events: VecDeque::new(), own: None }, theirs)
+        let link = Some(Link::new(ours.into()));
+        (Bootstrap { job: job(), link, events: VecDeque::new(), own: None, joined_ns: (0, 0) }, theirs)
     }
 
     fn card() -> Card {
@@ -458,7 +524,7 @@ mod tests {
         sys::fdpass::send(agent.as_fd(), &bytes, &[], true).unwrap();
         let socket = rank.link.as_ref().unwrap().socket.try_clone().unwrap();
         rank.finalize().unwrap();
-        let mut link = Link { socket, splitter: Splitter::default(), fds: Attached::default() };
+        let mut link = Link::new(socket);
         assert!(matches!(link.read().unwrap(), ToRank::Job { .. }));
         assert!(matches!(rank.poll().unwrap(), Some(Event::Dump)));
     }

@@ -11,15 +11,16 @@
 
 mod lanes;
 mod poll;
+mod startup;
 
-use crate::bootstrap::{Bootstrap, JobInfo};
-use crate::locality;
+use crate::bootstrap::{Bootstrap, Card, JobInfo};
 use crate::self_::{SelfLane, SelfPacket};
 use crate::shm::{ShmHub, ShmLane, ShmPacket};
-use crate::tcp::hello::Identity;
+use crate::tcp::hello::{Identity, Ids};
 use crate::tcp::{Net, NetPacket};
 use crate::wait::{self, Waiter};
 use crate::why::{self, Why};
+use crate::{exchange, locality};
 use base::log::Level;
 use base::{Class, Error, Peer, Result, log};
 use protocol::fabric::Packet;
@@ -114,6 +115,10 @@ pub struct ChannelFabric {
     reasons: HashMap<Peer, Why>,
     dump_requested: bool,
     control_lost: bool,
+    /// What an exchange has told of the others, by rank; empty if cards are asked for on first use.
+    directory: Vec<Option<Box<Card>>>,
+    /// What this process has registered.
+    card: Option<Box<Card>>,
 }
 
 fn refused(what: &'static str, error: &std::io::Error) -> Error {
@@ -148,10 +153,13 @@ impl ChannelFabric {
             reasons: HashMap::new(),
             dump_requested: false,
             control_lost: false,
+            directory: Vec::new(),
+            card: None,
         };
         if job.size > 1 {
             fabric.open_lanes(&job)?;
         }
+        exchange::start(&mut fabric)?;
         if WHY.value() {
             fabric.resolve_all();
         }
@@ -176,7 +184,16 @@ impl ChannelFabric {
         }
         self.net = open_net(job, &self.epoll);
         let addresses = self.net.as_ref().map_or(Vec::new(), |net| net.addresses().to_vec());
-        self.bootstrap.register(&locality::own_card(rank_id, addresses), fds)
+        let ids = exchange::own_ids(job);
+        let mut card = locality::own_card(rank_id, addresses);
+        card.extra = exchange::ids_for_neighbors(job, &ids);
+        if let Some(net) = &mut self.net {
+            net.ids().own = ids;
+        }
+        self.bootstrap.count_as_exchange(true);
+        self.bootstrap.register(&card, fds)?;
+        self.card = Some(Box::new(card));
+        Ok(())
     }
 
     /// The job.
@@ -312,6 +329,9 @@ impl ChannelFabric {
 
     #[cold]
     fn resolve(&mut self, peer: Peer) {
+        if self.connect_by_directory(peer) {
+            return;
+        }
         if self.bootstrap.request_card(peer).is_ok() {
             *self.lane(peer) = Lane::Resolving;
             self.resolving += 1;
@@ -320,12 +340,32 @@ impl ChannelFabric {
         }
     }
 
+    /// Whether `peer` was in the exchange and is reached without descriptors, so that nobody must be asked.
+    fn connect_by_directory(&mut self, peer: Peer) -> bool {
+        if self.may_be_near(peer) {
+            return false;
+        }
+        let Some(card) = self.directory.get(peer.0 as usize).cloned().flatten() else { return false };
+        *self.lane(peer) = Lane::Resolving;
+        self.resolving += 1;
+        self.connect(peer, &card, Vec::new(), "");
+        true
+    }
+
+    /// Whether shared memory will be tried.
+    fn may_be_near(&self, peer: Peer) -> bool {
+        self.hub.is_some() && self.job().local_ranks.contains(&peer.0)
+    }
+
     /// Builds the lane to a peer whose card has come.
-    fn connect(&mut self, peer: Peer, card: &crate::bootstrap::Card, fds: Vec<OwnedFd>, far: &str) {
+    fn connect(&mut self, peer: Peer, card: &Card, fds: Vec<OwnedFd>, far: &str) {
         if !matches!(self.lane(peer), Lane::Resolving) {
             return;
         }
         self.resolving -= 1;
+        if let Some(net) = &mut self.net {
+            exchange::note_neighbors_id(self.me, peer, card, net.ids());
+        }
         let mut why = Why::default();
         let lane = locality::try_shm(self.hub.as_ref(), self.bootstrap.job(), (peer, card, fds), far, &mut why);
         match (lane, &mut self.net) {
@@ -378,7 +418,7 @@ fn open_net(job: &JobInfo, epoll: &Arc<Epoll>) -> Option<Box<Net>> {
     if !locality::allowed().tcp {
         return None;
     }
-    let id = Identity { me: job.rank, size: job.size, job_id: job.job_id, key: job.key };
+    let id = Identity { me: job.rank, size: job.size, job_id: job.job_id, key: job.key, ids: Ids::default() };
     let one_host = job.local_ranks.len() == job.size as usize;
     Net::open(id, epoll.clone(), one_host)
         .map(Box::new)

@@ -6,6 +6,7 @@
 pub mod bootstrap;
 pub mod buffer;
 pub mod calibrate;
+mod exchange;
 pub mod fabric;
 pub mod locality;
 pub mod protocols;

@@ -177,9 +177,16 @@ impl Children {
         }
     }
 
-    /// Sends a frame to every agent below.
-    pub fn broadcast(&mut self, frame: &Frame) {
+    /// Sends a frame to every agent below; how many there are.
+    pub fn broadcast(&mut self, frame: &Frame) -> usize {
         self.list.iter_mut().for_each(|c| c.send(frame));
+        self.list.iter().filter(|c| !c.lost).count()
+    }
+
+    /// Whether everything for the agent `node` has been written.
+    pub fn is_flushed(&self, node: u32) -> bool {
+        let child = self.list.iter().find(|c| c.node == node);
+        child.is_none_or(|c| c.lost || c.link.as_ref().is_some_and(Link::is_flushed))
     }
 
     /// Host names of agents that have not called yet.

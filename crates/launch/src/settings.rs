@@ -21,6 +21,10 @@ base::config! {
     JOB_DIR: text = "";
     /// How long a node agent waits for the answer of another one that may be on the same host.
     LOCALITY_TIMEOUT: u64 = 1000, 1..=60000, "milliseconds";
+    /// How ranks start and learn each other's endpoints, as --startup: original, dr, bc, mpd-bc, tree, hypercube or lazy.
+    STARTUP: text = "lazy";
+    /// When connections are made, as --connect: all in MPI_Init, or on demand.
+    CONNECT: text = "demand";
     /// What ranks are bound to unless --bind-to says: none, hwthread, core, numa, socket.
     BIND_TO: text = "none";
 }

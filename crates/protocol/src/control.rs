@@ -3,12 +3,13 @@
 //! Two conversations share one framing ([`frame`]): a rank with its node agent over an inherited unix socket
 //! ([`rank`]), and agents with each other in a tree whose root is `mpiexec` ([`tree`]). Before the second begins,
 //! both ends of a TCP connection prove that they know the job key ([`handshake`]). Agents under one kernel also talk
-//! directly ([`near`]).
+//! directly ([`near`]). How endpoints are exchanged is in [`exchange`].
 //!
 //! Invariants: every length is checked against what has really arrived before anything is allocated; a message that does not
 //! decode to its last byte is malformed; both conversations carry [`VERSION`] in their first message.
 
 pub mod codec;
+pub mod exchange;
 pub mod frame;
 pub mod handshake;
 pub mod inquiry;
@@ -21,4 +22,4 @@ pub use codec::{Wire, decode, encode};
 pub use rank::{Card, JobInfo, ToAgent, ToRank};
 
 /// Version of both conversations; ends of different versions refuse each other.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;

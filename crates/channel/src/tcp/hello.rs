@@ -11,8 +11,10 @@
 //! The MAC is SipHash-2-4, run twice under different prefixes for 128 bits.
 
 use base::Peer;
-use protocol::control::handshake::{same, siphash};
+use protocol::control::exchange::Id;
+use protocol::control::handshake::{Key, same, siphash};
 use protocol::wire::WIRE_VERSION;
+use std::collections::HashMap;
 
 /// Bytes of [`hello`].
 pub const HELLO_BYTES: usize = 44;
@@ -36,6 +38,26 @@ pub struct Identity {
     pub job_id: u64,
     /// Secret of the job.
     pub key: [u8; 16],
+    /// Endpoint ids, if the job has exchanged some.
+    pub ids: Ids,
+}
+
+/// Endpoint ids, one per ordered pair of ranks (`protocol::control::exchange`): who calls a rank must know the id by which this
+/// one of its peers may call it. None in most jobs.
+#[derive(Clone, Default)]
+pub struct Ids {
+    /// By which others may call this rank.
+    pub own: HashMap<Peer, Id>,
+    /// By which this rank may call others.
+    pub theirs: HashMap<Peer, Id>,
+}
+
+impl Identity {
+    /// The secret of a connection that `from` has dialled to `to`, one of which is this rank.
+    fn secret(&self, from: Peer, to: Peer) -> [u8; 16] {
+        let id = if to == self.me { self.ids.own.get(&from) } else { self.ids.theirs.get(&to) };
+        id.map_or(self.key, |id| Key(self.key).derive(id).0)
+    }
 }
 
 /// Why the other end is not a peer.
@@ -136,6 +158,8 @@ pub fn check_proof(id: &Identity, hello: &[u8; HELLO_BYTES], nonce: &[u8; 16], p
 }
 
 fn mac(id: &Identity, role: u8, hello: &[u8; HELLO_BYTES], nonce: &[u8; 16]) -> [u8; 16] {
+    let rank = |at: usize| Peer(u32::from_le_bytes(std::array::from_fn(|i| hello[at + i])));
+    let secret = id.secret(rank(12), rank(16));
     let mut text = [0; 2 + HELLO_BYTES + 16];
     text[0] = role;
     text[2..2 + HELLO_BYTES].copy_from_slice(hello);
@@ -143,7 +167,7 @@ fn mac(id: &Identity, role: u8, hello: &[u8; HELLO_BYTES], nonce: &[u8; 16]) -> 
     let mut out = [0; 16];
     for half in 0..2u8 {
         text[1] = half;
-        out[usize::from(half) * 8..][..8].copy_from_slice(&siphash(id.key, &text).to_le_bytes());
+        out[usize::from(half) * 8..][..8].copy_from_slice(&siphash(secret, &text).to_le_bytes());
     }
     out
 }
@@ -153,7 +177,7 @@ mod tests {
     use super::*;
 
     fn id(me: u32) -> Identity {
-        Identity { me: Peer(me), size: 4, job_id: 77, key: [9; 16] }
+        Identity { me: Peer(me), size: 4, job_id: 77, key: [9; 16], ids: Ids::default() }
     }
 
     #[test]
@@ -173,6 +197,22 @@ mod tests {
             Err(Stranger::Proof),
             "a replayed challenge"
         );
+    }
+
+    #[test]
+    fn whoever_does_not_know_the_endpoint_id_is_refused() {
+        let (mut dialler, mut listener) = (id(1), id(2));
+        listener.ids.own.insert(Peer(1), [5; 16]);
+        let h = hello(&dialler, Peer(2), &[1; 16]);
+        let c = challenge(&listener, &h, &[2; 16]);
+        assert_eq!(proof(&dialler, &h, &c), Err(Stranger::Proof));
+        dialler.ids.theirs.insert(Peer(2), [6; 16]);
+        assert_eq!(proof(&dialler, &h, &c), Err(Stranger::Proof));
+        dialler.ids.theirs.insert(Peer(2), [5; 16]);
+        let p = proof(&dialler, &h, &c).unwrap();
+        assert!(check_proof(&listener, &h, &[2; 16], &p));
+        listener.ids.own.insert(Peer(1), [7; 16]);
+        assert!(!check_proof(&listener, &h, &[2; 16], &p));
     }
 
     #[test]

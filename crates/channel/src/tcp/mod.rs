@@ -204,6 +204,22 @@ impl Net {
         &self.addresses
     }
 
+    /// Endpoint ids of this rank and of its peers: from now on callers must know them.
+    pub fn ids(&mut self) -> &mut hello::Ids {
+        &mut self.id.ids
+    }
+
+    /// Whether the kernel has taken everything that was sent.
+    pub fn is_flushed(&self) -> bool {
+        self.full.is_empty()
+    }
+
+    /// Whether there is a connection with `peer`.
+    pub fn is_connected(&self, peer: Peer) -> bool {
+        let slot = self.by_peer.get(&peer).and_then(|slot| self.slots.get(*slot as usize));
+        slot.is_some_and(|slot| matches!(slot.state, State::Open(_)))
+    }
+
     /// What a connection can do.
     #[inline]
     pub fn limits(&self) -> Limits {

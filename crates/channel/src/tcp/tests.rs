@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, TcpStream};
 const KEY: [u8; 16] = [3; 16];
 
 fn id(me: u32) -> Identity {
-    Identity { me: Peer(me), size: 8, job_id: 4711, key: KEY }
+    Identity { me: Peer(me), size: 8, job_id: 4711, key: KEY, ids: Default::default() }
 }
 
 fn net(me: u32) -> Net {

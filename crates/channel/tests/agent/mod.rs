@@ -90,6 +90,7 @@ impl Agent {
             node_cpus: 0,
             continue_on_failure: true,
             launched: true,
+            startup: protocol::control::exchange::Startup::LAZY,
         }
     }
 }

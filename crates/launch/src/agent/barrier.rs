@@ -64,6 +64,12 @@ impl Agent {
         self.barrier_changed();
     }
 
+    /// An agent below is gone: no barrier waits for it.
+    pub(super) fn barrier_lost(&mut self, node: u32) {
+        self.barrier.collector.report(node, FOR_EVER);
+        self.barrier_changed();
+    }
+
     /// Reports if everybody at and below this node has entered; ranks that have ended count as entered.
     pub(super) fn barrier_changed(&mut self) {
         let Some(job) = &self.job else { return };

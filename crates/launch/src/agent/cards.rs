@@ -42,6 +42,12 @@ pub struct Cards {
 }
 
 impl Cards {
+    /// Notes the cards of other nodes that an exchange has brought for one program; those of programs long gone are dropped.
+    pub fn learn(&mut self, generation: u32, cards: Vec<(Peer, Card)>) {
+        self.known.retain(|(_, known), _| known.saturating_add(1) >= generation);
+        self.known.extend(cards.into_iter().map(|(peer, card)| ((peer, generation), card)));
+    }
+
     /// Drops what is known of a rank's finished program, as far as nobody can need it any more.
     pub fn forget(&mut self, peer: Peer) {
         self.known.retain(|(p, _), _| *p != peer);

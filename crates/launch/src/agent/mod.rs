@@ -5,6 +5,8 @@
 
 pub mod barrier;
 mod cards;
+mod exchange;
+pub use exchange::count_sent;
 mod fdlink;
 mod near;
 mod output;
@@ -43,6 +45,7 @@ pub struct Agent {
     cards: Cards,
     near: Near,
     barrier: Barrier,
+    exchange: exchange::Exchange,
     output: output::Window,
     stdin: stdin::Feed,
     signals: SignalFd,
@@ -89,6 +92,7 @@ pub fn run(node: u32, key: Key, up: Link, (trail, switch): (Trail, Option<OwnedF
         cards: Cards::default(),
         near: Near::new(key, node, trail, switch),
         barrier: Barrier::default(),
+        exchange: exchange::Exchange::default(),
         output: output::Window::default(),
         stdin: stdin::Feed::default(),
         signals,
@@ -167,7 +171,10 @@ impl Agent {
         for event in self.children.handle(set) {
             match event {
                 ChildEvent::Packet(body) => self.route(&body),
-                ChildEvent::Lost { node, why } => self.send_up(ROOT, Message::NodeLost { node, why }),
+                ChildEvent::Lost { node, why } => {
+                    self.forget_below(node);
+                    self.send_up(ROOT, Message::NodeLost { node, why });
+                }
             }
         }
     }
@@ -218,6 +225,8 @@ impl Agent {
         let why = self.death_words(at, how);
         self.on_card_never(world, &why);
         self.barrier_changed();
+        self.exchange_changed();
+        self.tell_times();
     }
 
     fn death_words(&self, at: usize, how: Ended) -> String {

@@ -4,6 +4,7 @@ use super::Agent;
 use super::fdlink::FdLink;
 use crate::pollset::PollSet;
 use base::{Peer, log};
+use protocol::control::rank::Times;
 use protocol::control::tree::{Message, Phase, ROOT};
 use protocol::control::{Card, JobInfo, ToAgent, ToRank};
 use std::os::fd::OwnedFd;
@@ -26,6 +27,10 @@ pub struct Rank {
     pub aborted: bool,
     /// What it registered.
     pub card: Option<(Card, Vec<Rc<OwnedFd>>)>,
+    /// When its process was begun and when it ran, on the monotonic clock.
+    pub spawned_ns: (u64, u64),
+    /// How its first program has started, if it said.
+    pub times: Option<Box<Times>>,
     /// Number of programs that it has finalized.
     pub generation: u32,
     /// What a next program is told.
@@ -38,7 +43,12 @@ pub struct Rank {
 
 impl Rank {
     /// A rank that has just been started. It learns its job when it is introduced.
-    pub(super) fn new(info: Box<JobInfo>, pid: Pid, socket: OwnedFd, streams: [Stream; 2]) -> Rank {
+    pub(super) fn new(
+        info: Box<JobInfo>,
+        (pid, began_ns, spawned_ns): (Pid, u64, u64),
+        socket: OwnedFd,
+        streams: [Stream; 2],
+    ) -> Rank {
         Rank {
             world: info.rank.0,
             pid,
@@ -46,6 +56,8 @@ impl Rank {
             ended: None,
             aborted: false,
             card: None,
+            spawned_ns: (began_ns, spawned_ns),
+            times: None,
             generation: 0,
             info,
             streams,
@@ -57,6 +69,7 @@ impl Rank {
     /// Sends the description of the job, and what has waited for that.
     pub(super) fn introduce(&mut self) {
         let held = self.held.take().unwrap_or_default();
+        self.info.startup.generation = self.generation;
         let job = self.info.clone();
         self.send(&ToRank::Job { job }, Vec::new());
         held.into_iter().for_each(|(message, fds)| self.send(&message, fds));
@@ -160,6 +173,8 @@ impl Agent {
                 self.cards.forget(Peer(world));
             }
             ToAgent::Barrier {} => self.on_barrier(world),
+            ToAgent::Offer { ids } => self.on_offer(at, ids),
+            ToAgent::Startup { times } => self.on_times(at, times),
             ToAgent::Report { report } => self.send_up(ROOT, Message::Report { rank: world, report }),
             ToAgent::Abort { code, text } => {
                 rank.aborted = true;

@@ -1,11 +1,12 @@
 //! Packets that arrive from above or below: for this agent, or for somebody else.
 
 use super::Agent;
+use super::exchange::count_sent;
 use crate::link::{Frame, reframe};
 use crate::pollset::PollSet;
 use base::log;
-use protocol::control::decode;
 use protocol::control::tree::{ALL, Message, Packet, ROOT, next_hop};
+use protocol::control::{ToRank, decode};
 
 impl Agent {
     pub(super) fn hear_parent(&mut self, set: &PollSet) {
@@ -47,7 +48,10 @@ impl Agent {
     fn obey(&mut self, packet: Packet, body: &[u8]) {
         let down = packet.to == ALL && !matches!(packet.body, Message::Start { .. } | Message::BarrierDone { .. });
         if down {
-            self.children.broadcast(&reframe(body));
+            let copies = self.children.broadcast(&reframe(body));
+            if let Message::Spread { .. } = packet.body {
+                count_sent(copies, body.len());
+            }
         }
         match packet.body {
             Message::Start { job } => self.start(job, reframe(body)),
@@ -63,6 +67,14 @@ impl Agent {
             Message::Apart { reasons } => self.on_apart(reasons),
             Message::Kernels { parents, cpus } => self.on_kernels(parents, &cpus),
             Message::Dump {} => self.on_dump(),
+            Message::Table { rank, generation, offers } => {
+                self.answer_rank((rank, generation), &ToRank::Table { offers }, body.len());
+            }
+            Message::Entries { rank, generation, entries } => {
+                self.answer_rank((rank, generation), &ToRank::Entries { entries }, body.len());
+            }
+            Message::Gathered { node, generation, cards } => self.on_gathered(node, generation, cards),
+            Message::Spread { generation, cards } => self.on_spread(generation, cards),
             Message::BarrierUp { node, epoch } => self.on_barrier_up(node, epoch),
             Message::BarrierDone { epoch } => self.on_barrier_done(epoch),
             other => log!(Warn, "message for the front arrived at an agent: {other:?}"),

@@ -18,6 +18,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 use sys::affinity::CpuSet;
+use sys::clock::now_ns;
 use sys::process::{Pid, Spawn, SpawnStep, signals};
 
 /// Descriptor number of the control socket in a rank; shells and programs use the lower ones.
@@ -177,6 +178,7 @@ fn start_rank(
     let (their_stdin, stdin) =
         standard_input(job.stdin_rank == place.world || job.stdin_rank == ALL).map_err(resources)?;
     let env = rank_environment(job, place, locals, program, inode);
+    let began_ns = now_ns();
     let pid = spawn(
         program,
         path,
@@ -188,6 +190,7 @@ fn start_rank(
         SpawnStep::Directory => (format!("{name} in directory {}", program.directory.to_string_lossy()), e),
         _ => (name.clone(), e),
     })?;
+    let spawned_ns = now_ns();
     let interactive = job.interactive && job.stdin_rank == place.world;
     let stream = |pipe: std::io::PipeReader| {
         sys::process::set_nonblocking(pipe.as_fd(), true)?;
@@ -195,7 +198,7 @@ fn start_rank(
     };
     let streams = [stream(stdout).map_err(resources)?, stream(stderr).map_err(resources)?];
     let info = Box::new(job_info(job, place, locals, program));
-    Ok((Rank::new(info, pid, ours.into(), streams), stdin))
+    Ok((Rank::new(info, (pid, began_ns, spawned_ns), ours.into(), streams), stdin))
 }
 
 fn spawn(
@@ -273,6 +276,7 @@ fn job_info(job: &JobSpec, place: &Place, locals: &[u32], program: &Program) -> 
         node_cpus: 0,
         continue_on_failure: job.continue_on_failure,
         launched: true,
+        startup: job.startup.clone(),
     }
 }
 

@@ -7,7 +7,8 @@ pub mod table;
 use crate::container::ContainerOptions;
 pub use hostfile::Host;
 pub(crate) use parse::{RANKS_MAX, words_of};
-pub use parse::{bind_to, parse, seconds};
+pub use parse::{bind_to, connect, parse, scheme, seconds};
+use protocol::control::exchange::Scheme;
 use protocol::control::tree::Bind;
 
 /// What the user wants.
@@ -112,6 +113,14 @@ pub struct Options {
     pub universe_size: Option<u32>,
     /// Containers.
     pub container: ContainerOptions,
+    /// How endpoints are exchanged, if said.
+    pub startup: Option<Scheme>,
+    /// All connections are made in `MPI_Init`, if said.
+    pub connect_all: Option<bool>,
+    /// Show where the time of the start went.
+    pub report_startup: bool,
+    /// A file for that.
+    pub startup_file: Option<std::path::PathBuf>,
     /// What the user should know; shown once.
     pub warnings: Vec<String>,
 }
@@ -138,6 +147,10 @@ impl Default for Options {
             file_patterns: [None, None],
             universe_size: None,
             container: ContainerOptions::default(),
+            startup: None,
+            connect_all: None,
+            report_startup: false,
+            startup_file: None,
             warnings: Vec::new(),
         }
     }

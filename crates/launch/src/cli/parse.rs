@@ -4,6 +4,7 @@ use super::hostfile;
 use super::table::{self, Kind, Spelling};
 use super::{AppOptions, Command, Keep, MapBy, Options, StdinTo};
 use crate::container::Engine;
+use protocol::control::exchange::{SCHEMES, Scheme};
 use protocol::control::tree::Bind;
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -66,7 +67,7 @@ impl Parser {
     fn values(&mut self, name: &str, spelling: &Spelling, value: Option<OsString>) -> Result<Vec<OsString>, String> {
         let mut values: Vec<OsString> = Vec::new();
         if let Some(value) = value {
-            if spelling.words != 1 {
+            if spelling.words != 1 && spelling.kind != Kind::ReportStartup {
                 return Err(format!("option {} takes {} values, not one after '='", dashed(name), spelling.words));
             }
             values.push(value);
@@ -165,6 +166,12 @@ impl Parser {
             Kind::ContainerArgs => options.container.args.extend(shell_words(shown, text)?),
             Kind::ContainerWorkdir => options.container.directory = Some(text.into()),
             Kind::ContainerCopy => options.container.copy = true,
+            Kind::Startup => options.startup = Some(scheme(text)?),
+            Kind::Connect => options.connect_all = Some(connect(text)?),
+            Kind::ReportStartup => {
+                options.report_startup = true;
+                options.startup_file = (!text.is_empty()).then(|| text.into()).or(options.startup_file.take());
+            }
             Kind::Ignored => options.warnings.push(format!("option {shown} is ignored")),
             _ => {}
         }
@@ -192,6 +199,23 @@ impl Parser {
             self.words.push_front(word);
         }
         Ok(())
+    }
+}
+
+/// Reads the name of a scheme of `--startup`.
+pub fn scheme(text: &str) -> Result<Scheme, String> {
+    Scheme::from_name(text).ok_or_else(|| {
+        let names: Vec<&str> = SCHEMES.iter().map(|d| d.name).collect();
+        format!("startup '{text}' is not one of {}", names.join(", "))
+    })
+}
+
+/// Reads `--connect`: whether all connections are made at once.
+pub fn connect(text: &str) -> Result<bool, String> {
+    match text {
+        "all" => Ok(true),
+        "demand" => Ok(false),
+        _ => Err(format!("connect '{text}' is not all or demand")),
     }
 }
 

@@ -76,6 +76,7 @@ impl Front {
                         rank.pid = pid;
                     }
                 }
+                self.node_started(node);
             }
             Message::StartFailed { rank, errno, text } => {
                 let cause = std::io::Error::from_raw_os_error(errno);
@@ -89,6 +90,7 @@ impl Front {
             Message::Exited { rank, pid, end, phase, killed } => {
                 let Some(state) = self.ranks.get_mut(rank as usize) else { return };
                 state.ended = true;
+                self.exchange_without(rank);
                 let who = who(rank, pid, self.host_of(rank));
                 if let Some((text, code, crash)) = judge(&who, &end, &phase).filter(|_| !killed) {
                     let harmless = phase == (protocol::control::tree::Phase::Finalized {}) && !crash;
@@ -116,6 +118,9 @@ impl Front {
                 self.barrier.report(node, epoch);
                 self.check_barrier();
             }
+            Message::Offer { generation, offer } => self.on_offer(generation, offer),
+            Message::Gathered { node, generation, cards } => self.on_gathered(node, generation, cards),
+            Message::StartupTimes { node, sent, ranks } => self.on_times(node, sent, ranks),
             Message::Hints { node, hints } => {
                 let orders = self.near.on_hints(node, hints);
                 self.give(orders);
@@ -197,12 +202,14 @@ impl Front {
             return;
         }
         gone.iter().for_each(|n| self.node_over(*n));
+        self.node_started(node);
         let orders = self.near.on_gone(&gone);
         self.give(orders);
         let lost = |rank: &usize| gone.contains(&self.job.ranks[*rank].node) && !self.ranks[*rank].ended;
         let ranks: Vec<usize> = (0..self.ranks.len()).filter(lost).collect();
         for node in &gone {
             self.barrier.report(*node, crate::agent::barrier::FOR_EVER);
+            self.exchange_without_node(*node);
         }
         if self.job.continue_on_failure && self.ending.is_none() {
             eprintln!("mpiexec: {why}; the others go on");

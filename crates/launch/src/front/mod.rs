@@ -1,11 +1,15 @@
 //! mpiexec itself: starts the agents below it, decides when the job is over, and why.
 //!
+//! Agents are started in `launching`, all at once or one after another.
 //! States: running ─failure, time-out, signal─► ending (agents kill their ranks) ─all nodes done or lost─► over. A node that does not
 //! finish within [`END_LIMIT`] after the kill is given up.
 
 mod events;
+mod exchange;
 mod inquiry;
+mod launching;
 mod near;
+mod report;
 mod setup;
 mod signals;
 mod stdio;
@@ -15,16 +19,14 @@ use crate::agent::barrier::Collector;
 use crate::children::Children;
 use crate::cli::Options;
 use crate::container::keeper::LEAVE_LIMIT;
-use crate::link::{Link, packet};
+use crate::link::packet;
 use crate::pollset::PollSet;
+use crate::reap;
 use crate::top::desk::Desk;
-use crate::trail::{Sweeper, Trail};
-use crate::{agent, reap};
+use crate::trail::Sweeper;
 use protocol::control::handshake::Key;
 use protocol::control::tree::{ALL, JobSpec, Message, ROOT, next_hop};
-use setup::ContainerLaunch;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 use stdio::{Input, Sink};
 use sys::process::SignalFd;
@@ -61,6 +63,9 @@ struct Front {
     nodes: Vec<Node>,
     ranks: Vec<Rank>,
     barrier: Collector,
+    exchange: exchange::Exchange,
+    launching: launching::Launching,
+    report: report::Report,
     verdict: Verdict,
     /// When the kill was ordered.
     ending: Option<Instant>,
@@ -115,6 +120,7 @@ impl Front {
         let mut key = Key([0; 16]);
         sys::process::random(&mut key.0);
         let nodes = plan.job.hosts.len();
+        let job_dir = plan.containers.iter().find_map(|c| c.job_dir.clone());
         let readers = match plan.job.stdin_rank {
             ROOT => 0,
             ALL => nodes as u32,
@@ -128,6 +134,9 @@ impl Front {
             nodes: (0..nodes).map(|_| Node { over: false, credit: 0 }).collect(),
             ranks: plan.job.ranks.iter().map(|_| Rank { pid: 0, ended: false }).collect(),
             barrier: Collector::default(),
+            exchange: exchange::Exchange::default(),
+            launching: launching::Launching::new(key, plan.local_nodes, plan.containers),
+            report: report::Report::default(),
             verdict: Verdict::default(),
             ending: None,
             started,
@@ -137,43 +146,15 @@ impl Front {
             desk: Desk::default(),
             interrupts: 0,
             files: events::OutputFiles::default(),
-            job_dir: plan.containers.iter().find_map(|c| c.job_dir.clone()),
+            job_dir,
             near: near::Meeting::new(if plan.job.discover { nodes } else { 0 }),
             sweepers: Vec::new(),
             options,
             job: plan.job,
         };
-        front.start_agents(key, plan.local_nodes, &plan.containers)?;
+        front.start_agents()?;
         front.desk = Desk::open(front.job.job_id);
         Ok(front)
-    }
-
-    fn start_agents(&mut self, key: Key, local_nodes: u32, containers: &[ContainerLaunch]) -> Result<(), String> {
-        for node in 0..local_nodes {
-            let wrong = |e: std::io::Error| format!("cannot start the node agent of this host: {e}");
-            let (ours, theirs) = UnixStream::pair().map_err(wrong)?;
-            let theirs = OwnedFd::from(theirs);
-            let (sweeper, writer) = Sweeper::new().map_err(wrong)?;
-            let (socket, trail) = (theirs.as_fd(), writer.as_fd());
-            let agent = || local_agent(node, key, socket, Trail::over(trail));
-            let pid = sys::process::fork_run(&[socket, trail], agent).map_err(wrong)?;
-            self.sweepers.push(sweeper);
-            self.children.add_local(node, &self.job.hosts[node as usize], pid, ours.into()).map_err(wrong)?;
-        }
-        let range = protocol::control::tree::children(ROOT, self.job.launcher.width, self.nodes.len() as u32);
-        for node in range.filter(|n| *n >= local_nodes) {
-            let host = &self.job.hosts[node as usize];
-            if self.options.verbose {
-                eprintln!("mpiexec: launching the node agent on {host}");
-            }
-            match containers.get(node as usize) {
-                None => self.children.launch(node, host, &self.job.launcher)?,
-                Some(c) => self.children.launch_by(node, &c.shown, &c.words, &c.preamble, &self.job.launcher)?,
-            }
-        }
-        let job = Box::new(self.job.clone());
-        self.children.broadcast(&packet(ALL, Message::Start { job }));
-        Ok(())
     }
 
     fn run(&mut self) -> i32 {
@@ -188,8 +169,10 @@ impl Front {
             for event in self.children.handle(&set) {
                 self.on_child(event);
             }
+            self.pump_exchange();
             self.pump_input(&set);
             self.pump_output();
+            self.show_progress();
             self.serve_desk(&set);
             self.watch_clock();
             if self.is_over() {
@@ -211,6 +194,7 @@ impl Front {
             set.until(inquiry.deadline());
         }
         self.desk.register(set);
+        self.launching.register(set);
         if let Some(at) = self.ending {
             set.until(at + self.end_limit());
         }
@@ -240,6 +224,7 @@ impl Front {
     fn end(&mut self) {
         if self.ending.is_none() {
             self.ending = Some(Instant::now());
+            self.stop_launching();
             self.input.stop();
             self.send(ALL, Message::Kill { now: false });
         }
@@ -271,6 +256,8 @@ impl Front {
 
     /// Tells the user what went wrong, if anything did.
     fn conclude(&mut self) -> i32 {
+        self.launching.clear_line();
+        self.report_unfinished();
         let Some(cause) = self.verdict.cause() else { return 0 };
         let others = self.ranks.len() - 1;
         if self.ending.is_none() && self.job.continue_on_failure {
@@ -330,13 +317,4 @@ fn timeout(options: &Options) -> Result<Option<Duration>, String> {
         (None, None) => None,
     };
     Ok(seconds.map(Duration::from_secs_f64))
-}
-
-/// Runs in the forked copy of mpiexec.
-fn local_agent(node: u32, key: Key, socket: BorrowedFd<'_>, trail: Trail) -> i32 {
-    let _ = sys::process::new_session();
-    match socket.try_clone_to_owned().and_then(Link::over_socket) {
-        Ok(link) => agent::run(node, key, link, (trail, None)),
-        Err(_) => 1,
-    }
 }

@@ -6,6 +6,7 @@ use crate::container::{Engine, advice, plan as containers};
 use crate::place::{Placement, place};
 use crate::{dial, environment, settings};
 use protocol::control::VERSION;
+use protocol::control::exchange::{ORIGINAL_RANKS_MAX, Scheme, Startup};
 use protocol::control::tree::{ALL, App, Bind, JobSpec, Launcher, Placed, ROOT};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -60,7 +61,11 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
     // Agents inside containers can't run the template of another container, so a template's tree is flat unless asked for.
     let flat = text != "ssh" || !homes.is_empty();
     let default_width = if flat { nodes } else { settings::TREE_WIDTH.value() as u32 };
-    let width = options.tree_width.filter(|_| homes.is_empty()).unwrap_or(default_width).max(local_nodes).max(1);
+    let startup = startup(options)?;
+    let serial = startup.scheme().described().serial;
+    let chosen = options.tree_width.filter(|_| homes.is_empty() && !serial);
+    // Who launches one agent after another launches them all.
+    let width = chosen.unwrap_or(if serial { nodes } else { default_width }).max(local_nodes).max(1);
     let remote = local_nodes < nodes;
     let apps = options.apps.iter().map(|app| app_spec(app, options, remote)).collect::<Result<Vec<_>, _>>()?;
     let discover = nodes > 1 && (options.container.engine.is_some() || looks_for_neighbors(&how, &apps));
@@ -91,7 +96,9 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
         verbose: options.verbose,
         grace_ms: settings::KILL_GRACE.value() as u32,
         discover,
+        startup,
     };
+    check_table(&job)?;
     let containers = plan_containers(options, &mut job, &homes, &home_is_local)?;
     if containers.is_empty() {
         for advice in options.apps.iter().filter_map(|app| advice::about(&app.argv, job.ranks.len() as u32)) {
@@ -99,6 +106,25 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
         }
     }
     Ok(Plan { job, local_nodes, containers })
+}
+
+/// `--startup`, `--connect` and `--report-startup`, or the settings.
+fn startup(options: &Options) -> Result<Startup, String> {
+    let scheme = options.startup.map_or_else(|| crate::cli::scheme(settings::STARTUP.value()), Ok)?;
+    let connect_all = options.connect_all.map_or_else(|| crate::cli::connect(settings::CONNECT.value()), Ok)?;
+    Ok(Startup { scheme: scheme as u8, connect_all, report: options.report_startup, generation: 0 })
+}
+
+/// The table of all ids must be one frame.
+fn check_table(job: &JobSpec) -> Result<(), String> {
+    let ranks = job.ranks.len();
+    if job.startup.scheme() == Scheme::Original && ranks > ORIGINAL_RANKS_MAX {
+        return Err(format!(
+            "--startup=original sends each of the {ranks} ranks {} MiB; it is limited to {ORIGINAL_RANKS_MAX} ranks",
+            (16 * ranks * ranks) >> 20
+        ));
+    }
+    Ok(())
 }
 
 /// `--launcher`, or a setting; `--launcher-exec` has one of its own for scripts that know ssh-like commands only.

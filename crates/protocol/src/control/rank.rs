@@ -3,12 +3,14 @@
 //! ```text
 //! agent: Job ─► rank: Register(card, fds), Initialized ─► { Request ─► Card | PeerGone,  Barrier ─► BarrierDone }*
 //!                                                    ─► Finalize ─► Finalized ─► Job (for a next program of the same rank)
+//! with an exchange (`super::exchange`), after Register: Offer ─► Table | Entries, or ─► Exchanged;  at last: Startup
 //! at any time: agent: Dump ─► rank: Report;  agent: PeerGone;  rank: Abort
 //! ```
 //! The agent sends `Job` before the rank asks, so starting costs no round trip. `Finalized` lets a shell run one MPI program
 //! after another under one rank: what the first program has not read of its own conversation ends there.
 
 use super::codec::wire;
+use super::exchange::{Entry, Id, Offer, Startup};
 use super::report::Report;
 use base::Peer;
 use std::net::SocketAddr;
@@ -53,6 +55,8 @@ wire! {
         pub continue_on_failure: bool,
         /// False for a singleton, which has no agent.
         pub launched: bool,
+        /// How endpoints are exchanged.
+        pub startup: Startup,
     }
 }
 
@@ -73,6 +77,34 @@ wire! {
         pub numa: Option<u32>,
         /// Whatever else the channels exchange.
         pub extra: Vec<u8>,
+    }
+}
+
+wire! {
+    /// Where the time of `MPI_Init` went, and what the exchange of endpoints took. Times in nanoseconds.
+    pub struct Times {
+        /// The monotonic clock of the rank's kernel when `MPI_Init` began.
+        pub began_ns: u64,
+        /// Until the job's description had come: it waits until agents know who is under one kernel.
+        pub locality_ns: u64,
+        /// Opening the channels; with all connections made at once, those.
+        pub connect_ns: u64,
+        /// The exchange of endpoints.
+        pub exchange_ns: u64,
+        /// The barrier after that.
+        pub fence_ns: u64,
+        /// Messages that the rank has sent in its exchange, to its agent or to other ranks.
+        pub sent_messages: u64,
+        /// Bytes of them.
+        pub sent_bytes: u64,
+        /// Messages that it has got.
+        pub received_messages: u64,
+        /// Bytes of them.
+        pub received_bytes: u64,
+        /// All messages with the agent until now, in both directions.
+        pub agent_messages: u64,
+        /// Connections that have been opened.
+        pub connections: u64,
     }
 }
 
@@ -103,6 +135,16 @@ wire! {
             code: i32,
             /// What is shown to the user.
             text: String,
+        },
+        /// What the rank has for every other one; answered by `Table`, `Entries` or `Exchanged`, as the scheme is.
+        Offer = 7 {
+            /// For the other ranks, ascending; empty if the scheme has no ids.
+            ids: Vec<Id>,
+        },
+        /// Where the time of `MPI_Init` went.
+        Startup = 8 {
+            /// The times.
+            times: Times,
         },
         /// The answer to `Dump`, as soon as the rank is in MPI.
         Report = 20 {
@@ -146,6 +188,18 @@ wire! {
         BarrierDone = 5 {},
         /// Last message of this program's conversation.
         Finalized = 6 {},
+        /// What all ranks have offered (scheme `original`).
+        Table = 7 {
+            /// In order of ranks; those that have ended are missing.
+            offers: Vec<Offer>,
+        },
+        /// What this rank needs of what the others have offered (scheme `dr`).
+        Entries = 8 {
+            /// In order of ranks; those that have ended are missing.
+            entries: Vec<Entry>,
+        },
+        /// The agent knows all cards (scheme `tree`).
+        Exchanged = 9 {},
     }
 }
 

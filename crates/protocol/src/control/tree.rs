@@ -4,8 +4,9 @@
 //! width k below the root: the root's children are nodes 0..k, node i's are k·(i+1) .. k·(i+1)+k.
 
 use super::codec::wire;
+use super::exchange::{Entry, Offer, Startup};
 use super::near::{Call, Hints};
-use super::rank::Card;
+use super::rank::{Card, Times};
 use super::report::{Process, Report};
 use base::Peer;
 
@@ -129,6 +130,22 @@ wire! {
         pub grace_ms: u32,
         /// Agents look for each other under their kernels; else each is taken to be alone.
         pub discover: bool,
+        /// How endpoints are exchanged.
+        pub startup: Startup,
+    }
+}
+
+wire! {
+    /// How one rank has started. Times in nanoseconds.
+    pub struct RankTimes {
+        /// Rank.
+        pub rank: u32,
+        /// Making the process, until its program was loaded.
+        pub fork_ns: u64,
+        /// From then until `MPI_Init`.
+        pub exec_ns: u64,
+        /// What it said itself.
+        pub times: Times,
     }
 }
 
@@ -371,6 +388,56 @@ wire! {
             parents: Vec<u32>,
             /// By node: processors that the ranks under its kernel may use together.
             cpus: Vec<u32>,
+        },
+        /// Up: what a rank offers (schemes `original` and `dr`).
+        Offer = 50 {
+            /// Program.
+            generation: u32,
+            /// It.
+            offer: Offer,
+        },
+        /// Down: for one rank, what all have offered.
+        Table = 51 {
+            /// Rank.
+            rank: u32,
+            /// Program.
+            generation: u32,
+            /// In order of ranks.
+            offers: Vec<Offer>,
+        },
+        /// Down: for one rank, what it needs.
+        Entries = 52 {
+            /// Rank.
+            rank: u32,
+            /// Program.
+            generation: u32,
+            /// In order of ranks.
+            entries: Vec<Entry>,
+        },
+        /// To the parent: all cards of this node and below (scheme `tree`).
+        Gathered = 53 {
+            /// Node that says so.
+            node: u32,
+            /// Program, or [`super::exchange::tree::FOR_EVER`] if nobody is left.
+            generation: u32,
+            /// The cards.
+            cards: Vec<(Peer, Card)>,
+        },
+        /// Down: all cards.
+        Spread = 54 {
+            /// Program.
+            generation: u32,
+            /// The cards.
+            cards: Vec<(Peer, Card)>,
+        },
+        /// Up: how the ranks of a node have started.
+        StartupTimes = 55 {
+            /// Node.
+            node: u32,
+            /// Messages of the exchange that the agent has sent, and their bytes.
+            sent: (u64, u64),
+            /// Its ranks that have called `MPI_Init`.
+            ranks: Vec<RankTimes>,
         },
         /// Up: what a rank does in MPI.
         Report = 40 {

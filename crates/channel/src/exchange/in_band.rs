@@ -1,0 +1,94 @@
+//! Runs an exchange among ranks over the lanes that the program's messages take afterwards.
+//!
+//! A step is one control frame, cut into packets of a context that no communicator has. Lanes keep the order of a pair, so the
+//! receiver puts frames together from one stream per peer. A peer that is lost ends the exchange.
+
+use crate::buffer::SendBuf;
+use crate::fabric::ChannelFabric;
+use base::{Peer, Result, counters, ensure, fail, log};
+use protocol::control::decode;
+use protocol::control::exchange::{Exchange, Offer, Step};
+use protocol::control::frame::{self, Splitter};
+use protocol::fabric::{Event, Fabric, Outcome, Packet};
+use protocol::wire::{Header, Kind};
+use std::collections::{HashMap, VecDeque};
+
+/// The context of these packets; [`base::ContextId`] never gives it.
+const CONTEXT: u64 = u64::MAX;
+
+/// A frame on its way out.
+struct Outgoing {
+    to: Peer,
+    bytes: Vec<u8>,
+    sent: usize,
+}
+
+/// Runs `exchange` to its end; what all ranks have offered.
+pub fn run(fabric: &mut ChannelFabric, mut exchange: Box<dyn Exchange>) -> Result<Vec<Offer>> {
+    let mut streams: HashMap<Peer, Splitter> = HashMap::new();
+    let mut queue: VecDeque<Outgoing> = VecDeque::new();
+    let mut idle_polls = 0;
+    loop {
+        while let Some((to, step)) = exchange.next_outgoing() {
+            let bytes = frame::frame(&step);
+            counters::EXCHANGE_MESSAGES_SENT.add(1);
+            counters::EXCHANGE_BYTES_SENT.add(bytes.len() as u64);
+            queue.push_back(Outgoing { to, bytes, sent: 0 });
+        }
+        let moved = send_some(fabric, &mut queue)?;
+        if queue.is_empty() && exchange.is_done() {
+            return Ok(exchange.into_offers());
+        }
+        if moved {
+            continue;
+        }
+        match fabric.next_event(&mut idle_polls, |fabric| send_some(fabric, &mut queue))? {
+            Some(Event::Packet(packet)) => {
+                let (peer, header) = (packet.peer(), packet.header());
+                let mut bytes = vec![0; packet.len()];
+                fabric.read(&packet, 0, &mut bytes);
+                fabric.release(packet);
+                ensure!(
+                    header.context == CONTEXT,
+                    ERR_INTERN,
+                    "a message came before the exchange of endpoints was over"
+                );
+                let stream = streams.entry(peer).or_default();
+                stream.feed(&bytes);
+                while let Some(body) = stream.next_frame(frame::TREE_LIMIT)? {
+                    counters::EXCHANGE_MESSAGES_RECEIVED.add(1);
+                    counters::EXCHANGE_BYTES_RECEIVED.add((body.len() + frame::HEADER) as u64);
+                    exchange.on_step(peer, decode::<Step>(body)?)?;
+                }
+            }
+            Some(Event::Lost(peer)) => {
+                log!(Error, "rank {} was lost during the exchange of endpoints", peer.0);
+                fail!(ERR_PROC_ABORTED, "a rank was lost during the exchange of endpoints");
+            }
+            Some(Event::Landed { .. }) | None => {}
+        }
+    }
+}
+
+/// Sends as much as the lanes take; whether that was anything.
+fn send_some(fabric: &mut ChannelFabric, queue: &mut VecDeque<Outgoing>) -> Result<bool> {
+    let mut moved = false;
+    while let Some(first) = queue.front_mut() {
+        let Some(limits) = fabric.limits(first.to) else { return Ok(moved) };
+        let length = limits.packet_max.min(limits.eager_max).min(first.bytes.len() - first.sent);
+        let header = Header { kind: Kind::Eager, source: 0, tag: 0, token: 0, context: CONTEXT };
+        let piece = &first.bytes[first.sent..first.sent + length];
+        // SAFETY: the piece stays where it is until the call returns, and a packet of this size is taken or left as a whole.
+        let source = unsafe { SendBuf::contiguous(piece.as_ptr(), piece.len()) };
+        match fabric.try_send_from(first.to, &header, &[], &source, 0, length) {
+            Outcome::Done => first.sent += length,
+            Outcome::Again => return Ok(moved),
+            Outcome::Lost => fail!(ERR_PROC_ABORTED, "a rank was lost during the exchange of endpoints"),
+        }
+        moved = true;
+        if first.sent == first.bytes.len() {
+            queue.pop_front();
+        }
+    }
+    Ok(moved)
+}
