@@ -66,6 +66,11 @@ impl Rank {
         }
     }
 
+    /// Whether the rank has been told its job.
+    pub(super) fn is_introduced(&self) -> bool {
+        self.held.is_none()
+    }
+
     /// Sends the description of the job, and what has waited for that.
     pub(super) fn introduce(&mut self) {
         let held = self.held.take().unwrap_or_default();

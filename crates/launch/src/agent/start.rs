@@ -101,6 +101,11 @@ impl Agent {
             match started {
                 Ok((mut rank, stdin)) => {
                     rank.info.node_cpus = node_cpus;
+                    if !job.discover {
+                        // Nothing is to be found out first: it needn't wait for the others.
+                        rank.info.kernel_of = (0..job.hosts.len() as u32).collect();
+                        rank.introduce();
+                    }
                     self.report_start(job, place, &rank);
                     if let Some(stdin) = stdin {
                         self.stdin.add(rank.world, stdin);

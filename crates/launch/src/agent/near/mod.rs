@@ -7,7 +7,8 @@
 //! between any two of them, hop by hop. Everything else takes the tree of the launcher, and so does everything when a link on the way
 //! breaks: ranks that ask from then on get no descriptors and use the network.
 //!
-//! Invariant: ranks are introduced to their job once, by [`Agent::on_kernels`] or, in a job that doesn't look for neighbors, at their start.
+//! Invariant: ranks are introduced to their job once, by [`Agent::on_kernels`] or, in a job that doesn't look for neighbors, when they are
+//! started.
 
 pub mod hints;
 mod meet;
@@ -385,7 +386,7 @@ impl Agent {
         let mates: Vec<u32> =
             (0..job.ranks.len()).filter(|r| kernel(job.ranks[*r].node) == mine).map(|r| r as u32).collect();
         let all: Vec<u32> = (0..nodes as u32).map(kernel).collect();
-        for rank in &mut self.ranks {
+        for rank in self.ranks.iter_mut().filter(|rank| !rank.is_introduced()) {
             rank.info.kernel_of.clone_from(&all);
             rank.info.local_ranks.clone_from(&mates);
             if let Some(cpus) = cpus.get(self.node as usize) {
