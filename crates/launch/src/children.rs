@@ -183,6 +183,11 @@ impl Children {
         self.list.iter().filter(|c| !c.lost).count()
     }
 
+    /// Whether everything for all agents has been written.
+    pub fn all_flushed(&self) -> bool {
+        self.list.iter().all(|c| c.lost || c.link.as_ref().is_some_and(Link::is_flushed))
+    }
+
     /// Whether everything for the agent `node` has been written.
     pub fn is_flushed(&self, node: u32) -> bool {
         let child = self.list.iter().find(|c| c.node == node);

@@ -25,12 +25,14 @@ base::config! {
     STARTUP: text = "lazy";
     /// When connections are made, as --connect: all in MPI_Init, or on demand.
     CONNECT: text = "demand";
+    /// Where nodes put files that are sent to them (--preload): a directory from which programs may be run; empty for $TMPDIR or /tmp.
+    PRELOAD_PARENT: text = "";
     /// What ranks are bound to unless --bind-to says: none, hwthread, core, numa, socket.
     BIND_TO: text = "none";
 }
 
 /// What mpiexec itself puts into a rank's environment.
-const OTHERS: &[&str] = &["CONTROL_FD", "NODE_FD", "RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE"];
+const OTHERS: &[&str] = &["CONTROL_FD", "NODE_FD", "RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "PRELOAD_DIR"];
 
 /// All tables, by the name of their module.
 pub fn tables() -> Vec<(&'static str, &'static [Meta])> {

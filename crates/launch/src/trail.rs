@@ -1,5 +1,5 @@
-//! What an agent leaves in directories while it looks for neighbors, written down for the process above it, which removes it should the
-//! agent be killed meanwhile.
+//! What an agent leaves in directories, sockets while it looks for neighbors and files that were sent to it, written down for the process
+//! above it, which removes it should the agent be killed.
 
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter, Read, Write};
@@ -38,7 +38,7 @@ impl Sweeper {
         Ok((Sweeper(reader), writer))
     }
 
-    /// Removes every socket that was noted and is still there.
+    /// Removes every socket, and every directory of a job, that was noted and is still there.
     pub fn sweep(&mut self) {
         let mut noted = Vec::new();
         let _ = self.0.read_to_end(&mut noted);
@@ -46,6 +46,8 @@ impl Sweeper {
             let path = PathBuf::from(std::ffi::OsString::from_vec(path.to_vec()));
             if std::fs::symlink_metadata(&path).is_ok_and(|m| m.file_type().is_socket()) {
                 let _ = std::fs::remove_file(&path);
+            } else if crate::tmpdir::is_ours(&path) {
+                let _ = std::fs::remove_dir_all(&path);
             }
         }
     }
@@ -67,8 +69,12 @@ mod tests {
         }
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
         std::fs::write(&file, "x").unwrap();
+        let job = directory.join("ferrule-0123456789abcdef");
+        trail.note(&job);
+        trail.note(&directory);
+        std::fs::create_dir_all(job.join("files")).unwrap();
         sweeper.sweep();
-        assert!(!socket.exists() && file.exists());
+        assert!(!socket.exists() && file.exists() && !job.exists());
         std::fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -8,6 +8,7 @@ mod cards;
 mod exchange;
 pub use exchange::count_sent;
 mod fdlink;
+mod files;
 mod near;
 mod output;
 mod processes;
@@ -46,6 +47,7 @@ pub struct Agent {
     near: Near,
     barrier: Barrier,
     exchange: exchange::Exchange,
+    files: files::Files,
     output: output::Window,
     stdin: stdin::Feed,
     signals: SignalFd,
@@ -93,6 +95,7 @@ pub fn run(node: u32, key: Key, up: Link, (trail, switch): (Trail, Option<OwnedF
         near: Near::new(key, node, trail, switch),
         barrier: Barrier::default(),
         exchange: exchange::Exchange::default(),
+        files: files::Files::default(),
         output: output::Window::default(),
         stdin: stdin::Feed::default(),
         signals,
@@ -157,6 +160,7 @@ impl Agent {
         self.signal_ranks(signals::KILL);
         reap::end_all_children(DRAIN_LIMIT);
         self.near.sweep();
+        self.files.remove();
     }
 
     fn send_up(&mut self, to: u32, body: Message) {
@@ -201,7 +205,8 @@ impl Agent {
                 self.on_rank_end(at, pid, how);
             }
         }
-        if self.ranks.iter().all(|r| r.ended.is_some()) && self.job.is_some() && self.idle_since.is_none() {
+        let begun = self.job.is_some() && !self.files.are_awaited();
+        if self.ranks.iter().all(|r| r.ended.is_some()) && begun && self.idle_since.is_none() {
             self.idle_since = Some(Instant::now());
         }
     }
@@ -246,6 +251,7 @@ impl Agent {
     }
 
     fn kill(&mut self, now: bool) {
+        self.give_up_files();
         let grace_ms = self.job.as_ref().map_or(0, |job| job.grace_ms);
         if now || grace_ms == 0 {
             self.killing = Killing::Killed;

@@ -65,7 +65,9 @@ impl Agent {
             Message::Meet { calls, listen } => self.on_meet(calls, listen),
             Message::Dial {} => self.on_dial(),
             Message::Apart { reasons } => self.on_apart(reasons),
+            Message::Kernels { parents, cpus } if self.files.are_awaited() => self.files.hold_kernels(parents, cpus),
             Message::Kernels { parents, cpus } => self.on_kernels(parents, &cpus),
+            Message::Chunk { file, offset, bytes } => self.on_chunk(file, offset, &bytes),
             Message::Dump {} => self.on_dump(),
             Message::Table { rank, generation, offers } => {
                 self.answer_rank((rank, generation), &ToRank::Table { offers }, body.len());

@@ -6,6 +6,8 @@ use super::rank::Rank;
 use crate::bind::Topology;
 use crate::environment::{self, Pair, find_program};
 use crate::link::Frame;
+use crate::preload::receive::Receiver;
+use crate::preload::{DATA, LIBRARIES};
 use base::Peer;
 use protocol::control::tree::{ALL, App, Bind, JobSpec, Message, ROOT, children};
 use protocol::control::{JobInfo, VERSION};
@@ -13,7 +15,7 @@ use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
@@ -56,6 +58,15 @@ impl Agent {
         if job.discover {
             self.send_hints(&job);
         }
+        if job.preload.is_empty() {
+            self.begin(job);
+        } else {
+            self.await_files(job);
+        }
+    }
+
+    /// All that ranks need is here.
+    pub(super) fn begin(&mut self, job: Box<JobSpec>) {
         self.start_ranks(&job);
         let pids = self.ranks.iter().map(|r| (r.world, r.pid as u32)).collect();
         let discover = job.discover;
@@ -90,7 +101,7 @@ impl Agent {
         let mut programs: Vec<Option<Program>> = job.apps.iter().map(|_| None).collect();
         for place in &mine {
             let app = place.app as usize;
-            let program = programs[app].get_or_insert_with(|| prepare(&job.apps[app]));
+            let program = programs[app].get_or_insert_with(|| prepare(&job.apps[app], self.files.receiver()));
             if let Some(cpus) = &place.cpus {
                 let _ = sys::affinity::restrict(cpus);
             }
@@ -132,7 +143,7 @@ impl Agent {
     }
 }
 
-fn prepare(app: &App) -> Program {
+fn prepare(app: &App, files: Option<&Receiver>) -> Program {
     let inherited = environment::inherited();
     let keep = |name: &Vec<u8>| app.keep.as_ref().is_none_or(|keep| keep.contains(name));
     let mut env: Vec<Pair> = inherited.into_iter().filter(|(name, _)| keep(name)).collect();
@@ -141,6 +152,9 @@ fn prepare(app: &App) -> Program {
     }
     if let Ok(mpiexec) = std::env::current_exe() {
         environment::prefer_own_library(&mut env, &mpiexec);
+    }
+    if let Some(files) = files {
+        add_files(&mut env, files);
     }
     let argv: Vec<CString> = app.argv.iter().filter_map(|a| CString::new(a.as_slice()).ok()).collect();
     let mut directory = app.working_directory.clone();
@@ -159,7 +173,23 @@ fn prepare(app: &App) -> Program {
             .ok_or(e)
     });
     let directory = CString::new(directory).unwrap_or_default();
+    let sent = app.preloaded.and_then(|index| files?.path_of(index));
+    let path = match sent.map(|path| CString::new(path.into_os_string().into_vec())) {
+        Some(Ok(path)) => Ok(path),
+        _ => path,
+    };
     Program { argv, env, directory, path }
+}
+
+/// Tells programs where the files are that were sent: libraries to the loader, others to the program.
+fn add_files(env: &mut Vec<Pair>, files: &Receiver) {
+    let inner = files.inner();
+    environment::set(env, b"FERRULE_PRELOAD_DIR", inner.join(DATA).as_os_str().as_bytes());
+    let libraries = inner.join(LIBRARIES);
+    let older = env.iter().find(|(n, _)| n == b"LD_LIBRARY_PATH").map(|(_, v)| v.clone()).unwrap_or_default();
+    let parts = [libraries.as_os_str().as_bytes(), older.as_slice()];
+    let parts: Vec<&[u8]> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    environment::set(env, b"LD_LIBRARY_PATH", &parts.join(&b':'));
 }
 
 /// Starts a rank; returns it and our end of its standard input.

@@ -121,6 +121,10 @@ pub struct Options {
     pub report_startup: bool,
     /// A file for that.
     pub startup_file: Option<std::path::PathBuf>,
+    /// Send programs and their libraries.
+    pub preload: bool,
+    /// Send these files.
+    pub preload_files: Vec<std::path::PathBuf>,
     /// What the user should know; shown once.
     pub warnings: Vec<String>,
 }
@@ -151,6 +155,8 @@ impl Default for Options {
             connect_all: None,
             report_startup: false,
             startup_file: None,
+            preload: false,
+            preload_files: Vec::new(),
             warnings: Vec::new(),
         }
     }

@@ -166,6 +166,8 @@ impl Parser {
             Kind::ContainerArgs => options.container.args.extend(shell_words(shown, text)?),
             Kind::ContainerWorkdir => options.container.directory = Some(text.into()),
             Kind::ContainerCopy => options.container.copy = true,
+            Kind::Preload => options.preload = true,
+            Kind::PreloadFiles => options.preload_files.extend(split(text).into_iter().map(Into::into)),
             Kind::Startup => options.startup = Some(scheme(text)?),
             Kind::Connect => options.connect_all = Some(connect(text)?),
             Kind::ReportStartup => {

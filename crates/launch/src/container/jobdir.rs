@@ -6,47 +6,16 @@
 //! are killed is removed by the next job.
 
 use super::Engine;
+use crate::tmpdir::{STALE, place, remove_stale};
 use std::fs::{DirBuilder, File, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// A keeper's share of the directory.
 pub struct JobDir {
     outer: PathBuf,
     lock: File,
-}
-
-/// Longest directory for temporary files: a socket's path has 108 bytes in all.
-const TMP_MAX: usize = 48;
-
-/// Where `name` is on this host.
-fn place(name: &str) -> PathBuf {
-    let tmp = std::env::temp_dir();
-    let short = tmp.as_os_str().len() <= TMP_MAX && tmp.is_dir();
-    Path::new(if short { tmp.as_path() } else { Path::new("/tmp") }).join(name)
-}
-
-/// Age from which a directory that nobody holds is one whose keepers were killed together with mpiexec.
-const STALE: Duration = Duration::from_secs(60);
-
-/// Removes what killed jobs of this user have left beside `outer`.
-fn remove_stale(outer: &Path, age: Duration) {
-    let Some(entries) = outer.parent().and_then(|p| std::fs::read_dir(p).ok()) else { return };
-    for path in entries.flatten().map(|e| e.path()) {
-        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-        let ours = name
-            .strip_prefix("ferrule-")
-            .is_some_and(|hex| hex.len() == 16 && hex.bytes().all(|b| b.is_ascii_hexdigit()));
-        let Ok(meta) = std::fs::symlink_metadata(&path) else { continue };
-        let old = meta.modified().ok().and_then(|at| at.elapsed().ok()).is_some_and(|since| since >= age);
-        let may_go =
-            ours && old && meta.is_dir() && meta.uid() == sys::process::effective_uid() && path.join("job").is_dir();
-        if may_go && path != outer && File::open(&path).is_ok_and(|lock| lock.try_lock().is_ok()) {
-            let _ = std::fs::remove_dir_all(&path);
-        }
-    }
 }
 
 impl JobDir {
@@ -102,21 +71,6 @@ impl JobDir {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_killed_jobs_left_is_removed_and_nothing_else() {
-        let parent = std::env::temp_dir().join(format!("ferrule-test-stale-{}", std::process::id()));
-        std::fs::create_dir_all(&parent).unwrap();
-        let made = |name: &str| std::fs::create_dir_all(parent.join(name).join("job")).unwrap();
-        ["ferrule-0123456789abcdef", "ferrule-mine", "other", "ferrule-aaaaaaaaaaaaaaaa"].into_iter().for_each(made);
-        let held = JobDir::join_at(parent.join("ferrule-aaaaaaaaaaaaaaaa")).unwrap();
-        remove_stale(&parent.join("x"), Duration::ZERO);
-        let mut left: Vec<_> = std::fs::read_dir(&parent).unwrap().flatten().map(|e| e.file_name()).collect();
-        left.sort();
-        assert_eq!(left, ["ferrule-aaaaaaaaaaaaaaaa", "ferrule-mine", "other"]);
-        held.leave();
-        std::fs::remove_dir_all(&parent).unwrap();
-    }
 
     #[test]
     fn the_last_one_removes_it() {

@@ -14,7 +14,7 @@
 pub mod advice;
 pub mod argv;
 mod calls;
-mod jobdir;
+pub(crate) mod jobdir;
 pub mod keeper;
 pub mod plan;
 mod spec;

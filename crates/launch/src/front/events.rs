@@ -118,6 +118,17 @@ impl Front {
                 self.barrier.report(node, epoch);
                 self.check_barrier();
             }
+            Message::ChunkAck { node, bytes } => {
+                if let Some(preload) = &mut self.preload {
+                    preload.acknowledged(node, bytes);
+                }
+            }
+            Message::PreloadFailed { node, text } => {
+                let host = self.job.hosts.get(node as usize).map_or("?", String::as_str);
+                let text = format!("cannot send files to {host}: {text}");
+                self.verdict.add(text, 1, false);
+                self.end();
+            }
             Message::Offer { generation, offer } => self.on_offer(generation, offer),
             Message::Gathered { node, generation, cards } => self.on_gathered(node, generation, cards),
             Message::StartupTimes { node, sent, ranks } => self.on_times(node, sent, ranks),

@@ -120,6 +120,25 @@ impl Front {
         self.children.add_local(node, &self.job.hosts[node as usize], pid, ours.into()).map_err(wrong)
     }
 
+    /// Sends files as fast as the nodes take them.
+    pub(super) fn pump_preload(&mut self) {
+        let Some(preload) = &mut self.preload else { return };
+        while self.ending.is_none() && self.children.all_flushed() {
+            let nodes = &self.nodes;
+            match preload.next(|node| nodes.get(node).is_some_and(|n| !n.over)) {
+                Ok(Some(chunk)) => _ = self.children.broadcast(&packet(ALL, chunk)),
+                Ok(None) => break,
+                Err(why) => {
+                    self.verdict.add(why, 1, false);
+                    return self.end();
+                }
+            }
+        }
+        if self.ending.is_some() || preload.is_done() {
+            self.preload = None;
+        }
+    }
+
     /// The ranks of a node run, or never will.
     pub(super) fn node_started(&mut self, node: u32) {
         self.launching.ready.insert(node);

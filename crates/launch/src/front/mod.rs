@@ -21,6 +21,7 @@ use crate::cli::Options;
 use crate::container::keeper::LEAVE_LIMIT;
 use crate::link::packet;
 use crate::pollset::PollSet;
+use crate::preload::send::Sender;
 use crate::reap;
 use crate::top::desk::Desk;
 use crate::trail::Sweeper;
@@ -66,6 +67,8 @@ struct Front {
     exchange: exchange::Exchange,
     launching: launching::Launching,
     report: report::Report,
+    /// Files that are being sent.
+    preload: Option<Sender>,
     verdict: Verdict,
     /// When the kill was ordered.
     ending: Option<Instant>,
@@ -137,6 +140,7 @@ impl Front {
             exchange: exchange::Exchange::default(),
             launching: launching::Launching::new(key, plan.local_nodes, plan.containers),
             report: report::Report::default(),
+            preload: (!plan.preload.files.is_empty()).then(|| Sender::new(plan.preload, nodes)),
             verdict: Verdict::default(),
             ending: None,
             started,
@@ -170,6 +174,7 @@ impl Front {
                 self.on_child(event);
             }
             self.pump_exchange();
+            self.pump_preload();
             self.pump_input(&set);
             self.pump_output();
             self.show_progress();

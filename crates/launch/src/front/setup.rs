@@ -4,6 +4,7 @@ use crate::children::expand;
 use crate::cli::{Keep, MapBy, Options, StdinTo};
 use crate::container::{Engine, advice, plan as containers};
 use crate::place::{Placement, place};
+use crate::preload::plan as preload;
 use crate::{dial, environment, settings};
 use protocol::control::VERSION;
 use protocol::control::exchange::{ORIGINAL_RANKS_MAX, Scheme, Startup};
@@ -19,6 +20,8 @@ pub struct Plan {
     pub local_nodes: u32,
     /// How the nodes are started if they are containers; empty if not.
     pub containers: Vec<ContainerLaunch>,
+    /// Files to be sent.
+    pub preload: preload::Plan,
 }
 
 /// How a container is started.
@@ -97,15 +100,17 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
         grace_ms: settings::KILL_GRACE.value() as u32,
         discover,
         startup,
+        preload: Vec::new(),
     };
     check_table(&job)?;
+    let preload = plan_preload(options, &mut job)?;
     let containers = plan_containers(options, &mut job, &homes, &home_is_local)?;
     if containers.is_empty() {
         for advice in options.apps.iter().filter_map(|app| advice::about(&app.argv, job.ranks.len() as u32)) {
             eprintln!("mpiexec: warning: {advice}");
         }
     }
-    Ok(Plan { job, local_nodes, containers })
+    Ok(Plan { job, local_nodes, containers, preload })
 }
 
 /// `--startup`, `--connect` and `--report-startup`, or the settings.
@@ -113,6 +118,32 @@ fn startup(options: &Options) -> Result<Startup, String> {
     let scheme = options.startup.map_or_else(|| crate::cli::scheme(settings::STARTUP.value()), Ok)?;
     let connect_all = options.connect_all.map_or_else(|| crate::cli::connect(settings::CONNECT.value()), Ok)?;
     Ok(Startup { scheme: scheme as u8, connect_all, report: options.report_startup, generation: 0 })
+}
+
+/// `--preload` and `--preload-files`: what is sent.
+fn plan_preload(options: &Options, job: &mut JobSpec) -> Result<preload::Plan, String> {
+    let mut plan = preload::Plan::default();
+    if !options.preload && options.preload_files.is_empty() {
+        return Ok(plan);
+    }
+    if job.startup.scheme().described().serial {
+        return Err(
+            "--preload sends files to all hosts at once: not with a --startup that starts one after another".into()
+        );
+    }
+    for (index, app) in job.apps.iter_mut().enumerate().filter(|_| options.preload) {
+        let path = std::env::var_os("PATH");
+        let name = app.argv.first().map_or(b"".as_slice(), Vec::as_slice);
+        let directory = std::ffi::OsStr::from_bytes(&app.working_directory);
+        let program = environment::find_program(name, path.as_deref(), Some(directory))
+            .map_err(|e| format!("cannot send {}: {e}", String::from_utf8_lossy(name)))?;
+        let program = std::path::Path::new(std::ffi::OsStr::from_bytes(program.as_bytes()));
+        let libraries = preload::library_path(&app.set);
+        app.preloaded = Some(plan.add_program(index, program, std::ffi::OsStr::from_bytes(&libraries))?);
+    }
+    options.preload_files.iter().try_for_each(|path| plan.add_data(path))?;
+    job.preload = plan.files.clone();
+    Ok(plan)
 }
 
 /// The table of all ids must be one frame.
@@ -310,5 +341,6 @@ fn app_spec(app: &crate::cli::AppOptions, options: &Options, remote: bool) -> Re
         keep,
         working_directory: directory.as_bytes().to_vec(),
         directory_required: app.directory.is_some() || options.container.directory.is_some(),
+        preloaded: None,
     })
 }

@@ -62,6 +62,8 @@ wire! {
         pub working_directory: Vec<u8>,
         /// The user asked for this directory, so a missing one is an error.
         pub directory_required: bool,
+        /// Which of the files that are sent is the program, if it is sent.
+        pub preloaded: Option<u32>,
     }
 }
 
@@ -132,6 +134,25 @@ wire! {
         pub discover: bool,
         /// How endpoints are exchanged.
         pub startup: Startup,
+        /// Files that are sent before ranks start.
+        pub preload: Vec<PreloadFile>,
+    }
+}
+
+/// Longest piece of a file, in bytes.
+pub const CHUNK_MAX: usize = 256 << 10;
+
+wire! {
+    /// A file that is sent to every node.
+    pub struct PreloadFile {
+        /// Where it goes, below the private directory.
+        pub path: Vec<u8>,
+        /// Its length.
+        pub bytes: u64,
+        /// BLAKE3 of its contents.
+        pub hash: [u8; 32],
+        /// It is a program.
+        pub executable: bool,
     }
 }
 
@@ -438,6 +459,29 @@ wire! {
             sent: (u64, u64),
             /// Its ranks that have called `MPI_Init`.
             ranks: Vec<RankTimes>,
+        },
+        /// Down: the next piece of a file; files and pieces come in order.
+        Chunk = 60 {
+            /// Index in [`JobSpec::preload`].
+            file: u32,
+            /// Where in the file.
+            offset: u64,
+            /// At most [`CHUNK_MAX`] bytes.
+            bytes: Vec<u8>,
+        },
+        /// Up: that much of all files is on this node.
+        ChunkAck = 61 {
+            /// Node.
+            node: u32,
+            /// Bytes since the beginning.
+            bytes: u64,
+        },
+        /// Up: files could not be stored, or are not what was sent.
+        PreloadFailed = 62 {
+            /// Node.
+            node: u32,
+            /// What is wrong.
+            text: String,
         },
         /// Up: what a rank does in MPI.
         Report = 40 {

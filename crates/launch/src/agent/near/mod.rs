@@ -71,6 +71,11 @@ pub struct Near {
 }
 
 impl Near {
+    /// Whoever stands above this agent removes `path`, if this agent can't.
+    pub fn note(&mut self, path: &Path) {
+        self.trail.note(path);
+    }
+
     pub fn new(key: Key, node: u32, trail: Trail, switch: Option<OwnedFd>) -> Near {
         Near {
             key,
