@@ -36,6 +36,9 @@ use sys::process::{Ended, Pid, SignalFd, kill_group, signals};
 /// What ends a wait for leftovers that don't die, and for output that somebody outside the job holds open.
 const DRAIN_LIMIT: Duration = Duration::from_secs(2);
 
+/// How long the agents below may take to leave by themselves.
+const LEAVE_LIMIT: Duration = Duration::from_secs(1);
+
 /// An agent.
 pub struct Agent {
     node: u32,
@@ -158,9 +161,26 @@ impl Agent {
         self.near.close_doors();
         self.children.close();
         self.signal_ranks(signals::KILL);
+        self.let_agents_leave();
         reap::end_all_children(DRAIN_LIMIT);
         self.near.sweep();
         self.files.remove();
+    }
+
+    /// Agents below end by themselves when their link is closed, and remove what they have; what else is left is killed meanwhile.
+    fn let_agents_leave(&mut self) {
+        let deadline = Instant::now() + LEAVE_LIMIT;
+        loop {
+            while let Ok(Some((pid, how))) = sys::process::reap() {
+                self.children.on_exit(pid, how);
+            }
+            let launchers = self.children.launcher_pids();
+            reap::kill_children(&launchers);
+            if launchers.is_empty() || Instant::now() >= deadline {
+                return;
+            }
+            std::thread::sleep(Duration::from_micros(500));
+        }
     }
 
     fn send_up(&mut self, to: u32, body: Message) {

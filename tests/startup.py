@@ -1,0 +1,499 @@
+#!/usr/bin/env python3
+"""How jobs start: every scheme of --startup, the bytes that it moves, many ranks, files that are sent, hosts that misbehave, kills.
+
+    tests/startup.py [-k WORD]         runs the groups whose name has WORD in it: schemes hosts bytes messages sleepers preload bad kills
+
+Hosts are network namespaces joined by a bridge (root only; skipped otherwise). Every run has a time limit, and is looked after: no process, no
+directory and no namespace is left, also when something fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import contextlib
+import glob
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import kill as killing
+import run as runner
+
+ROOT = runner.ROOT
+MPIEXEC = str(ROOT / "dist/bin/mpiexec")
+BUILD = ROOT / "build/startup"
+SCHEMES = ["original", "dr", "bc", "mpd-bc", "tree", "hypercube", "lazy"]
+SIZES = [1, 2, 3, 5, 8, 16]
+IDS = 16  # bytes of an endpoint id
+LIMIT_S = 60.0
+
+PROGRAM = r"""
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+/* Everybody tells everybody its rank; with an argument: sleeps that long in between; with a second one: only neighbors talk. */
+int main(int argc, char **argv) {
+  int rank, size;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  int *out = malloc(size * sizeof *out), *in = malloc(size * sizeof *in);
+  for (int i = 0; i < size; i++) out[i] = 1000 * rank + i;
+  if (argc > 1) sleep(atoi(argv[1]));
+  if (argc > 2) {
+    MPI_Sendrecv(out, 1, MPI_INT, (rank + 1) % size, 0, in, 1, MPI_INT, (rank + size - 1) % size, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  } else {
+    MPI_Alltoall(out, 1, MPI_INT, in, 1, MPI_INT, MPI_COMM_WORLD);
+    for (int i = 0; i < size; i++)
+      if (in[i] != 1000 * i + rank) MPI_Abort(MPI_COMM_WORLD, 9);
+  }
+  if (rank == 0) printf("all %d agree\n", size);
+  MPI_Finalize();
+  return 0;
+}
+"""
+
+LIBRARY = "int answer(void) { return 42; }\n"
+USER = r"""
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+int answer(void);
+/* Says where it runs from, whether that is private, and how long the file is that came along. */
+int main(int argc, char **argv) {
+  char path[4096] = "", data[4096];
+  struct stat own, file;
+  MPI_Init(&argc, &argv);
+  if (readlink("/proc/self/exe", path, sizeof path - 1) < 0) return 3;
+  snprintf(data, sizeof data, "%s/big", getenv("FERRULE_PRELOAD_DIR") ? getenv("FERRULE_PRELOAD_DIR") : "");
+  char *end = strstr(path, "/files/");
+  if (!end) return 4;
+  *end = 0;
+  if (stat(path, &own) || (own.st_mode & 0777) != 0700) return 5;
+  printf("from %s answer %d big %ld\n", path, answer(), stat(data, &file) ? -1L : (long)file.st_size);
+  fflush(stdout);
+  if (argc > 1) sleep(atoi(argv[1]));
+  MPI_Finalize();
+  return 0;
+}
+"""
+
+
+class Skip(Exception):
+    """The machine can't do this."""
+
+
+class Done:
+    """How a run ended."""
+
+    def __init__(self, code: int, text: str, seconds: float, report: dict) -> None:
+        self.code, self.text, self.seconds, self.report = code, text, seconds, report
+
+
+def check(condition: bool, what: str) -> None:
+    if not condition:
+        raise AssertionError(what)
+
+
+def mpiexec(*words: str, prefix: list[str] | None = None, limit_s: float = LIMIT_S, report: bool = False, **env: str) -> Done:
+    """Runs a job to its end; afterwards nothing of it may be left."""
+    mark = uuid.uuid4().hex
+    file = BUILD / f"report-{mark}.json"
+    extra = [f"--report-startup={file}"] if report else []
+    begin = time.monotonic()
+    process = subprocess.Popen(
+        [*(prefix or []), MPIEXEC, *extra, *words], env={**os.environ, **env, runner.MARKER: mark}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
+    )
+    try:
+        text, _ = process.communicate(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        for pid in runner.marked_processes(mark):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        text, _ = process.communicate()
+        raise AssertionError(f"not over after {limit_s:.0f} s: {' '.join(words)}\n{text[-800:]}") from None
+    seconds = time.monotonic() - begin
+    deadline = time.monotonic() + 5
+    while (left := runner.marked_processes(mark)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    check(not left, f"left behind by {' '.join(words)}: {[killing.command_line(pid)[:3] for pid in left]}")
+    told = json.loads(file.read_text()) if report and file.exists() else {}
+    file.unlink(missing_ok=True)
+    return Done(process.returncode, text, seconds, told)
+
+
+@contextlib.contextmanager
+def hosts(count: int) -> Iterator[tuple[list[str], list[str]]]:
+    """Network namespaces joined by a bridge: the words that let mpiexec run in the first and use all, and their names."""
+    if os.geteuid() != 0 or not shutil.which("ip"):
+        raise Skip("network namespaces need root and iproute2")
+    base = f"fs{os.getpid()}"
+    names = [f"{base}-{i}" for i in range(count)]
+    middle = f"{base}-m"
+
+    def ip(*words: str) -> None:
+        subprocess.run(["ip", *words], check=True, stderr=subprocess.PIPE)
+
+    try:
+        for name in [middle, *names]:
+            ip("netns", "add", name)
+            ip("-n", name, "link", "set", "lo", "up")
+        ip("-n", middle, "link", "add", "br0", "type", "bridge")
+        ip("-n", middle, "link", "set", "br0", "up")
+        for i, name in enumerate(names):
+            ip("link", "add", "eth0", "netns", name, "type", "veth", "peer", "name", f"p{i}", "netns", middle)
+            ip("-n", middle, "link", "set", f"p{i}", "master", "br0", "up")
+            ip("-n", name, "addr", "add", f"10.93.{os.getpid() % 250}.{i + 1}/24", "dev", "eth0")
+            ip("-n", name, "link", "set", "eth0", "up")
+        yield ["ip", "netns", "exec", names[0]], names
+    except subprocess.CalledProcessError as error:
+        raise Skip(f"network namespaces: {error.stderr.decode(errors='replace').strip()}") from None
+    finally:
+        for name in [*names, middle]:
+            pids = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=False).stdout.split()
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
+            subprocess.run(["ip", "netns", "delete", name], check=False, stderr=subprocess.DEVNULL)
+
+
+TEMPLATE = ["--launcher", "ip netns exec {host} {command}"]
+
+
+def agree(done: Done, ranks: int, what: str) -> None:
+    check(done.code == 0 and f"all {ranks} agree" in done.text, f"{what}: exit code {done.code}\n{done.text[-800:]}")
+
+
+def schemes() -> Iterator[tuple[str, Callable[[], None]]]:
+    """Every scheme and number of ranks on one host; all connections at once too."""
+    for scheme in SCHEMES:
+        def one(scheme: str = scheme) -> None:
+            for ranks in SIZES:
+                for connect in ["demand", "all"]:
+                    done = mpiexec("-n", str(ranks), f"--startup={scheme}", f"--connect={connect}", str(BUILD / "all"), report=True)
+                    agree(done, ranks, f"{scheme}, {ranks} ranks, {connect}")
+                    check(done.report["initialized"] == ranks and done.report["scheme"] == scheme, "the report is about something else")
+                    lanes = done.report["connections"]["total"]
+                    check(connect == "demand" or lanes == ranks * (ranks - 1), f"{scheme}: {lanes} open lanes of {ranks} ranks")
+        yield scheme, one
+
+
+def over_hosts() -> Iterator[tuple[str, Callable[[], None]]]:
+    """Four hosts, ranks meet by TCP, and agents in a chain for the schemes that have a tree."""
+    def every() -> None:
+        with hosts(4) as (prefix, names):
+            places = ["-host", ",".join(f"{name}:4" for name in names), "--map-by", "node"]
+            for scheme in SCHEMES:
+                for ranks in SIZES:
+                    for connect in ["demand", "all"] if ranks in (3, 16) else ["demand"]:
+                        done = mpiexec(*TEMPLATE, *places, "-n", str(ranks), f"--startup={scheme}", f"--connect={connect}", str(BUILD / "all"), prefix=prefix,
+                                       FERRULE_LOCALITY="node")
+                        agree(done, ranks, f"{scheme}, {ranks} ranks on 4 hosts, {connect}")
+    yield "four hosts", every
+
+    def two_jobs() -> None:
+        def job(scheme: str) -> Done:
+            return mpiexec("-n", "6", f"--startup={scheme}", "--connect=all", str(BUILD / "all"), FERRULE_CHANNELS="tcp", FERRULE_PORT_RANGE="21000-21063")
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            for scheme, done in zip(SCHEMES, pool.map(job, SCHEMES)):
+                agree(done, 6, f"{scheme} beside other jobs in the same range of ports")
+    yield "jobs beside each other", two_jobs
+
+
+def size_of_card(ranks: int) -> float:
+    """Bytes that a rank registers: what `lazy` sends, less the frame's and the message's own."""
+    done = mpiexec("-n", str(ranks), "--launcher", "fork", "-host", f"a:{ranks // 2},b:{ranks // 2}", str(BUILD / "all"), report=True)
+    return done.report["exchange"]["bytes"] / ranks - 6
+
+
+def bytes_moved() -> Iterator[tuple[str, Callable[[], None]]]:
+    """N³ for `original`, N² for `dr`."""
+    def laws() -> None:
+        for scheme in ["original", "dr"]:
+            ids: dict[int, float] = {}
+            for ranks in [16, 32, 64, 128]:
+                done = mpiexec("-n", str(ranks), "--launcher", "fork", "-host", f"a:{ranks // 2},b:{ranks // 2}", f"--startup={scheme}", str(BUILD / "all"), "0", "ring", report=True)
+                check(done.code == 0, f"{scheme}, {ranks} ranks: {done.text[-500:]}")
+                n, card, moved = ranks, size_of_card(ranks), done.report["exchange"]["bytes"]
+                check(done.report["exchange"]["messages"] == 5 * n, f"{scheme}: {done.report['exchange']['messages']} messages for {n} ranks, not 5 each")
+                # Up: a card and ids, the ids twice (to the agent, to mpiexec). Down: to the agent, to the rank.
+                up = n * (card + 2 * IDS * (n - 1) + card)
+                down = 2 * n * (n * (card + 8) + IDS * n * (n - 1)) if scheme == "original" else 2 * n * (n - 1) * (card + 5 + IDS)
+                check(abs(moved / (up + down) - 1) < 0.05, f"{scheme}, {n} ranks: {moved} bytes, {up + down:.0f} expected")
+                ids[n] = moved - up - 2 * n * n * (card + 8) if scheme == "original" else moved - up
+            power = 3 if scheme == "original" else 2
+            law = [ids[n] / n**power for n in ids if n >= 32]
+            check(max(law) / min(law) < 1.05, f"{scheme}: bytes down over N^{power} are {law}")
+            print(f"      {scheme}: bytes down / N^{power} = {', '.join(f'{x:.2f}' for x in law)}", flush=True)
+    yield "laws of original and dr", laws
+
+
+def messages() -> Iterator[tuple[str, Callable[[], None]]]:
+    """In the default, what a rank says to its agent in MPI_Init doesn't depend on the number of ranks; nor do its lanes."""
+    def constant() -> None:
+        seen = set()
+        for ranks in [16, 64, 256]:
+            done = mpiexec("-n", str(ranks), str(BUILD / "all"), "0", "ring", report=True)
+            check(done.code == 0, done.text[-500:])
+            told = done.report["agent_messages"]
+            seen |= {told["min"], told["max"]}
+            check(done.report["connections"]["total"] == 0, "lazy opened lanes in MPI_Init")
+        check(len(seen) == 1, f"messages with the agent per rank at 16, 64 and 256 ranks: {seen}")
+        print(f"      {seen.pop()} messages between a rank and its agent in MPI_Init at 16, 64 and 256 ranks", flush=True)
+    yield "constant", constant
+
+
+def proportional_kib(pid: int) -> int:
+    text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
+    found = re.search(r"^Pss:\s+(\d+)", text, re.M)
+    return int(found.group(1)) if found else 0
+
+
+def sleepers() -> Iterator[tuple[str, Callable[[], None]]]:
+    """1,024 ranks at a time."""
+    ranks = 1024
+
+    def memory() -> None:
+        mark = uuid.uuid4().hex
+        process = subprocess.Popen([MPIEXEC, "-n", str(ranks), "sleep", "6"], env={**os.environ, runner.MARKER: mark}, start_new_session=True)
+        try:
+            deadline = time.monotonic() + 30
+            while (count := sum(killing.command_line(p)[:1] == ["sleep"] for p in runner.marked_processes(mark))) < ranks and time.monotonic() < deadline:
+                time.sleep(0.1)
+            check(count == ranks, f"{count} ranks run")
+            ours = [p for p in runner.marked_processes(mark) if killing.command_line(p)[:1] == [MPIEXEC]]
+            kib = sum(proportional_kib(pid) for pid in ours)
+            print(f"      mpiexec and agent: {kib / ranks:.1f} KiB per rank at {ranks} ranks", flush=True)
+            check(kib / ranks < 16, f"mpiexec and agent take {kib / ranks:.1f} KiB per rank")
+            check(process.wait(60) == 0, f"exit code {process.returncode}")
+        finally:
+            for pid in runner.marked_processes(mark):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            process.wait()
+    yield "memory", memory
+
+    def through_init() -> None:
+        done = mpiexec("-n", str(ranks), str(ROOT / "build/startup/all"), "0", "ring", report=True, limit_s=120)
+        check(done.code == 0 and done.report["initialized"] == ranks, f"exit code {done.code}: {done.text[-500:]}")
+    yield "through MPI_Init", through_init
+
+    def few_files() -> None:
+        done = mpiexec("-n", "400", "sleep", "0", prefix=["sh", "-c", 'ulimit -n 256; exec "$0" "$@"'])
+        check(done.code != 0 and "ulimit -n" in done.text, f"too few files: exit code {done.code}: {done.text[-300:]}")
+    yield "too few files", few_files
+
+
+def private_directories() -> set[str]:
+    return {path for path in glob.glob("/tmp/ferrule-*") if os.path.isdir(os.path.join(path, "files"))}
+
+
+def preload() -> Iterator[tuple[str, Callable[[], None]]]:
+    """--preload."""
+    big = 20 << 20
+
+    def chain() -> None:
+        (BUILD / "big").write_bytes(random.Random(1).randbytes(big))
+        before = private_directories()
+        with hosts(4) as (prefix, names):
+            for width in ["1", "4"]:
+                done = mpiexec(*TEMPLATE, "-host", ",".join(names), "--tree-width", width, "-n", "4", "--preload", "--preload-files", str(BUILD / "big"), str(BUILD / "user"), prefix=prefix)
+                lines = re.findall(r"from (\S+) answer 42 big (\d+)", done.text)
+                check(done.code == 0 and len(lines) == 4 and len({path for path, _ in lines}) == 4, f"exit code {done.code}: {done.text[-800:]}")
+                check(all(int(size) == big for _, size in lines), f"sizes {lines}")
+        check(private_directories() <= before, f"left: {private_directories() - before}")
+    yield "through a chain and a flat tree", chain
+
+    def killed() -> None:
+        before = private_directories()
+        for victim in ["agent", "mpiexec"]:
+            mark = uuid.uuid4().hex
+            process = subprocess.Popen([MPIEXEC, "-n", "2", "--preload", str(BUILD / "user"), "30"], env={**os.environ, runner.MARKER: mark}, stdout=subprocess.PIPE,
+                                       stderr=subprocess.STDOUT, start_new_session=True)
+            check(process.stdout is not None and b"from" in process.stdout.readline(), "the program did not run")
+            agents = [p for p in runner.marked_processes(mark) if p != process.pid and killing.role(p, process.pid) == "agent"]
+            os.kill(agents[0] if victim == "agent" else process.pid, signal.SIGKILL)
+            process.communicate(timeout=20)
+            deadline = time.monotonic() + 5
+            while (left := private_directories() - before) and time.monotonic() < deadline:
+                time.sleep(0.02)
+            check(not left and process.returncode != 0, f"after SIGKILL of {victim}: {left}, exit code {process.returncode}")
+    yield "removed after SIGKILL", killed
+
+    def refused() -> None:
+        done = mpiexec("-n", "1", "--preload", "no-such-program")
+        check(done.code != 0 and "no-such-program" in done.text, done.text)
+        (BUILD / "libours.so").rename(BUILD / "libours.gone")
+        try:
+            done = mpiexec("-n", "1", "--preload", str(BUILD / "user"))
+        finally:
+            (BUILD / "libours.gone").rename(BUILD / "libours.so")
+        check(done.code != 0 and "libours.so" in done.text, done.text)
+        done = mpiexec("-n", "1", "--preload", "--startup=original", str(BUILD / "user"))
+        check(done.code != 0 and "--preload" in done.text, done.text)
+        done = mpiexec("-n", "1", "--preload", str(BUILD / "user"), FERRULE_PRELOAD_PARENT="/nonexistent")
+        check(done.code != 0 and "/nonexistent" in done.text, done.text)
+    yield "what can't be sent", refused
+
+
+SHELL = """case {host} in
+silent) exec sleep 300;;
+refuses) echo 'connection refused' >&2; exit 255;;
+foreign) exec %s %s;;
+dies) { %s --agent & p=$!; sleep 0.2; kill -9 $p; exit 1; } <&0;;
+*) exec {command};;
+esac""".replace("\n", " ")
+
+FOREIGN = r"""
+import socket, sys
+# An agent of another version: it answers the parent's challenge with its own version.
+line = sys.stdin.readline().split()[1]
+raw = bytes.fromhex(line)
+count = int.from_bytes(raw[4:8], "little")
+at = 8
+for _ in range(count):
+    size = {4: 4, 6: 20}[raw[at]]
+    body = raw[at + 1:at + 1 + size]
+    port = int.from_bytes(raw[at + 1 + size:at + 3 + size], "little")
+    at += 3 + size
+    if size == 4:
+        try:
+            s = socket.create_connection((socket.inet_ntoa(body), port), 2)
+            s.recv(24)
+            s.sendall(b"FERRUL" + (999).to_bytes(2, "little") + bytes(36))
+            s.recv(16)
+        except OSError:
+            pass
+sys.exit(7)
+"""
+
+
+def bad() -> Iterator[tuple[str, Callable[[], None]]]:
+    """Hosts that misbehave are named in time, and the rest is cleaned up; strangers are turned away."""
+    script = BUILD / "foreign.py"
+    shell = SHELL % (sys.executable, script, MPIEXEC)
+    for host in ["silent", "refuses", "foreign", "dies"]:
+        def one(host: str = host) -> None:
+            for width in ["3", "1"]:
+                done = mpiexec("--launcher", f"sh -c \"{shell}\"", "-host", f"good,{host},fine", "--tree-width", width, "-n", "3", "sleep", "30", limit_s=20,
+                               FERRULE_CONNECT_TIMEOUT="2")
+                check(done.code not in (0, 124) and host in done.text, f"{host}: exit code {done.code}: {done.text[-600:]}")
+                check("lost" in done.text or "agent" in done.text, f"{host}: {done.text[-600:]}")
+        yield host, one
+
+    def wrong_key() -> None:
+        mark = uuid.uuid4().hex
+        process = subprocess.Popen([MPIEXEC, "--launcher", "sh -c \"sleep 2; exec {command}\"", "-host", "a,b", "-n", "2", str(BUILD / "all")], env={**os.environ, runner.MARKER: mark},
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+        time.sleep(1)
+        ports = listening(process.pid)
+        check(bool(ports), "mpiexec listens nowhere")
+        with socket.create_connection(("127.0.0.1", ports[0]), 5) as stranger:
+            challenge = stranger.recv(24)
+            check(challenge[:6] == b"FERRUL", f"{challenge!r}")
+            stranger.sendall(challenge[:8] + struct.pack("<I", 0) + bytes(32))
+            stranger.settimeout(10)
+            check(stranger.recv(16) == b"", "a stranger without the key was welcomed")
+        text, _ = process.communicate(timeout=30)
+        check(process.returncode == 0 and "job key is wrong" in text and "all 2 agree" in text, text[-600:])
+    yield "wrong key", wrong_key
+
+    def words() -> None:
+        for word, said in [("--startup=fast", "hypercube"), ("--connect=some", "demand"), ("--report-startup=/nonexistent/x", "/nonexistent/x")]:
+            done = mpiexec("-n", "1", word, str(BUILD / "all"))
+            check(said in done.text, f"{word}: {done.text}")
+        done = mpiexec("-n", "1025", "--startup=original", "true")
+        check(done.code == 2 and "1024" in done.text, done.text)
+    yield "words", words
+
+
+def listening(pid: int) -> list[int]:
+    """TCP ports on which a process listens."""
+    inodes = {os.readlink(f"/proc/{pid}/fd/{fd}")[8:-1] for fd in os.listdir(f"/proc/{pid}/fd") if os.readlink(f"/proc/{pid}/fd/{fd}").startswith("socket:")}
+    found = []
+    for table in ["tcp", "tcp6"]:
+        for line in pathlib.Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            part = line.split()
+            if part[3] == "0A" and part[9] in inodes:
+                found.append(int(part[1].rsplit(":", 1)[1], 16))
+    return found
+
+
+def kills() -> Iterator[tuple[str, Callable[[], None]]]:
+    """Any process of a job, at any phase of its start, under each scheme."""
+    lib = runner.libraries()["ferrule"]
+    seed = random.SystemRandom().randrange(1 << 32)
+
+    def moments() -> None:
+        broken = runner.compile_all({"init/victim"}, lib, 1)
+        check(not broken, str(broken))
+        rng = random.Random(seed)
+        print(f"      seed {seed}", flush=True)
+        for scheme in SCHEMES:
+            for launch in [["--launcher", "fork", "-host", "a:2,b:2"], ["--connect=all"]]:
+                for _ in range(2):
+                    victim, complaint = killing.one_moment(lib, rng, 4, [f"--startup={scheme}", *launch], [])
+                    check(not complaint, f"{scheme} {launch}, {victim}: {complaint}")
+    yield "moments", moments
+
+
+GROUPS = {
+    "schemes": schemes, "hosts": over_hosts, "bytes": bytes_moved, "messages": messages, "sleepers": sleepers, "preload": preload, "bad": bad, "kills": kills,
+}
+
+
+def prepare() -> None:
+    BUILD.mkdir(parents=True, exist_ok=True)
+    mpicc = str(ROOT / "dist/bin/mpicc")
+    for name, text in [("all", PROGRAM), ("user", USER), ("ours", LIBRARY)]:
+        (BUILD / f"{name}.c").write_text(text)
+    (BUILD / "foreign.py").write_text(FOREIGN)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(BUILD / "libours.so"), str(BUILD / "ours.c")], check=True)
+    subprocess.run([mpicc, "-o", str(BUILD / "all"), str(BUILD / "all.c")], check=True)
+    subprocess.run([mpicc, "-o", str(BUILD / "user"), str(BUILD / "user.c"), f"-L{BUILD}", "-lours", f"-Wl,-rpath,{BUILD}"], check=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("-k", default="")
+    options = parser.parse_args()
+    prepare()
+    count = {"passed": 0, "failed": 0, "skipped": 0}
+    for group, cases in GROUPS.items():
+        if options.k not in group:
+            continue
+        for name, case in cases():
+            begin = time.monotonic()
+            try:
+                case()
+                state, detail = "passed", ""
+            except Skip as reason:
+                state, detail = "skipped", f": {reason}"
+            except (AssertionError, KeyError, OSError, subprocess.SubprocessError) as error:
+                state, detail = "failed", f": {error}"
+            count[state] += 1
+            print(f"{state:8}{group}: {name} ({time.monotonic() - begin:.1f} s){detail}", flush=True)
+    print(f"startup: {count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped")
+    return 1 if count["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
