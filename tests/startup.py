@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterator
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import kill as killing
+
 import run as runner
 
 ROOT = runner.ROOT
