@@ -6,17 +6,19 @@ use launch::container::Container;
 use launch::invite::Invite;
 use launch::top::table::{self, Sample};
 use launch::waits::{Seen, explain};
+use protocol::control::exchange::Step;
 use protocol::control::frame::{HEADER, RANK_LIMIT, Splitter, frame};
 use protocol::control::handshake::{self, Key};
 use protocol::control::inquiry::{Answer, Question, RankStatus};
 use protocol::control::near::Neighbor;
+use protocol::control::rank::Times;
 use protocol::control::tree::{self, JobSpec, Packet};
 use protocol::control::{Card, JobInfo, ToAgent, ToRank, Wire, decode, encode};
 
 /// Plays one input.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
-    match input.byte() % 14 {
+    match input.byte() % 16 {
         0 => codec::<Packet>(input.rest()),
         1 => codec::<ToAgent>(input.rest()),
         2 => codec::<ToRank>(input.rest()),
@@ -30,6 +32,8 @@ pub fn run(data: &[u8]) {
         11 => codec::<Neighbor>(input.rest()),
         12 => codec::<Question>(input.rest()),
         13 => answer(input.rest()),
+        14 => codec::<Step>(input.rest()),
+        15 => codec::<Times>(input.rest()),
         _ => routes(&mut input),
     }
 }

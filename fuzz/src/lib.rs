@@ -8,6 +8,7 @@ pub mod control;
 pub mod datatype_sizes;
 pub mod datatypes;
 pub mod engine;
+pub mod exchange;
 pub mod host_lists;
 pub mod input;
 pub mod settings;
@@ -26,6 +27,7 @@ pub const TARGETS: &[Target] = &[
     ("datatype_sizes", datatype_sizes::run),
     ("datatypes", datatypes::run),
     ("engine", engine::run),
+    ("exchange", exchange::run),
     ("host_lists", host_lists::run),
     ("settings", settings::run),
     ("shm_inbox", shm_inbox::run),

@@ -110,7 +110,7 @@ fn cache() -> Vec<(String, PathBuf)> {
 }
 
 /// Entries of the loader's cache in its present format: a header of 48 bytes, entries of 24, then strings.
-fn parse_cache(bytes: &[u8]) -> Vec<(String, PathBuf)> {
+pub fn parse_cache(bytes: &[u8]) -> Vec<(String, PathBuf)> {
     const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
     let Some(start) = bytes.windows(MAGIC.len()).position(|window| window == MAGIC) else { return Vec::new() };
     let bytes = &bytes[start..];

@@ -1,0 +1,3 @@
+//! See `fuzz::exchange`.
+#![no_main]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::exchange::run(data));
