@@ -1,0 +1,1 @@
+"""The nouns: topology, traffic, placement, route plan, and their JSON documents."""

@@ -1,0 +1,18 @@
+# make test-interconnect    the Python package interconnect/: style, types, unit and property tests
+INTERCONNECT_VENV := build/interconnect-venv
+.PHONY: test-interconnect interconnect-venv
+
+test: test-interconnect
+
+$(INTERCONNECT_VENV)/.installed: interconnect/requirements.txt interconnect/pyproject.toml
+	@test -x $(INTERCONNECT_VENV)/bin/python || $(PYTHON) -m venv $(INTERCONNECT_VENV)
+	$(INTERCONNECT_VENV)/bin/pip install -q --disable-pip-version-check -r interconnect/requirements.txt
+	$(INTERCONNECT_VENV)/bin/pip install -q --disable-pip-version-check --no-deps -e interconnect
+	touch $@
+
+interconnect-venv: $(INTERCONNECT_VENV)/.installed
+
+test-interconnect: interconnect-venv
+	$(INTERCONNECT_VENV)/bin/ruff check interconnect
+	cd interconnect && ../$(INTERCONNECT_VENV)/bin/mypy ferrule_fabric tests
+	cd interconnect && ../$(INTERCONNECT_VENV)/bin/pytest --durations=5
