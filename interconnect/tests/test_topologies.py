@@ -76,7 +76,7 @@ def test_dragonfly_joins_every_pair_of_groups_once() -> None:
         ("ring:size=4", "unknown kind 'ring'"),
         ("torus:hosts=1", "needs size="),
         ("torus:size=4y4", "numbers joined by x"),
-        ("torus:size=4x4,color=red", "torus has no option 'color'"),
+        ("torus:size=4x4,color=red", "has no option 'color'"),
         ("torus:size=100000x100000", "at most 200000"),
         ("fat-tree:k=3", "must be even"),
         ("random:switches=5,degree=3,hosts=1", "even number of ends"),

@@ -86,7 +86,7 @@ def cut_bound_s(fabric: Fabric, demands: Demands, background: FloatArray | None 
         for ends, flows in ((tail, a), (head, b)):
             room = np.bincount(part[ends][border], weights=capacity[border], minlength=fabric.switch_count)
             wanted = np.bincount(part[flows][crossing], weights=demands.bytes[crossing], minlength=fabric.switch_count)
-            wanted += np.bincount(part[ends][border], weights=taken[border], minlength=fabric.switch_count)
+            wanted = wanted + np.bincount(part[ends][border], weights=taken[border], minlength=fabric.switch_count)
             highest = max(highest, float((wanted[room > 0] / room[room > 0]).max(initial=0.0)))
     return highest
 

@@ -26,82 +26,91 @@ from ferrule_fabric.topologies.graphml import from_graphml
 from ferrule_fabric.topologies.ibnetdiscover import from_ibnetdiscover
 
 
-class _Options:
-    """Options of one spec; each must be read once, what is left over is refused."""
+class SpecOptions:
+    """``option=value`` pairs of a short text, separated by commas; what nobody has read is refused by `finish`."""
 
-    def __init__(self, spec: str, text: str) -> None:
-        self.spec = spec
+    def __init__(self, where: str, text: str) -> None:
+        self.where = where
         self.values: dict[str, str] = {}
         for part in filter(None, text.split(",")):
             key, equals, value = part.partition("=")
             if not equals or key in self.values:
-                raise FabricError(f"topology {spec!r}", f"{part!r} is not an option=value that occurs once")
+                raise FabricError(where, f"{part!r} is not an option=value that occurs once")
             self.values[key] = value
 
     def _take(self, key: str) -> str:
         if key not in self.values:
-            raise FabricError(f"topology {self.spec!r}", f"needs {key}=")
+            raise FabricError(self.where, f"needs {key}=")
         return self.values.pop(key)
 
     def whole(self, key: str, default: int | None = None) -> int:
+        """A whole number; the default makes it optional."""
         return default if default is not None and key not in self.values else int(self._number(key, int))
 
     def real(self, key: str, default: float) -> float:
+        """A number, optional."""
         return float(self._number(key, float)) if key in self.values else default
 
     def maybe(self, key: str) -> float | None:
+        """A number, or None if it isn't given."""
         return float(self._number(key, float)) if key in self.values else None
 
     def sizes(self, key: str) -> tuple[int, ...]:
+        """Numbers joined by x."""
         text = self._take(key)
         try:
             return tuple(int(part) for part in text.split("x"))
         except ValueError:
-            raise FabricError(f"topology {self.spec!r}", f"{key} must be numbers joined by x, not {text!r}") from None
+            raise FabricError(self.where, f"{key} must be numbers joined by x, not {text!r}") from None
+
+    def finish(self) -> None:
+        """Raises `FabricError` if an option was given that nobody asked for."""
+        if self.values:
+            raise FabricError(self.where, f"has no option {next(iter(self.values))!r}")
 
     def _number(self, key: str, kind: Callable[[str], float]) -> float:
         text = self._take(key)
         try:
             return kind(text)
         except ValueError:
-            raise FabricError(f"topology {self.spec!r}", f"{key} must be a number, not {text!r}") from None
+            raise FabricError(self.where, f"{key} must be a number, not {text!r}") from None
 
 
-def _two_level(o: _Options) -> Topology:
+def _two_level(o: SpecOptions) -> Topology:
     return fat_tree.two_level(o.whole("leaves"), o.whole("spines"), o.whole("hosts"), o.real("host_bps", 1e9), o.maybe("up_bps"))
 
 
-def _xgft(o: _Options) -> Topology:
+def _xgft(o: SpecOptions) -> Topology:
     return fat_tree.xgft(o.sizes("m"), o.sizes("w"), o.real("host_bps", 1e9), o.maybe("up_bps"))
 
 
-def _k_ary(o: _Options) -> Topology:
+def _k_ary(o: SpecOptions) -> Topology:
     return fat_tree.k_ary(o.whole("k"), o.real("host_bps", 1e9), o.real("oversubscription", 1.0))
 
 
-def _torus(o: _Options) -> Topology:
+def _torus(o: SpecOptions) -> Topology:
     return direct.torus(o.sizes("size"), o.whole("hosts", 1), o.real("host_bps", 1e9), o.maybe("switch_bps"))
 
 
-def _hyperx(o: _Options) -> Topology:
+def _hyperx(o: SpecOptions) -> Topology:
     return direct.hyperx(o.sizes("size"), o.whole("hosts", 1), o.real("host_bps", 1e9), o.maybe("switch_bps"))
 
 
-def _random(o: _Options) -> Topology:
+def _random(o: SpecOptions) -> Topology:
     return direct.random_regular(o.whole("switches"), o.whole("degree"), o.whole("hosts"), o.whole("seed", 0), o.real("host_bps", 1e9), o.maybe("switch_bps"))
 
 
-def _dragonfly(o: _Options) -> Topology:
+def _dragonfly(o: SpecOptions) -> Topology:
     sizes = o.whole("groups"), o.whole("routers"), o.whole("globals"), o.whole("hosts")
     return direct.dragonfly(*sizes, o.real("host_bps", 1e9), o.maybe("local_bps"), o.maybe("global_bps"))
 
 
-def _dragonfly_plus(o: _Options) -> Topology:
+def _dragonfly_plus(o: SpecOptions) -> Topology:
     sizes = o.whole("groups"), o.whole("leaves"), o.whole("spines"), o.whole("globals"), o.whole("hosts")
     return direct.dragonfly_plus(*sizes, o.real("host_bps", 1e9), o.maybe("local_bps"), o.maybe("global_bps"))
 
 
-GENERATORS: dict[str, Callable[[_Options], Topology]] = {
+GENERATORS: dict[str, Callable[[SpecOptions], Topology]] = {
     "two-level": _two_level,
     "xgft": _xgft,
     "fat-tree": _k_ary,
@@ -120,11 +129,10 @@ def topology_of(spec: str, folder: FilePath | None = None) -> Topology:
         return read_topology((folder or FilePath()) / rest)
     if kind not in GENERATORS:
         raise FabricError(f"topology {spec!r}", f"unknown kind {kind!r}; known are file, {', '.join(GENERATORS)}")
-    options = _Options(spec, rest)
+    options = SpecOptions(f"topology {spec!r}", rest)
     failed, seed = options.whole("failed", 0), options.whole("failure_seed", 0)
     topology = GENERATORS[kind](options)
-    if options.values:
-        raise FabricError(f"topology {spec!r}", f"{kind} has no option {next(iter(options.values))!r}")
+    options.finish()
     return with_random_failures(topology, failed, seed) if failed else topology
 
 
