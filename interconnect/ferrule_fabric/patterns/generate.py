@@ -27,10 +27,9 @@ def cg(ranks: int, size_bytes: int) -> Pattern:
     steps = columns.bit_length() - 1
     each = size_bytes // (steps + 1)
     phases = [_exchange(ranks, me, (me // columns) * columns + (me % columns ^ 1 << step), each) for step in reversed(range(steps))]
-    if columns == rows:
-        partner = (me % rows) * rows + me // rows
-    else:
-        partner = 2 * ((me // 2 % rows) * rows + me // 2 // rows) + me % 2
+    # Where there are twice as many columns as rows, two columns count as one.
+    width = columns // rows
+    partner = width * ((me // width % rows) * rows + me // width // rows) + me % width
     return Pattern(f"cg-{ranks}", (*phases, _exchange(ranks, me, partner, each)))
 
 

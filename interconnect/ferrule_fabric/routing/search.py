@@ -29,7 +29,7 @@ WORK_MAX = 600_000_000
 
 def phase_volumes(volumes: FloatArray) -> FloatArray:
     """Volumes as (demands, phases)."""
-    return np.ascontiguousarray(volumes.reshape(volumes.shape[0], -1), dtype=np.float64)
+    return np.ascontiguousarray(volumes[:, None] if volumes.ndim == 1 else volumes, dtype=np.float64)
 
 
 def start_load(fabric: Fabric, phases: int, background: FloatArray | None) -> FloatArray:
