@@ -1,4 +1,4 @@
-"""The command ``ferrule-fabric``. Each subcommand reads files, calls one pure function, and prints or writes."""
+"""The command ``ferrule-fabric``. Each subcommand reads files, calls pure functions, and prints or writes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import click
 
 from ferrule_fabric import __version__
+from ferrule_fabric.commands import plan, profile, simulation, stored
 from ferrule_fabric.errors import FabricError
 
 
@@ -16,6 +17,10 @@ def cli() -> None:
     """Interconnect manager: look at traffic, place ranks, allocate paths, simulate."""
 
 
+for command in (profile.show, plan.topology, plan.place, plan.route, simulation.simulate, stored.store):
+    cli.add_command(command)
+
+
 def main() -> None:
     """Entry point: refused input ends with status 2 and one line that says where."""
     try:
@@ -23,3 +28,5 @@ def main() -> None:
     except FabricError as error:
         click.echo(f"ferrule-fabric: {error}", err=True)
         sys.exit(2)
+    except BrokenPipeError:
+        sys.exit(1)

@@ -1,11 +1,13 @@
 """The way in: one function from demands to a `RoutePlan`, and the judgement of plans.
 
 Algorithms: ``d-mod-k``, ``s-mod-k``, ``ecmp`` (static); ``greedy`` (the paper's, by maximum) and ``greedy-min-sum``; ``ferrule`` (greedy, then rerouting and
-exchanges); ``split`` (the linear program's optimum, some pairs on several weighted paths); ``exact`` (integer program, small cases).
+exchanges); ``ferrule-time`` (least estimated time instead of least load, phase by phase where there are phases); ``split`` (the linear program's
+optimum, some pairs on several weighted paths); ``exact`` (integer program, small cases).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,8 +25,9 @@ from ferrule_fabric.routing.search import greedy, paths_chosen, rerouted
 from ferrule_fabric.routing.split import split_paths
 from ferrule_fabric.routing.static import RULES, static_paths
 from ferrule_fabric.routing.swaps import exchanged
+from ferrule_fabric.routing.timed import fastest_paths
 
-ALGORITHMS = (*RULES, "greedy", "greedy-min-sum", "ferrule", "split", "exact")
+ALGORITHMS = (*RULES, "greedy", "greedy-min-sum", "ferrule", "ferrule-time", "split", "exact")
 
 # The search ends this near to the bound by cuts.
 NEAR = 1.0002
@@ -54,12 +57,16 @@ def allocate(topology: Topology, demands: Demands, algorithm: str = "ferrule", b
     return plan_of(fabric, demands, flow_paths(fabric, demands, algorithm, background, options), job, algorithm)
 
 
-def flow_paths(fabric: Fabric, demands: Demands, algorithm: str, background: FloatArray | None = None, options: Options = DEFAULTS) -> FlowPaths:
-    """As `allocate`, in arrays."""
+def flow_paths(
+    fabric: Fabric, demands: Demands, algorithm: str, background: FloatArray | None = None, options: Options = DEFAULTS, phases: Sequence[Demands] = ()
+) -> FlowPaths:
+    """As `allocate`, in arrays. ``phases`` (together ``demands``) only matter to ``ferrule-time``."""
     if algorithm not in ALGORITHMS:
         raise FabricError("routing", f"unknown algorithm {algorithm!r}; known are {', '.join(ALGORITHMS)}")
     if algorithm in RULES:
         return static_paths(fabric, demands, algorithm, options.seed)
+    if algorithm == "ferrule-time":
+        return fastest_paths(fabric, demands, phases or [demands], background, options.paths_max, options.slack, options.seed, options.passes)
     candidates = candidates_of(fabric, demands, options.paths_max, options.slack, options.seed)
     if algorithm == "split":
         return split_paths(fabric, candidates, demands, background)
