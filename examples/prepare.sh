@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what building, testing and the demonstration need and a bare Debian or Ubuntu lacks. Silent where all is there.
-# Usage: prepare.sh build|test|demo
+# Usage: prepare.sh build|test|demo|interconnect
 set -eu
 want=$1
 packages=
@@ -16,11 +16,28 @@ python3 -c 'import venv, ensurepip' 2>/dev/null || packages="$packages python3-v
 need ip iproute2
 case $want in
   demo) [ -e /usr/include/fftw3.h ] || packages="$packages libfftw3-dev" ;;
+  interconnect)
+    PATH=$PATH:/usr/sbin:/sbin
+    need ovs-vswitchd openvswitch-switch
+    need ethtool ethtool
+    need ibsim ibsim-utils
+    need opensm opensm
+    need ibtracert infiniband-diags
+    need chromium chromium
+    [ -e /usr/include/slurm/spank.h ] || packages="$packages libslurm-dev"
+    ;;
 esac
 if [ -n "$packages" ]; then
   echo "installing:$packages"
   sudo=
   [ "$(id -u)" = 0 ] || sudo=sudo
+  # Services (Open vSwitch's) are not started: tests run their own. Where the machine has no policy, one stands for the time being.
+  policy=/usr/sbin/policy-rc.d
+  if [ -e $policy ]; then policy=; else
+    printf '#!/bin/sh\nexit 101\n' | $sudo tee $policy >/dev/null
+    $sudo chmod 755 $policy
+    trap '$sudo rm -f $policy' EXIT
+  fi
   $sudo apt-get update -q >/dev/null
   $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $packages >/dev/null
 fi
