@@ -1,0 +1,310 @@
+"""OpenFlow 1.3 as bytes. Section numbers are those of the OpenFlow Switch Specification 1.3.5.
+
+Flow modifications, of which there are many, are made here; everything else by os-ken, whose parser also reads what switches send. What comes in is
+turned into the few types below; anything malformed raises `FabricError` and the session ends.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from os_ken.ofproto import ofproto_parser
+from os_ken.ofproto import ofproto_v1_3 as of
+from os_ken.ofproto import ofproto_v1_3_parser as wire
+from os_ken.ofproto.ofproto_protocol import ProtocolDesc
+
+from ferrule_fabric.errors import FabricError
+from ferrule_fabric.openflow.rules import COOKIE_MASK, Add, Change, Match, Rule
+
+VERSION = 4
+HEADER = struct.Struct("!BBHI")
+_FLOW_MOD = struct.Struct("!QQBBHHHIIIH2x")
+_DATAPATH = ProtocolDesc(version=VERSION)
+_FIELDS = {"eth_dst": (3, 6), "eth_src": (4, 6), "eth_type": (5, 2), "ip_dscp": (8, 1), "ip_proto": (10, 1), "ipv4_src": (11, 4), "ipv4_dst": (12, 4), "tcp_dst": (14, 2)}
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """A peer's first message."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Echo:
+    """Asks whether we are there; the answer carries the same data."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A switch refuses a message."""
+
+    kind: int
+    code: int
+
+    def __str__(self) -> str:
+        return f"{of.ofp_error_type_to_str(self.kind)}: {of.ofp_error_code_to_str(self.kind, self.code)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Who a switch is."""
+
+    dpid: int
+    tables: int
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A port of a switch and whether its link is up."""
+
+    number: int
+    name: str
+    up: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """All ports of a switch (one part of the answer)."""
+
+    ports: tuple[Port, ...]
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PortChange:
+    """A port has come, gone (``port.up`` False) or changed."""
+
+    port: Port
+
+
+@dataclass(frozen=True, slots=True)
+class PacketIn:
+    """A packet that a rule sends to the controller."""
+
+    port: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Flows:
+    """Entries of a switch's table (one part): rules that we could have made; of others only their number."""
+
+    rules: tuple[Rule, ...]
+    others: int
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PortCounters:
+    """Bytes received and sent by port (one part)."""
+
+    bytes: dict[int, tuple[int, int]]
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Answer to a barrier, a role request and the like."""
+
+    kind: int
+
+
+Message = Hello | Echo | Failure | Features | Ports | PortChange | PacketIn | Flows | PortCounters | Done
+
+
+class Framer:
+    """Cuts a stream of bytes into messages (section 7.1.1)."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Whole messages that are there now. Raises `FabricError` when the stream isn't OpenFlow 1.3."""
+        self._buffer += data
+        while len(self._buffer) >= HEADER.size:
+            version, kind, length, _ = HEADER.unpack_from(self._buffer)
+            if version != VERSION and kind != of.OFPT_HELLO:
+                raise FabricError("OpenFlow header", f"version {version}, not {VERSION} (OpenFlow 1.3)")
+            if length < HEADER.size:
+                raise FabricError("OpenFlow header", f"a message of {length} bytes; the header alone has {HEADER.size}")
+            if len(self._buffer) < length:
+                return
+            message = bytes(self._buffer[:length])
+            del self._buffer[:length]
+            yield message
+
+
+# To the switch
+
+
+def encode(message: Any, xid: int) -> bytes:
+    """Bytes of an os-ken message."""
+    message.set_xid(xid)
+    message.serialize()
+    return bytes(message.buf)
+
+
+def hello(xid: int) -> bytes:
+    """OFPT_HELLO that offers 1.3 alone (section 7.5.1)."""
+    return HEADER.pack(VERSION, of.OFPT_HELLO, 16, xid) + struct.pack("!HHI", 1, 8, 1 << VERSION)
+
+
+def echo_reply(data: bytes, xid: int) -> bytes:
+    """OFPT_ECHO_REPLY."""
+    return HEADER.pack(VERSION, of.OFPT_ECHO_REPLY, HEADER.size + len(data), xid) + data
+
+
+def bare(kind: int, xid: int) -> bytes:
+    """A message that is a header only: features request, barrier request."""
+    return HEADER.pack(VERSION, kind, HEADER.size, xid)
+
+
+def ports_request(xid: int) -> bytes:
+    """Asks for all ports."""
+    return encode(wire.OFPPortDescStatsRequest(_DATAPATH, 0), xid)
+
+
+def counters_request(xid: int) -> bytes:
+    """Asks for the counters of all ports."""
+    return encode(wire.OFPPortStatsRequest(_DATAPATH, 0, of.OFPP_ANY), xid)
+
+
+def flows_request(xid: int, cookie: int = 0, mask: int = 0) -> bytes:
+    """Asks for entries whose cookie is ``cookie`` where ``mask`` has ones."""
+    return encode(wire.OFPFlowStatsRequest(_DATAPATH, cookie=cookie, cookie_mask=mask), xid)
+
+
+def role_request(xid: int, generation: int) -> bytes:
+    """Asks to be the switch's master (section 6.3.6)."""
+    return encode(wire.OFPRoleRequest(_DATAPATH, of.OFPCR_ROLE_MASTER, generation & COOKIE_MASK), xid)
+
+
+def packet_out(port: int, data: bytes, xid: int) -> bytes:
+    """Sends a packet out of a port."""
+    return encode(wire.OFPPacketOut(_DATAPATH, of.OFP_NO_BUFFER, of.OFPP_CONTROLLER, [wire.OFPActionOutput(port)], data), xid)
+
+
+@lru_cache(maxsize=65536)
+def _field(name: str, value: str | int) -> bytes:
+    number, width = _FIELDS[name]
+    if isinstance(value, int):
+        data = value.to_bytes(width, "big")
+    else:
+        data = bytes.fromhex(value.replace(":", "")) if width == 6 else bytes(map(int, value.split(".")))
+    if len(data) != width:
+        raise FabricError(f"match.{name}", f"{value!r} is not {width} bytes")
+    return struct.pack("!HBB", 0x8000, number << 1, width) + data
+
+
+# Fields in an order in which each one's prerequisite comes before it (section 7.2.3.6).
+_ORDER = ("eth_dst", "eth_src", "eth_type", "ip_dscp", "ip_proto", "ipv4_src", "ipv4_dst", "tcp_dst")
+
+
+def _match(match: Match) -> bytes:
+    fields = b"".join(_field(name, value) for name in _ORDER if (value := getattr(match, name)) is not None)
+    length = 4 + len(fields)
+    return struct.pack("!HH", 1, length) + fields + bytes(-length % 8)
+
+
+@lru_cache(maxsize=4096)
+def _instructions(ports: tuple[int, ...]) -> bytes:
+    actions = b"".join(struct.pack("!HHIH6x", of.OFPAT_OUTPUT, 16, port, of.OFPCML_NO_BUFFER) for port in ports)
+    return struct.pack("!HH4x", of.OFPIT_APPLY_ACTIONS, 8 + len(actions)) + actions
+
+
+def flow_mod(change: Change, xid: int) -> bytes:
+    """OFPT_FLOW_MOD for one change (section 7.3.4.1)."""
+    if isinstance(change, Add):
+        rule = change.rule
+        body = _FLOW_MOD.pack(rule.cookie, 0, 0, of.OFPFC_ADD, 0, 0, rule.priority, of.OFP_NO_BUFFER, of.OFPP_ANY, of.OFPG_ANY, 0) + _match(rule.match) + _instructions(rule.ports)
+    else:
+        head = _FLOW_MOD.pack(change.cookie, COOKIE_MASK, 0, of.OFPFC_DELETE_STRICT, 0, 0, change.priority, of.OFP_NO_BUFFER, of.OFPP_ANY, of.OFPG_ANY, 0)
+        body = head + _match(change.match)
+    return HEADER.pack(VERSION, of.OFPT_FLOW_MOD, HEADER.size + len(body), xid) + body
+
+
+def delete_by_cookie(cookie: int, mask: int, xid: int) -> bytes:
+    """Removes all entries with a cookie from all tables."""
+    body = _FLOW_MOD.pack(cookie, mask, of.OFPTT_ALL, of.OFPFC_DELETE, 0, 0, 0, of.OFP_NO_BUFFER, of.OFPP_ANY, of.OFPG_ANY, 0) + _match(Match())
+    return HEADER.pack(VERSION, of.OFPT_FLOW_MOD, HEADER.size + len(body), xid) + body
+
+
+# From the switch
+
+
+def decode(data: bytes) -> tuple[int, Message]:
+    """Transaction id and content of a whole message. Raises `FabricError` for what is malformed or not expected from a switch."""
+    version, kind, length, xid = HEADER.unpack_from(data)
+    if length != len(data):
+        raise FabricError("OpenFlow message", f"says {length} bytes and has {len(data)}")
+    if kind == of.OFPT_HELLO:
+        return xid, Hello(version)
+    if kind == of.OFPT_ECHO_REQUEST:
+        return xid, Echo(data[HEADER.size :])
+    try:
+        message = ofproto_parser.msg(_DATAPATH, version, kind, length, xid, data)
+        content = _content(kind, message)
+    except FabricError:
+        raise
+    except Exception as error:  # the parser raises whatever its parts raise
+        raise FabricError(f"OpenFlow message of type {kind}", f"malformed: {type(error).__name__} {error}") from error
+    if content is None:
+        raise FabricError(f"OpenFlow message of type {kind}", "malformed, or not one that a switch sends")
+    return xid, content
+
+
+def _content(kind: int, message: Any) -> Message | None:
+    if message is None:
+        return None
+    if kind == of.OFPT_ERROR:
+        return Failure(message.type, message.code)
+    if kind == of.OFPT_FEATURES_REPLY:
+        return Features(message.datapath_id, message.n_tables)
+    if kind == of.OFPT_PORT_STATUS:
+        port = _port(message.desc)
+        return PortChange(port if message.reason != of.OFPPR_DELETE else Port(port.number, port.name, False))
+    if kind == of.OFPT_PACKET_IN:
+        return PacketIn(int(message.match["in_port"]), bytes(message.data))
+    if kind in (of.OFPT_BARRIER_REPLY, of.OFPT_ROLE_REPLY, of.OFPT_ECHO_REPLY, of.OFPT_FLOW_REMOVED):
+        return Done(kind)
+    if kind == of.OFPT_MULTIPART_REPLY:
+        return _statistics(message)
+    return None
+
+
+def _statistics(message: Any) -> Message | None:
+    more = bool(message.flags & of.OFPMPF_REPLY_MORE)
+    if isinstance(message, wire.OFPPortDescStatsReply):
+        return Ports(tuple(_port(port) for port in message.body), more)
+    if isinstance(message, wire.OFPPortStatsReply):
+        return PortCounters({entry.port_no: (entry.rx_bytes, entry.tx_bytes) for entry in message.body}, more)
+    if isinstance(message, wire.OFPFlowStatsReply):
+        rules = [_rule(entry) for entry in message.body]
+        known = tuple(rule for rule in rules if rule is not None)
+        return Flows(known, len(rules) - len(known), more)
+    return None
+
+
+def _port(description: Any) -> Port:
+    down = description.state & of.OFPPS_LINK_DOWN or description.config & of.OFPPC_PORT_DOWN
+    return Port(description.port_no, description.name.decode("ascii", "replace"), not down)
+
+
+def _rule(entry: Any) -> Rule | None:
+    """The rule of a table entry, None if it has anything that our rules never have."""
+    fields = dict(entry.match.items())
+    if entry.table_id or fields.keys() - _FIELDS.keys() or any(not isinstance(value, str | int) for value in fields.values()):
+        return None
+    ports: list[int] = []
+    for instruction in entry.instructions:
+        if instruction.type != of.OFPIT_APPLY_ACTIONS or any(action.type != of.OFPAT_OUTPUT for action in instruction.actions):
+            return None
+        ports += [action.port for action in instruction.actions]
+    return Rule(entry.priority, Match(**fields), tuple(ports), entry.cookie)

@@ -1,0 +1,391 @@
+"""Keeps the switches at what is wanted: default routes and the routes of jobs, over the links that are up.
+
+`Controller` owns the state (topology with what has failed, jobs, compiled rules) and the sessions. All changes go one after another (`_lock`); each ends
+when every switch that is connected has passed its last barrier. A switch that connects, for the first time or again, is brought to what is wanted by
+reading its table first. Failing links lead to new default routes and, for jobs' pairs that used them, to new paths by `reroute`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ferrule_fabric.errors import FabricError
+from ferrule_fabric.model.plan import Path as ArcPath
+from ferrule_fabric.model.plan import Route, RoutePlan
+from ferrule_fabric.model.topology import Topology
+from ferrule_fabric.openflow import codec, discovery, update
+from ferrule_fabric.openflow.compiler import TABLE_ENTRIES_MAX, Compiled, JobRoutes, compile_rules
+from ferrule_fabric.openflow.defaults import default_routes
+from ferrule_fabric.openflow.rules import Add, Table, job_cookie
+from ferrule_fabric.openflow.session import Session, SwitchError
+
+log = logging.getLogger("ferrule_fabric.openflow")
+
+PROBE_INTERVAL_S = 5.0
+Reroute = Callable[[Topology, RoutePlan], RoutePlan]
+
+
+def reroute_by_default(topology: Topology, plan: RoutePlan) -> RoutePlan:
+    """Pairs whose path uses a link that is down leave the plan: they take default routes."""
+    broken = set(plan.uses_failed_links(topology))
+    return replace(plan, routes={pair: route for pair, route in plan if pair not in broken})
+
+
+def reroute_least_used(topology: Topology, plan: RoutePlan) -> RoutePlan:
+    """Pairs whose path uses a link that is down take the shortest path whose most used link carries the fewest other pairs of the plan."""
+    broken = set(plan.uses_failed_links(topology))
+    use = [0] * topology.arc_count
+    for pair, route in plan:
+        if pair not in broken:
+            for path in route.paths:
+                for arc in path.arcs:
+                    use[arc] += 1
+    routes: dict[tuple[str, str], Route] = {pair: route for pair, route in plan if pair not in broken}
+    ways = _ShortestPaths(topology)
+    for pair in sorted(broken):
+        src, dst = (topology.node_index[name] for name in pair)
+        arcs = ways.least_used(src, dst, use)
+        if arcs:
+            routes[pair] = Route((ArcPath(arcs),))
+            for arc in arcs:
+                use[arc] += 1
+    return replace(plan, routes=routes)
+
+
+class _ShortestPaths:
+    """Chooses among shortest paths, arc by arc, the one whose worst arc is used least."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self.distance = default_routes(topology).distance
+        self.out: dict[int, list[int]] = {}
+        usable = topology.arc_up & topology.arc_between_switches
+        for arc in usable.nonzero()[0].tolist():
+            self.out.setdefault(int(topology.arc_tail[arc]), []).append(arc)
+
+    def least_used(self, src: int, dst: int, use: Sequence[int]) -> tuple[int, ...] | None:
+        topology = self.topology
+        first, last = int(topology.host_uplink_arcs[src]), int(topology.host_uplink_arcs[dst]) ^ 1
+        away = self.distance.get(dst, {})
+        start = int(topology.arc_head[first])
+        if first < 0 or start not in away:
+            return None
+        # By layers from the source: the smallest worst use with which each switch is reached.
+        best: dict[int, tuple[int, tuple[int, ...]]] = {start: (0, (first,))}
+        for left in range(away[start], 1, -1):
+            following: dict[int, tuple[int, tuple[int, ...]]] = {}
+            for node, (worst, arcs) in best.items():
+                for arc in self.out.get(node, ()):
+                    head = int(topology.arc_head[arc])
+                    if away.get(head) == left - 1:
+                        candidate = max(worst, use[arc]), (*arcs, arc)
+                        if head not in following or candidate < following[head]:
+                            following[head] = candidate
+            best = following
+        return (*min(best.values())[1], last) if best else None
+
+
+@dataclass
+class Events:
+    """What has happened, for metrics and tests: counts, and how long the last of each took in seconds."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    last_s: dict[str, float] = field(default_factory=dict)
+
+    def add(self, name: str, seconds: float | None = None, by: int = 1) -> None:
+        """One more of this kind."""
+        self.counts[name] = self.counts.get(name, 0) + by
+        if seconds is not None:
+            self.last_s[name] = seconds
+
+
+class Controller:
+    """See the module's head. ``generation`` grows with every start of a manager; switches obey the latest."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        generation: int = 1,
+        entries_max: int = TABLE_ENTRIES_MAX,
+        broadcast: bool = True,
+        reroute: Reroute = reroute_least_used,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.topology, self.generation = topology, generation
+        self.entries_max, self.broadcast, self.reroute, self.on_change = entries_max, broadcast, reroute, on_change
+        self.node_of: dict[int, int] = {}
+        for place, switch in enumerate(topology.switches):
+            if switch.dpid is None:
+                raise FabricError(f"topology.switches[{place}].dpid", "isn't known, and OpenFlow needs it")
+            if switch.dpid in self.node_of:
+                raise FabricError(f"topology.switches[{place}].dpid", f"{switch.dpid} is used twice")
+            self.node_of[switch.dpid] = topology.host_count + place
+        self.link_of: dict[tuple[int, int], int] = {}
+        for number, link in enumerate(topology.links):
+            for name, port in ((link.a, link.a_port), (link.b, link.b_port)):
+                if port is not None:
+                    self.link_of[topology.node_index[name], port] = number
+        self.jobs: dict[int, JobRoutes] = {}
+        self.planned: dict[int, JobRoutes] = {}
+        self.compiled: Compiled = self._with_discovery(compile_rules(topology, (), entries_max, broadcast))
+        self.sessions: dict[int, Session] = {}
+        self.discovery = discovery.Discovery()
+        self.events = Events()
+        self._lock = asyncio.Lock()
+        self._ports_down: set[tuple[int, int]] = set()
+        self._port_work = asyncio.Event()
+        self._port_since: float | None = None
+        self._routed_at = 0.0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._background: list[asyncio.Task[None]] = []
+        self._open: set[Session] = set()
+        self._servers: list[asyncio.Server] = []
+
+    @staticmethod
+    def _with_discovery(compiled: Compiled) -> Compiled:
+        for table in compiled.tables.values():
+            table[discovery.RULE.key] = discovery.RULE
+        return compiled
+
+    # Life
+
+    async def listen(self, unix: Path | None = None, host: str | None = None, port: int = 6653) -> None:
+        """Starts to accept switches, on a unix socket, a TCP address, or both."""
+        if unix is not None:
+            unix.unlink(missing_ok=True)
+            self._servers.append(await asyncio.start_unix_server(self._on_connect, unix))
+        if host is not None:
+            self._servers.append(await asyncio.start_server(self._on_connect, host, port))
+        for work in (self._repair_forever(), self._probe_forever()):
+            self._background.append(asyncio.create_task(work))
+
+    async def stop(self) -> None:
+        """Ends all sessions; switches keep their rules (fail-secure)."""
+        for server in self._servers:
+            server.close()
+        for session in list(self._open):
+            session.close()
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, *self._tasks, return_exceptions=True)
+
+    async def _on_connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        if task is not None:
+            self._tasks.add(task)
+        session = Session(reader, writer, self._on_event)
+        self._open.add(session)
+        reading = asyncio.create_task(session.run())
+        try:
+            await session.open()
+            await self._welcome(session)
+            await reading
+        except (SwitchError, FabricError, ConnectionError) as error:
+            log.warning("switch refused", extra={"dpid": session.dpid, "reason": str(error)})
+        finally:
+            session.close()
+            self._open.discard(session)
+            await asyncio.gather(reading, return_exceptions=True)
+            node = self.node_of.get(session.dpid or -1)
+            if node is not None and self.sessions.get(node) is session:
+                del self.sessions[node]
+                log.info("switch gone", extra={"switch": self.topology.node_names[node]})
+                self._note_switch(node)
+            if task is not None:
+                self._tasks.discard(task)
+
+    async def _welcome(self, session: Session) -> None:
+        node = self.node_of.get(session.dpid or -1)
+        if node is None:
+            raise FabricError(f"switch {session.dpid}", "isn't in the topology")
+        await session.become_master(self.generation)
+        async with self._lock:
+            started = time.perf_counter()
+            actual, others = await session.table()
+            if others:
+                log.warning("switch holds rules with our mark that are not ours", extra={"switch": self.topology.node_names[node], "rules": others})
+            for one in update.in_one_round({node: actual}, self.compiled):
+                await session.change(one.changes[node])
+            old = self.sessions.get(node)
+            self.sessions[node] = session
+            if old is not None:
+                old.close()
+            self.events.add("reconciled", time.perf_counter() - started)
+        log.info("switch ready", extra={"switch": self.topology.node_names[node], "rules": len(self.compiled.tables[node]), "kept": len(actual)})
+        for port in session.ports.values():
+            self._note_port(node, port)
+        self._probe(node)
+
+    # Links
+
+    def _on_event(self, session: Session, message: codec.Message) -> None:
+        node = self.node_of.get(session.dpid or -1)
+        if node is None:
+            return
+        if isinstance(message, codec.PortChange):
+            self._note_port(node, message.port)
+        elif isinstance(message, codec.PacketIn):
+            # What a host says about links is not believed.
+            link = self.link_of.get((node, message.port))
+            if link is None or self.topology.arc_between_switches[2 * link]:
+                self.discovery.on_packet(session.dpid or 0, message.port, message.data)
+
+    def _note_port(self, node: int, port: codec.Port) -> None:
+        end = (node, port.number)
+        if end not in self.link_of or port.up == (end not in self._ports_down):
+            return
+        (self._ports_down.discard if port.up else self._ports_down.add)(end)
+        if not port.up:
+            self.discovery.forget((self._dpid(node), port.number))
+        log.info("link up" if port.up else "link down", extra={"switch": self.topology.node_names[node], "port": port.number})
+        self._port_since = self._port_since or time.perf_counter()
+        self._port_work.set()
+
+    def _note_switch(self, node: int) -> None:
+        """A switch that has gone says nothing about its links: its neighbors' ports do."""
+        for number in [end for end in self._ports_down if end[0] == node]:
+            self._ports_down.discard(number)
+        self._port_work.set()
+        self.on_change()
+
+    def _dpid(self, node: int) -> int:
+        return self.topology.switches[node - self.topology.host_count].dpid or 0
+
+    def current(self) -> Topology:
+        """The topology with the links that are down now."""
+        down = {self.link_of[end] for end in self._ports_down}
+        links = tuple(link if link.up == (number not in down) else replace(link, up=number not in down) for number, link in enumerate(self.topology.links))
+        return replace(self.topology, links=links)
+
+    async def _repair_forever(self) -> None:
+        while True:
+            await self._port_work.wait()
+            self._port_work.clear()
+            since, self._port_since = self._port_since, None
+            try:
+                async with self._lock:
+                    await self._follow_links()
+            except (FabricError, SwitchError) as error:
+                log.error("repair failed", extra={"reason": str(error)})
+            if since is not None:
+                self.events.add("repaired", max(self._routed_at - since, 0.0))
+                log.info("repaired", extra={"seconds": round(self.events.last_s["repaired"], 6)})
+
+    async def _follow_links(self) -> None:
+        topology = self.current()
+        if topology.links == self.topology.links:
+            return
+        self.topology = topology
+        # From the plans as they were made, so that a link that comes back is used again.
+        self.jobs = {number: replace(job, plan=self.reroute(topology, job.plan)) for number, job in self.planned.items()}
+        await self._settle()
+
+    def _probe(self, node: int) -> None:
+        session = self.sessions.get(node)
+        if session is not None:
+            for number, port in session.ports.items():
+                if port.up and number < 0xFFFFFF00:
+                    session.emit(number, discovery.probe(self._dpid(node), number))
+
+    async def _probe_forever(self) -> None:
+        while True:
+            for node in list(self.sessions):
+                self._probe(node)
+            await asyncio.sleep(PROBE_INTERVAL_S)
+
+    # Jobs
+
+    async def install(self, job: JobRoutes) -> list[tuple[tuple[str, str], str]]:
+        """Installs a job's routes, in place of those that it has. Returns pairs that take default routes nevertheless, with why."""
+        async with self._lock:
+            started = time.perf_counter()
+            job.plan.check(self.topology)
+            before = self.planned.get(job.number), self.jobs.get(job.number)
+            self.planned[job.number] = job
+            self.jobs[job.number] = replace(job, plan=self.reroute(self.topology, job.plan))
+            try:
+                await self._settle()
+            except FabricError:
+                for held, value in zip((self.planned, self.jobs), before):
+                    held.pop(job.number, None)
+                    if value is not None:
+                        held[job.number] = value
+                raise
+            self.events.add("installed", time.perf_counter() - started)
+            return [(pair, why) for number, pair, why in self.compiled.left_out if number == job.number]
+
+    async def remove(self, number: int) -> None:
+        """Removes all rules of a job."""
+        async with self._lock:
+            started = time.perf_counter()
+            if self.planned.pop(number, None) is not None:
+                self.jobs.pop(number, None)
+                await self._settle()
+                await self._everywhere({node: session.sweep(job_cookie(number)) for node, session in self.sessions.items()})
+            self.events.add("removed", time.perf_counter() - started)
+
+    async def _settle(self) -> None:
+        """Brings all switches to what follows from topology and jobs. ``_routed_at`` is when the new routes stood; what only old ones used goes after."""
+        jobs = [self.jobs[number] for number in sorted(self.jobs)]
+        for compiled in update.steps(self.topology, self.compiled, jobs, self.entries_max - 1, self.broadcast):
+            wanted = self._with_discovery(compiled)
+            for one in update.rounds(self.compiled, wanted):
+                if one.drain:
+                    self._routed_at = time.perf_counter()
+                    await asyncio.sleep(update.DRAIN_S)
+                await self._everywhere({node: self.sessions[node].change(changes) for node, changes in one.changes.items() if node in self.sessions})
+                self.events.add("rules_added", by=sum(isinstance(change, Add) for changes in one.changes.values() for change in changes))
+                self._routed_at = self._routed_at if one.drain else time.perf_counter()
+            self.compiled = wanted
+        self.on_change()
+
+    async def _everywhere(self, work: Mapping[int, object]) -> None:
+        """Does work at all switches at once. One that fails is disconnected: it is brought in line when it connects again."""
+        results = await asyncio.gather(*work.values(), return_exceptions=True)  # type: ignore[call-overload]
+        for node, result in zip(work, results):
+            if isinstance(result, SwitchError | ConnectionError):
+                log.warning("switch failed", extra={"switch": self.topology.node_names[node], "reason": str(result)})
+                session = self.sessions.pop(node, None)
+                if session is not None:
+                    session.close()
+            elif isinstance(result, BaseException):
+                raise result
+
+    # Looking
+
+    async def table(self, node: int) -> Table:
+        """What a switch really holds of ours."""
+        return (await self.sessions[node].table())[0]
+
+    async def counters(self) -> dict[int, int]:
+        """Bytes carried by each arc so far, as the switches at their tails (for hosts' uplinks: heads) count them."""
+        async def one(node: int) -> tuple[int, dict[int, tuple[int, int]]]:
+            with suppress(SwitchError):
+                return node, await self.sessions[node].counters()
+            return node, {}
+
+        found = dict(await asyncio.gather(*(one(node) for node in list(self.sessions))))
+        carried: dict[int, int] = {}
+        for arc in range(self.topology.arc_count):
+            tail, head = int(self.topology.arc_tail[arc]), int(self.topology.arc_head[arc])
+            out, into = self.topology.arc_ports(arc)
+            if tail in found and out in found[tail]:
+                carried[arc] = found[tail][out][1]
+            elif head in found and into in found[head]:
+                carried[arc] = found[head][into][0]
+        return carried
+
+    async def ready(self, timeout_s: float) -> bool:
+        """Waits until all switches are connected; False if they aren't in time."""
+        deadline = time.monotonic() + timeout_s
+        while len(self.sessions) < len(self.node_of):
+            if time.monotonic() > deadline:
+                return False
+            await asyncio.sleep(0.02)
+        return True

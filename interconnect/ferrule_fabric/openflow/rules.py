@@ -1,0 +1,154 @@
+"""Flow rules, and the changes made to a switch's table.
+
+A rule's cookie says whose it is: ``COOKIE_MAGIC`` in the upper 16 bits, the owner's number (0: the fabric's own) in the lower 48. Rules with any
+other cookie belong to somebody else and are never touched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ferrule_fabric.errors import FabricError
+
+COOKIE_MAGIC = 0xFE44 << 48
+COOKIE_MAGIC_MASK = 0xFFFF << 48
+COOKIE_MASK = 2**64 - 1
+OWNER_MAX = 2**48 - 1
+
+PRIORITY_BROADCAST = 900
+PRIORITY_DEFAULT = 1000
+PRIORITY_JOB = 2000
+PRIORITY_DISCOVERY = 3000
+
+PORT_CONTROLLER = 0xFFFFFFFD
+PORT_MAX = 0xFFFFFF00
+ETHERTYPE_IPV4, ETHERTYPE_LLDP, PROTOCOL_TCP = 0x0800, 0x88CC, 6
+BROADCAST = "ff:ff:ff:ff:ff:ff"
+
+_MAC = re.compile(r"([0-9a-f]{2}:){5}[0-9a-f]{2}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What a rule matches; None is anything. MAC addresses in lower case."""
+
+    eth_src: str | None = None
+    eth_dst: str | None = None
+    eth_type: int | None = None
+    ip_dscp: int | None = None
+    ip_proto: int | None = None
+    ipv4_src: str | None = None
+    ipv4_dst: str | None = None
+    tcp_dst: int | None = None
+
+    def takes(self, packet: Mapping[str, str | int]) -> bool:
+        """Whether it matches a packet given by the same field names."""
+        return all(getattr(self, name) is None or packet.get(name) == getattr(self, name) for name in self.__slots__)
+
+    def within(self, other: Match) -> bool:
+        """Whether ``other`` takes every packet of the same hosts that this one takes."""
+        names = ("eth_type", "ip_dscp", "ip_proto", "tcp_dst")
+        return all(getattr(other, name) is None or getattr(other, name) == getattr(self, name) for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One entry of a switch's table: packets that match go out of ``ports`` (all of them but the one they came in by)."""
+
+    priority: int
+    match: Match
+    ports: tuple[int, ...]
+    cookie: int = COOKIE_MAGIC
+
+    @property
+    def key(self) -> tuple[int, Match]:
+        """What names an entry: a second rule with this key replaces the first."""
+        return self.priority, self.match
+
+
+Table = dict[tuple[int, Match], Rule]
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """Put a rule in, in place of one with the same key."""
+
+    rule: Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Take out the rule with this key if its cookie is this one."""
+
+    priority: int
+    match: Match
+    cookie: int
+
+
+Change = Add | Remove
+
+
+def apply(table: Table, changes: Iterable[Change]) -> None:
+    """Do to a table what a switch does."""
+    for change in changes:
+        if isinstance(change, Add):
+            table[change.rule.key] = change.rule
+        else:
+            key = (change.priority, change.match)
+            if key in table and table[key].cookie == change.cookie:
+                del table[key]
+
+
+def job_cookie(owner: int) -> int:
+    """The cookie of rules of job number ``owner`` (1 ..)."""
+    if not 0 < owner <= OWNER_MAX:
+        raise FabricError("job number", f"must be 1 to {OWNER_MAX}, not {owner}")
+    return COOKIE_MAGIC | owner
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """Which of a host pair's packets a job's rules take: by MAC or IPv4 addresses, all or only a TCP destination port or a DSCP value (a lane)."""
+
+    by: str = "mac"
+    tcp_port: int | None = None
+    dscp: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.by not in ("mac", "ipv4"):
+            raise FabricError("selector.by", f"must be mac or ipv4, not {self.by!r}")
+        if self.tcp_port is not None and not 0 < self.tcp_port < 65536:
+            raise FabricError("selector.tcp_port", f"must be 1 to 65535, not {self.tcp_port}")
+        if self.dscp is not None and not 0 <= self.dscp < 64:
+            raise FabricError("selector.dscp", f"must be 0 to 63, not {self.dscp}")
+
+    @property
+    def priority(self) -> int:
+        """Rules that take only some of a pair's packets go before those that take all; no two kinds have one priority."""
+        return PRIORITY_JOB + 50 * (self.by == "ipv4") + 100 * (self.tcp_port is not None) + 200 * (self.dscp is not None)
+
+    def match(self, src: tuple[str | None, str | None], dst: tuple[str | None, str | None], where: str) -> Match:
+        """The match for two hosts given as (MAC, IPv4). Raises `FabricError` if the address that is needed isn't known."""
+        ipv4 = self.by == "ipv4" or self.tcp_port is not None or self.dscp is not None
+        which = 0 if self.by == "mac" else 1
+        if src[which] is None or dst[which] is None:
+            raise FabricError(where, f"a rule needs {('MAC', 'IPv4')[which]} addresses of both hosts, and one isn't known")
+        addresses = {"eth_src": src[0], "eth_dst": dst[0]} if which == 0 else {"ipv4_src": src[1], "ipv4_dst": dst[1]}
+        lowered = {name: str(value).lower() for name, value in addresses.items()}
+        return Match(
+            **lowered,
+            eth_type=ETHERTYPE_IPV4 if ipv4 else None,
+            ip_proto=PROTOCOL_TCP if self.tcp_port is not None else None,
+            tcp_dst=self.tcp_port,
+            ip_dscp=self.dscp,
+        )
+
+
+def mac_of(text: str, where: str) -> str:
+    """A MAC address in lower case. Raises `FabricError` when it isn't one."""
+    lower = text.lower()
+    if not _MAC.match(lower):
+        raise FabricError(where, f"{text!r} is not a MAC address")
+    return lower

@@ -1,0 +1,197 @@
+"""The OpenFlow session with one switch: requests and their answers, under asyncio.
+
+States: *new* (hello sent) → *known* (features read: `dpid`) → *closed*. Every request ends: by its answer, by a refusal (`SwitchError`), by
+`ANSWER_TIMEOUT_S`, or by the session's end. A switch that is silent for `IDLE_S` and doesn't answer an echo is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable, Iterable
+
+from os_ken.ofproto import ofproto_v1_3 as of
+
+from ferrule_fabric.errors import FabricError
+from ferrule_fabric.openflow import codec
+from ferrule_fabric.openflow.rules import COOKIE_MAGIC, COOKIE_MAGIC_MASK, Change, Table
+
+log = logging.getLogger("ferrule_fabric.openflow")
+
+ANSWER_TIMEOUT_S = 10.0
+IDLE_S = 15.0
+CHUNK = 256
+REFUSALS_MAX = 100
+
+
+class SwitchError(RuntimeError):
+    """A switch refused a request, didn't answer, or is gone."""
+
+
+class Session:
+    """One connected switch. ``on_event`` is called with this session and every message that answers nothing."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, on_event: Callable[[Session, codec.Message], None]) -> None:
+        self._reader, self._writer, self._on_event = reader, writer, on_event
+        self._framer = codec.Framer()
+        self._xids = itertools.count(1)
+        self._waiting: dict[int, tuple[asyncio.Future[list[codec.Message]], list[codec.Message]]] = {}
+        self._refused: list[codec.Failure] = []
+        self.dpid: int | None = None
+        self.ports: dict[int, codec.Port] = {}
+        self.closed = False
+
+    def _xid(self) -> int:
+        return next(self._xids) & 0xFFFFFFFF
+
+    async def open(self) -> None:
+        """Greets, and learns who the switch is and which ports it has. `run` must be running."""
+        self._writer.write(codec.hello(self._xid()))
+        answer = await self._ask(lambda xid: codec.bare(of.OFPT_FEATURES_REQUEST, xid))
+        features = answer[0]
+        if not isinstance(features, codec.Features):
+            raise SwitchError("the switch doesn't say who it is")
+        self.dpid = features.dpid
+        for part in await self._ask(codec.ports_request):
+            if isinstance(part, codec.Ports):
+                self.ports |= {port.number: port for port in part.ports}
+
+    async def run(self) -> None:
+        """Reads until the session ends. Malformed messages end it."""
+        try:
+            while True:
+                try:
+                    data = await asyncio.wait_for(self._reader.read(1 << 18), IDLE_S)
+                except TimeoutError:
+                    await self._ask(lambda xid: codec.bare(of.OFPT_ECHO_REQUEST, xid), reading=True)
+                    continue
+                if not data:
+                    break
+                self._feed(data)
+        except (FabricError, SwitchError, ConnectionError) as error:
+            log.warning("session ended", extra={"dpid": self.dpid, "reason": str(error)})
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Ends the session; whoever waits for an answer gets `SwitchError`."""
+        self.closed = True
+        self._writer.close()
+        for future, _ in self._waiting.values():
+            if not future.done():
+                future.set_exception(SwitchError("the switch is gone"))
+        self._waiting.clear()
+
+    def _feed(self, data: bytes) -> None:
+        for message in self._framer.feed(data):
+            self._take(*codec.decode(message))
+
+    def _take(self, xid: int, message: codec.Message) -> None:
+        if isinstance(message, codec.Echo):
+            self._writer.write(codec.echo_reply(message.data, xid))
+            return
+        waiting = self._waiting.get(xid)
+        if waiting is None:
+            if isinstance(message, codec.Failure):
+                # A flow modification was refused: whoever waits at the next barrier is told.
+                if len(self._refused) < REFUSALS_MAX:
+                    self._refused.append(message)
+                return
+            if isinstance(message, codec.PortChange):
+                self.ports[message.port.number] = message.port
+            self._on_event(self, message)
+            return
+        future, parts = waiting
+        parts.append(message)
+        if getattr(message, "more", False):
+            return
+        del self._waiting[xid]
+        if future.done():
+            return
+        if isinstance(message, codec.Failure):
+            future.set_exception(SwitchError(str(message)))
+        else:
+            future.set_result(parts)
+
+    async def _ask(self, request: Callable[[int], bytes], reading: bool = False) -> list[codec.Message]:
+        """Sends a request and waits for its answer; ``reading`` when called by the reader itself, which then reads on meanwhile."""
+        if self.closed:
+            raise SwitchError("the switch is gone")
+        xid = self._xid()
+        future: asyncio.Future[list[codec.Message]] = asyncio.get_running_loop().create_future()
+        self._waiting[xid] = (future, [])
+        self._writer.write(request(xid))
+        if reading:
+            return await self._read_until(future)
+        try:
+            return await asyncio.wait_for(future, ANSWER_TIMEOUT_S)
+        except TimeoutError:
+            raise SwitchError(f"no answer within {ANSWER_TIMEOUT_S:.0f} s") from None
+        finally:
+            self._waiting.pop(xid, None)
+
+    async def _read_until(self, future: asyncio.Future[list[codec.Message]]) -> list[codec.Message]:
+        while not future.done():
+            try:
+                data = await asyncio.wait_for(self._reader.read(1 << 18), ANSWER_TIMEOUT_S)
+            except TimeoutError:
+                raise SwitchError("the switch is silent") from None
+            if not data:
+                raise SwitchError("the switch has closed the session")
+            self._feed(data)
+        return future.result()
+
+    # Requests
+
+    async def barrier(self) -> None:
+        """Waits until all sent before has been executed. Raises `SwitchError` if anything of it was refused."""
+        await self._ask(lambda xid: codec.bare(of.OFPT_BARRIER_REQUEST, xid))
+        if self._refused:
+            first, count = self._refused[0], len(self._refused)
+            self._refused.clear()
+            raise SwitchError(f"{count} requests refused, the first with {first}")
+
+    async def change(self, changes: Iterable[Change]) -> None:
+        """Sends changes of the table, and waits for them at a barrier."""
+        chunk: list[bytes] = []
+        for change in changes:
+            chunk.append(codec.flow_mod(change, self._xid()))
+            if len(chunk) == CHUNK:
+                await self._send(b"".join(chunk))
+                chunk.clear()
+        await self._send(b"".join(chunk))
+        await self.barrier()
+
+    async def _send(self, data: bytes) -> None:
+        # The loop gets its turn in between, or the switch would find us dead while a long table is sent.
+        if self.closed:
+            raise SwitchError("the switch is gone")
+        self._writer.write(data)
+        await self._writer.drain()
+        await asyncio.sleep(0)
+
+    async def sweep(self, cookie: int) -> None:
+        """Removes whatever has a cookie."""
+        await self._send(codec.delete_by_cookie(cookie, 2**64 - 1, self._xid()))
+        await self.barrier()
+
+    async def table(self) -> tuple[Table, int]:
+        """Our rules that the switch holds, and how many rules with our mark it holds that we can't have made."""
+        parts = await self._ask(lambda xid: codec.flows_request(xid, COOKIE_MAGIC, COOKIE_MAGIC_MASK))
+        flows = [part for part in parts if isinstance(part, codec.Flows)]
+        return {rule.key: rule for part in flows for rule in part.rules}, sum(part.others for part in flows)
+
+    async def counters(self) -> dict[int, tuple[int, int]]:
+        """Bytes received and sent by port."""
+        parts = await self._ask(codec.counters_request)
+        return {port: counts for part in parts if isinstance(part, codec.PortCounters) for port, counts in part.bytes.items()}
+
+    async def become_master(self, generation: int) -> None:
+        """Asks for the role of master. Raises `SwitchError` when a manager of a later generation has it."""
+        await self._ask(lambda xid: codec.role_request(xid, generation))
+
+    def emit(self, port: int, packet: bytes) -> None:
+        """Sends a packet out of a port, without waiting."""
+        if not self.closed:
+            self._writer.write(codec.packet_out(port, packet, self._xid()))

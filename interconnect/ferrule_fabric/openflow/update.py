@@ -1,0 +1,117 @@
+"""The order in which rules change, so that on the way from one set of rules to another no packet is lost and none loops.
+
+A change is a list of rounds; a round may be executed in any order over all switches, but ends (barriers) before the next begins. Rounds go by *rank*,
+the number of links left to the destination on the new way. Invariant after round k: a packet that is at a switch of its new way with rank k or less
+follows the new way to the end, because all later switches of that way have smaller ranks. Anywhere else it follows the old way, which has no loop,
+until it is delivered or meets such a switch. What only the old way used goes in a last round, after `DRAIN_S`, when no packet is there any more.
+
+With *compact* rules, default routes carry part of a job's way. When they change, the pairs concerned first go back to their default routes, then
+default routes change, then the pairs get their new way: three changes (`steps`), each by the same rounds. The same where another job gets or loses
+the pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ferrule_fabric.model.topology import Topology
+from ferrule_fabric.openflow.compiler import Compiled, JobRoutes, Key, compile_rules
+from ferrule_fabric.openflow.rules import PRIORITY_BROADCAST, Add, Change, Remove, Rule, Table
+
+DRAIN_S = 0.05
+LAST = 1 << 30
+
+
+@dataclass(frozen=True)
+class Round:
+    """Changes by switch (node number); ``drain`` asks to wait `DRAIN_S` before."""
+
+    changes: dict[int, list[Change]]
+    drain: bool = False
+
+
+def difference(old: Table, new: Table) -> tuple[list[Rule], list[Rule]]:
+    """Rules to add (or replace), and rules to remove."""
+    added = [rule for key, rule in new.items() if old.get(key) != rule]
+    return added, [rule for key, rule in old.items() if key not in new]
+
+
+def rounds(old: Compiled, new: Compiled) -> list[Round]:
+    """The rounds that lead from one set of rules to another."""
+    place = _rank_of(new)
+    by_rank: dict[tuple[int, int], dict[int, list[Change]]] = {}
+    for node in new.tables.keys() | old.tables.keys():
+        added, removed = difference(old.tables.get(node, {}), new.tables.get(node, {}))
+        for rule in added:
+            rank = LAST if rule.priority == PRIORITY_BROADCAST else place(rule.key, node)
+            by_rank.setdefault((rank, 0), {}).setdefault(node, []).append(Add(rule))
+            replaced = old.tables.get(node, {}).get(rule.key)
+            if rule.priority == PRIORITY_BROADCAST and replaced:
+                # Half of one tree and half of another would circulate: the old one goes first.
+                by_rank.setdefault((-1, 0), {}).setdefault(node, []).append(Remove(replaced.priority, replaced.match, replaced.cookie))
+        for rule in removed:
+            rank = -1 if rule.priority == PRIORITY_BROADCAST else _removal_rank(old, new, rule.key, node, place)
+            # Of two rules for a pair the lower goes first, lest it take the packets of the higher.
+            lower = any(other[0] < rule.priority for other in old.keys_of.get(old.ends.get(rule.key, (-1, -1)), ()))
+            by_rank.setdefault((rank, rule.priority if lower else 0), {}).setdefault(node, []).append(Remove(rule.priority, rule.match, rule.cookie))
+    ordered = [Round(by_rank[rank], drain=rank[0] == LAST and _removes(by_rank[rank])) for rank in sorted(by_rank)]
+    return ordered
+
+
+def _removes(changes: dict[int, list[Change]]) -> bool:
+    return any(isinstance(change, Remove) for listed in changes.values() for change in listed)
+
+
+def _rank_of(new: Compiled) -> Callable[[Key, int], int]:
+    def rank(key: Key, node: int) -> int:
+        if key in new.path_rank:
+            return new.path_rank[key].get(node, LAST)
+        host = new.default_host.get(key)
+        return LAST if host is None else new.defaults.distance[host].get(node, LAST)
+
+    return rank
+
+
+def _removal_rank(old: Compiled, new: Compiled, key: Key, node: int, place: Callable[[Key, int], int]) -> int:
+    """When a rule that is no longer wanted goes: with the rules of the way that its packets take instead, else last."""
+    if key in new.path_rank:
+        return place(key, node)
+    ends = old.ends.get(key)
+    if ends is None:
+        return LAST
+    instead = [other for other in new.keys_of.get(ends, ()) if other[0] < key[0] and key[1].within(other[1])]
+    if instead:
+        return new.path_rank[max(instead, key=lambda other: other[0])].get(node, LAST)
+    return new.defaults.distance.get(ends[1], {}).get(node, LAST)
+
+
+def in_one_round(actual: dict[int, Table], wanted: Compiled) -> list[Round]:
+    """To make switches that hold anything (after a restart) hold what is wanted: rules of jobs before default routes, then what is left over."""
+    put: dict[int, list[Change]] = {}
+    take: dict[int, list[Change]] = {}
+    for node, table in actual.items():
+        added, removed = difference(table, wanted.tables.get(node, {}))
+        if added:
+            put[node] = [Add(rule) for rule in sorted(added, key=lambda rule: -rule.priority)]
+        if removed:
+            take[node] = [Remove(rule.priority, rule.match, rule.cookie) for rule in removed]
+    return [Round(changes) for changes in (put, take) if changes]
+
+
+def steps(topology: Topology, old: Compiled, jobs: Sequence[JobRoutes], entries_max: int, broadcast: bool = True) -> list[Compiled]:
+    """The sets of rules to pass through, the wanted one last (see the module's head)."""
+    wanted = compile_rules(topology, jobs, entries_max, broadcast)
+    changed = {(host, node) for host in old.defaults.arc for node, arc in old.defaults.arc[host].items() if wanted.defaults.arc.get(host, {}).get(node) != arc}
+    concerned: set[Key] = set()
+    for rules in (old, wanted):
+        for key, node in rules.omitted():
+            ends = rules.ends[key]
+            sharing = {*old.keys_of.get(ends, ()), *wanted.keys_of.get(ends, ())}
+            if (ends[1], node) in changed or len(sharing) > 1:
+                concerned |= sharing
+    if not concerned:
+        return [wanted]
+    back = old.without(concerned)
+    return [back, back.with_defaults_of(wanted), wanted] if changed else [back, wanted]
+

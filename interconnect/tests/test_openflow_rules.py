@@ -1,0 +1,180 @@
+"""Rules and updates on a network that executes them: every packet reaches its host on the planned path, at every moment of an update."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+from fake_network import FakeNetwork
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ferrule_fabric.errors import FabricError
+from ferrule_fabric.model.plan import Path, Route, RoutePlan
+from ferrule_fabric.model.topology import Topology
+from ferrule_fabric.openflow import update
+from ferrule_fabric.openflow.compiler import Compiled, JobRoutes, compile_rules
+from ferrule_fabric.openflow.defaults import default_routes
+from ferrule_fabric.openflow.rules import BROADCAST, Selector, apply
+from ferrule_fabric.topologies.spec import topology_of, with_random_failures
+
+SPECS = (
+    "two-level:leaves=4,spines=2,hosts=2",
+    "xgft:m=2x2x2,w=1x2x2",
+    "torus:size=3x3,hosts=1",
+    "hyperx:size=3x2,hosts=2",
+    "random:switches=7,degree=4,hosts=1,seed=3",
+    "dragonfly:groups=3,routers=2,globals=1,hosts=1",
+)
+TOPOLOGIES = {spec: topology_of(spec) for spec in SPECS}
+
+
+def random_path(topology: Topology, src: int, dst: int, rng: random.Random) -> tuple[int, ...] | None:
+    """Arcs of a random simple path, not only of a shortest one."""
+    out: dict[int, list[int]] = {}
+    for arc in range(topology.arc_count):
+        if topology.arc_up[arc]:
+            out.setdefault(int(topology.arc_tail[arc]), []).append(arc)
+    first, last = int(topology.host_uplink_arcs[src]), int(topology.host_uplink_arcs[dst]) ^ 1
+    goal = int(topology.arc_tail[last])
+    for _ in range(50):
+        arcs, node, seen = [first], int(topology.arc_head[first]), {int(topology.arc_head[first])}
+        while node != goal and len(arcs) < 12:
+            steps = [arc for arc in out[node] if topology.arc_head[arc] >= topology.host_count and int(topology.arc_head[arc]) not in seen]
+            if not steps:
+                break
+            arcs.append(rng.choice(steps))
+            node = int(topology.arc_head[arcs[-1]])
+            seen.add(node)
+        if node == goal:
+            return (*arcs, last)
+    return None
+
+
+def random_plan(topology: Topology, rng: random.Random, share: float) -> RoutePlan:
+    routes = {}
+    for src in range(topology.host_count):
+        for dst in range(topology.host_count):
+            if src != dst and rng.random() < share and (arcs := random_path(topology, src, dst, rng)):
+                routes[topology.node_names[src], topology.node_names[dst]] = Route((Path(arcs),))
+    return RoutePlan(topology.digest, routes)
+
+
+def expect(network: FakeNetwork, compiled: Compiled, exact: bool) -> None:
+    """All packets arrive; with ``exact`` each on its path."""
+    topology = network.topology
+    names = topology.node_names
+    for src in range(topology.host_count):
+        for dst in range(topology.host_count):
+            if src == dst:
+                continue
+            packet = network.packet(names[src], names[dst])
+            arcs = network.send(names[src], packet)
+            assert topology.arc_head[arcs[-1]] == dst
+            if exact:
+                taking = [key for key in compiled.keys_of.get((src, dst), ()) if key[1].takes(packet)]
+                planned = compiled.paths[max(taking, key=lambda key: key[0])] if taking else compiled.defaults.path(topology, src, dst)
+                assert arcs == planned
+
+
+def walk(network: FakeNetwork, sets: list[Compiled], rng: random.Random, check_each: bool = True) -> None:
+    """Go through the rounds of each step, messages of a round in any order over switches, checking after each message."""
+    old, *more = sets
+    for new in more:
+        for one in update.rounds(old, new):
+            queues = {node: list(changes) for node, changes in one.changes.items()}
+            while queues:
+                node = rng.choice(sorted(queues))
+                apply(network.tables[node], [queues[node].pop(0)])
+                if not queues[node]:
+                    del queues[node]
+                if check_each:
+                    expect(network, new, exact=False)
+        assert network.tables == new.tables
+        expect(network, new, exact=True)
+        old = new
+
+
+@settings(max_examples=int(os.environ.get('EX', 20)), deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.sampled_from(SPECS), st.integers(0, 10**6), st.booleans(), st.booleans())
+def test_updates_never_lose_or_loop(spec: str, seed: int, tight_before: bool, tight_after: bool) -> None:
+    rng = random.Random(seed)
+    topology = TOPOLOGIES[spec]
+    network = FakeNetwork(topology)
+    entries_base = topology.host_count + 1
+    limits = [entries_base + rng.randrange(2, 6) if tight else 100_000 for tight in (tight_before, tight_after)]
+    selectors = [rng.choice((Selector(), Selector("ipv4"), Selector("ipv4", tcp_port=5000))) for _ in range(2)]
+    empty = compile_rules(topology)
+    for node, table in empty.tables.items():
+        network.tables[node] = dict(table)
+    first = [JobRoutes(1, random_plan(topology, rng, 0.15), selectors[0])]
+    second = [*(first if rng.random() < 0.5 else ()), JobRoutes(2, random_plan(topology, rng, 0.15), selectors[1])]
+    current = empty
+    for jobs, limit in ((first, limits[0]), (second, limits[1]), ([], 100_000)):
+        sets = update.steps(topology, current, jobs, limit)
+        walk(network, [current, *sets], rng)
+        current = sets[-1]
+    assert network.tables == empty.tables
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.sampled_from(SPECS), st.integers(0, 10**6), st.booleans())
+def test_link_failure_and_return(spec: str, seed: int, tight: bool) -> None:
+    """When links come back nothing is lost; when they fail, packets that don't use them aren't concerned, and all arrive afterwards."""
+    rng = random.Random(seed)
+    whole = TOPOLOGIES[spec]
+    try:
+        broken = with_random_failures(whole, 1, seed)
+    except FabricError:
+        return
+    limit = whole.host_count + 5 if tight else 100_000
+    job = JobRoutes(1, random_plan(broken, rng, 0.2))
+    before = compile_rules(broken, [job], limit)
+    network = FakeNetwork(broken)
+    network.tables = {node: dict(table) for node, table in before.tables.items()}
+    network.topology = whole
+    walk(network, [before, *update.steps(whole, before, [JobRoutes(1, random_plan(whole, rng, 0.2))], limit)], rng)
+    intact = compile_rules(whole, [job])
+    network.tables = {node: dict(table) for node, table in intact.tables.items()}
+    network.topology = broken
+    walk(network, [intact, *update.steps(broken, intact, [job], 100_000)], rng, check_each=False)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_broadcast_reaches_each_host_once(spec: str) -> None:
+    topology = TOPOLOGIES[spec]
+    network = FakeNetwork(topology)
+    network.tables = compile_rules(topology).tables
+    reached = network.flood("h1", {"eth_dst": BROADCAST, "eth_src": str(topology.hosts[0].mac)})
+    assert sorted(reached) == sorted(host.name for host in topology.hosts[1:])
+
+
+def test_default_routes_spread_over_spines() -> None:
+    topology = topology_of("two-level:leaves=4,spines=2,hosts=5")
+    routes = default_routes(topology)
+    used = [topology.path_nodes(path)[2] for dst in range(5, 20) if (path := routes.path(topology, 0, dst))]
+    assert abs(used.count("s2-1") - used.count("s2-2")) <= 1
+
+
+def test_small_tables_keep_the_heaviest() -> None:
+    topology = TOPOLOGIES[SPECS[0]]
+    rng = random.Random(1)
+    plan = random_plan(topology, rng, 1.0)
+    volume = {pair: float(number) for number, pair in enumerate(plan.routes)}
+    compiled = compile_rules(topology, [JobRoutes(1, plan, volume=volume)], entries_max=topology.host_count + 4)
+    assert compiled.compact and compiled.left_out and max(map(len, compiled.tables.values())) <= topology.host_count + 4
+    assert max(volume[pair] for _, pair, _ in compiled.left_out) < max(volume.values())
+    with pytest.raises(FabricError, match="don't fit"):
+        compile_rules(topology, [], entries_max=3)
+
+
+def test_what_rules_need_is_asked_for() -> None:
+    topology = TOPOLOGIES[SPECS[0]]
+    with pytest.raises(FabricError, match="plan"):
+        compile_rules(TOPOLOGIES[SPECS[1]], [JobRoutes(1, random_plan(topology, random.Random(0), 0.5))])
+    with pytest.raises(FabricError, match="job number"):
+        compile_rules(topology, [JobRoutes(0, random_plan(topology, random.Random(0), 0.5))])
+    for wrong in ({"by": "name"}, {"tcp_port": 0}, {"dscp": 64}):
+        with pytest.raises(FabricError, match=r"selector\."):
+            Selector(**wrong)  # type: ignore[arg-type]
