@@ -177,4 +177,4 @@ def test_what_rules_need_is_asked_for() -> None:
         compile_rules(topology, [JobRoutes(0, random_plan(topology, random.Random(0), 0.5))])
     for wrong in ({"by": "name"}, {"tcp_port": 0}, {"dscp": 64}):
         with pytest.raises(FabricError, match=r"selector\."):
-            Selector(**wrong)  # type: ignore[arg-type]
+            Selector(**wrong)

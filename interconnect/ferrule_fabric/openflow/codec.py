@@ -194,10 +194,7 @@ def packet_out(port: int, data: bytes, xid: int) -> bytes:
 @lru_cache(maxsize=65536)
 def _field(name: str, value: str | int) -> bytes:
     number, width = _FIELDS[name]
-    if isinstance(value, int):
-        data = value.to_bytes(width, "big")
-    else:
-        data = bytes.fromhex(value.replace(":", "")) if width == 6 else bytes(map(int, value.split(".")))
+    data = value.to_bytes(width, "big") if isinstance(value, int) else bytes.fromhex(value.replace(":", "")) if width == 6 else bytes(map(int, value.split(".")))
     if len(data) != width:
         raise FabricError(f"match.{name}", f"{value!r} is not {width} bytes")
     return struct.pack("!HBB", 0x8000, number << 1, width) + data

@@ -301,6 +301,13 @@ class Controller:
 
     # Jobs
 
+    def restore(self, jobs: Sequence[JobRoutes]) -> None:
+        """Takes over jobs of an earlier run, before any switch is connected."""
+        self.planned = {job.number: job for job in jobs}
+        self.jobs = {job.number: replace(job, plan=self.reroute(self.topology, job.plan)) for job in jobs}
+        listed = [self.jobs[number] for number in sorted(self.jobs)]
+        self.compiled = self._with_discovery(compile_rules(self.topology, listed, self.entries_max - 1, self.broadcast))
+
     async def install(self, job: JobRoutes) -> list[tuple[tuple[str, str], str]]:
         """Installs a job's routes, in place of those that it has. Returns pairs that take default routes nevertheless, with why."""
         async with self._lock:

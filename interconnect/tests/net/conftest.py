@@ -14,10 +14,9 @@ ROOT = Path(__file__).resolve().parents[3]
 sys.path += [str(ROOT / "testbeds/ovs"), str(ROOT / "interconnect/tests")]
 
 import fabric as ovs
-from spec import Cable, Host, Spec
-
 from ferrule_fabric.model.topology import Topology
 from ferrule_fabric.topologies.fat_tree import two_level
+from spec import Cable, Host, Spec
 
 TEST_TIMEOUT_S = 60
 

@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-import fabric as ovs
 import pytest
 
+import fabric as ovs
 from ferrule_fabric.model.plan import Path, Route, RoutePlan
 from ferrule_fabric.model.topology import Topology
 from ferrule_fabric.openflow.compiler import JobRoutes

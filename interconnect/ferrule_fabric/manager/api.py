@@ -1,0 +1,166 @@
+"""The HTTP API, OpenAPI at ``/openapi.json``. Who asks: over the unix socket the user whose process it is (SO_PEERCRED), over TCP whoever has the token.
+
+Errors are JSON: ``{"error": {"where": …, "problem": …}}``, with status 400 for input that is refused, 401 and 403 for who may not, 404 for what isn't
+there, 411 and 413 for bodies without or of too great a length.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.staticfiles import StaticFiles
+from pydantic import BaseModel, ConfigDict, Field
+
+from ferrule_fabric import __version__
+from ferrule_fabric.errors import FabricError
+from ferrule_fabric.manager.metrics import exposition
+from ferrule_fabric.manager.service import Denied, Manager, Unknown
+from ferrule_fabric.model.documents import topology_to_json
+from ferrule_fabric.model.traffic import RANKS_MAX, TrafficMatrix
+from ferrule_fabric.openflow.rules import Selector
+from ferrule_fabric.profiles import profile_from_json
+from ferrule_fabric.store.database import Application, Run
+
+BODY_BYTES_MAX = 256 << 20
+JOB_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.+:@-]{0,127}$"
+STATIC = Path(__file__).parent / "static"
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Traffic(_Body):
+    """A sparse matrix: entry i says that rank ``src[i]`` sends ``bytes[i]`` to rank ``dst[i]``."""
+
+    src: list[int]
+    dst: list[int]
+    bytes: list[int]
+
+
+class JobStart(_Body):
+    """A job that starts: the host of each rank, and a pattern's name or the traffic itself. ``tcp_port`` or ``dscp`` limit the routes to such packets."""
+
+    job: str = Field(pattern=JOB_NAME)
+    hosts: list[str] = Field(min_length=1, max_length=RANKS_MAX)
+    pattern: str = Field(default="", max_length=1024)
+    traffic: Traffic | None = None
+    tcp_port: int | None = None
+    dscp: int | None = None
+    by: str = "mac"
+
+
+def create_app(manager: Manager, token: str | None) -> FastAPI:
+    """The application for one manager."""
+    app = FastAPI(title="Ferrule interconnect manager", version=__version__, docs_url=None, redoc_url=None)
+    _handle_errors(app)
+
+    def user(request: Request) -> int:
+        """The user id of who asks; the holder of the token is an administrator."""
+        client = request.client
+        if client is not None and client.host.startswith("uid:"):
+            return int(client.host[4:])
+        offered = request.headers.get("authorization", "")
+        if token is not None and hmac.compare_digest(offered.encode(), f"Bearer {token}".encode()):
+            return min(manager.admins)
+        raise Denied("a token is needed: Authorization: Bearer …")
+
+    User = Annotated[int, Depends(user)]
+
+    @app.middleware("http")
+    async def limit(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+        if request.method in ("POST", "PUT", "PATCH"):
+            length = request.headers.get("content-length")
+            if length is None or not length.isdigit():
+                return _problem(411, "body", "needs a Content-Length")
+            if int(length) > BODY_BYTES_MAX:
+                return _problem(413, "body", f"has {length} bytes; at most {BODY_BYTES_MAX} are allowed")
+        return await call_next(request)
+
+    @app.get("/v1/status")
+    async def status(_: User) -> dict[str, Any]:
+        return manager.status()
+
+    @app.get("/v1/topology")
+    async def topology(_: User) -> Response:
+        return Response(topology_to_json(manager.controller.topology), media_type="application/json")
+
+    @app.get("/v1/links")
+    async def links(_: User) -> list[dict[str, Any]]:
+        return manager.links()
+
+    @app.get("/v1/jobs")
+    async def jobs(_: User) -> list[dict[str, Any]]:
+        return [manager.describe(job) for job in manager.jobs.values()]
+
+    @app.get("/v1/jobs/{name}")
+    async def job(name: str, _: User) -> dict[str, Any]:
+        if name not in manager.jobs:
+            raise Unknown(f"no job {name!r}")
+        return manager.describe(manager.jobs[name], flows=True)
+
+    @app.post("/v1/jobs", status_code=201)
+    async def start(body: JobStart, uid: User) -> dict[str, Any]:
+        if (body.traffic is None) == (not body.pattern):
+            raise FabricError("job", "needs a pattern or its traffic, one of them")
+        ranks = len(body.hosts)
+        traffic = manager.pattern(body.pattern, ranks) if body.traffic is None else TrafficMatrix.of_pairs(ranks, body.traffic.src, body.traffic.dst, body.traffic.bytes)
+        selector = Selector("ipv4" if body.tcp_port is not None or body.dscp is not None else body.by, body.tcp_port, body.dscp)
+        started = await manager.start(body.job, uid, body.hosts, traffic, selector, body.pattern)
+        left_out = [{"src": pair[0], "dst": pair[1], "why": why} for pair, why in started.left_out]
+        return {"job": started.job, "number": started.number, "pairs": started.pairs, "left_out": left_out, "route_s": started.route_s, "install_s": started.install_s}
+
+    @app.delete("/v1/jobs/{name}")
+    async def end(name: str, uid: User) -> dict[str, int]:
+        return {"ended": await manager.end(name, uid)}
+
+    @app.put("/v1/patterns/{name:path}", status_code=201)
+    async def learn(name: str, request: Request, uid: User) -> dict[str, Any]:
+        if uid not in manager.admins:
+            raise Denied("patterns are stored by administrators")
+        profile = profile_from_json(await request.body(), "body")
+        application = Application(name, "", profile.traffic.ranks)
+        number = manager.patterns.add(Run(application, "", manager.started_s, profile.duration_s, profile.hosts.hosts), profile.traffic, profile.phases)
+        return {"pattern": name, "ranks": profile.traffic.ranks, "run": number}
+
+    @app.get("/metrics")
+    async def metrics() -> Response:
+        return PlainTextResponse(exposition(manager), media_type="text/plain; version=0.0.4")
+
+    @app.get("/healthz")
+    async def health() -> dict[str, bool]:
+        return {"ready": len(manager.controller.sessions) == len(manager.controller.node_of)}
+
+    if STATIC.is_dir():
+        app.mount("/", StaticFiles(directory=STATIC, html=True))
+    return app
+
+
+def _problem(status: int, where: str, problem: str) -> JSONResponse:
+    return JSONResponse({"error": {"where": where, "problem": problem}}, status)
+
+
+def _handle_errors(app: FastAPI) -> None:
+    @app.exception_handler(FabricError)
+    async def refused(_: Request, error: FabricError) -> JSONResponse:
+        return _problem(400, error.where, error.problem)
+
+    @app.exception_handler(Denied)
+    async def denied(request: Request, error: Denied) -> JSONResponse:
+        return _problem(401 if "token" in str(error) else 403, "user", str(error))
+
+    @app.exception_handler(Unknown)
+    async def unknown(_: Request, error: Unknown) -> JSONResponse:
+        return _problem(404, "path", str(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def malformed(_: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
+        return _problem(400, place.lstrip("."), str(first["msg"]))

@@ -1,0 +1,216 @@
+"""What the manager does when jobs start and end, whoever asks.
+
+A job starts with the hosts of its ranks and its traffic (given, or known under a pattern's name). Its routes are computed around those of the running
+jobs, stored, and installed; then the answer goes out. Anything that fails leaves the job on default routes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ferrule_fabric.errors import FabricError
+from ferrule_fabric.model.documents import plan_from_json, plan_to_json
+from ferrule_fabric.model.placement import Placement
+from ferrule_fabric.model.plan import RoutePlan
+from ferrule_fabric.model.topology import Topology
+from ferrule_fabric.model.traffic import Demands, Flow, TrafficMatrix
+from ferrule_fabric.manager.state import JobRow, State
+from ferrule_fabric.openflow.compiler import JobRoutes
+from ferrule_fabric.openflow.controller import Controller
+from ferrule_fabric.openflow.rules import Selector
+from ferrule_fabric.routing import jobs as routing
+from ferrule_fabric.store.database import Application, PatternStore
+
+log = logging.getLogger("ferrule_fabric.manager")
+
+JOBS_MAX = 10_000
+COUNT_INTERVAL_S = 1.0
+
+
+class Denied(Exception):
+    """Who asks may not do this."""
+
+
+class Unknown(Exception):
+    """There is no such job or pattern."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job with routes."""
+
+    row: JobRow
+    demands: Demands
+    plan: RoutePlan
+    selector: Selector
+
+
+@dataclass(frozen=True)
+class Started:
+    """What came of a start: how many pairs have routes of their own, which have none and why, and how long it took."""
+
+    job: str
+    number: int
+    pairs: int
+    left_out: tuple[tuple[tuple[str, str], str], ...]
+    route_s: float
+    install_s: float
+
+
+class Manager:
+    """See the module's head. ``admins`` are user ids that may do everything."""
+
+    def __init__(self, topology: Topology, state: State, patterns: PatternStore, admins: frozenset[int], entries_max: int, algorithm: str = "ferrule") -> None:
+        self.state, self.patterns, self.admins, self.algorithm = state, patterns, admins, algorithm
+        self.controller = Controller(topology, state.next_generation(), entries_max)
+        self.jobs: dict[str, Job] = {}
+        self.started_s = time.time()
+        self.load_bps: dict[int, float] = {}
+        self._counted: tuple[float, dict[int, int]] = (0.0, {})
+        self._lock = asyncio.Lock()
+        self._restore(topology)
+
+    def _restore(self, topology: Topology) -> None:
+        """Jobs of the manager before this one go on."""
+        for row in self.state.jobs():
+            try:
+                plan = plan_from_json(row.plan, topology)
+                flows = [Flow(src, dst, int(size)) for src, dst, size in json.loads(row.traffic)]
+                self.jobs[row.job] = Job(row, Demands.of_flows(flows, topology), plan, Selector(**json.loads(row.selector)))
+            except FabricError as error:
+                log.error("a stored job doesn't fit the topology and is dropped", extra={"job": row.job, "reason": str(error)})
+                self.state.drop(row.number)
+        self.controller.restore([_routes(job, topology) for job in self.jobs.values()])
+
+    async def warm_up(self) -> None:
+        """Computes a small route, so that the first job needn't wait for what is compiled on first use."""
+        topology = self.controller.topology
+        if topology.host_count > 1:
+            flow = Flow(topology.hosts[0].name, topology.hosts[-1].name, 1)
+            try:
+                await asyncio.to_thread(routing.arrival, topology, {}, "", Demands.of_flows([flow], topology), self.algorithm)
+            except FabricError as error:
+                log.warning("no route in the whole network", extra={"reason": str(error)})
+
+    # Jobs
+
+    def pattern(self, name: str, ranks: int) -> TrafficMatrix:
+        """The traffic known under a name for so many ranks. Raises `Unknown`."""
+        found = self.patterns.latest(Application(name, "", ranks))
+        if found is None:
+            raise Unknown(f"no pattern {name!r} of {ranks} ranks")
+        return found
+
+    async def start(self, name: str, uid: int, hosts: Sequence[str], traffic: TrafficMatrix, selector: Selector, pattern: str = "") -> Started:
+        """Gives a job routes; a job of the same name and user gets new ones."""
+        async with self._lock:
+            known = self.jobs.get(name)
+            self._may(uid, known)
+            if known is None and len(self.jobs) >= JOBS_MAX:
+                raise FabricError("job", f"there are {JOBS_MAX} already")
+            began = time.perf_counter()
+            topology = self.controller.topology
+            demands = Demands.of_traffic(traffic, Placement(tuple(hosts)), topology)
+            others = {job: (held.demands, held.plan) for job, held in self.jobs.items() if job != name}
+            plan = await asyncio.to_thread(routing.arrival, topology, others, name, demands, self.algorithm)
+            route_s = time.perf_counter() - began
+            number = known.row.number if known else self.state.next_number()
+            sizes = json.dumps([[flow.src, flow.dst, flow.bytes] for flow in demands.flows(topology)])
+            row = JobRow(number, name, uid, pattern, time.time(), json.dumps(asdict(selector)), plan_to_json(plan), sizes)
+            job = Job(row, demands, plan, selector)
+            self.state.put(row)
+            try:
+                left_out = await self.controller.install(_routes(job, topology))
+            except FabricError:
+                self._forget(known, row)
+                raise
+            self.jobs[name] = job
+            started = Started(name, number, len(plan) - len(left_out), tuple(left_out), route_s, time.perf_counter() - began - route_s)
+            log.info("job started", extra={"job": name, "uid": uid, "pairs": started.pairs, "left_out": len(left_out), "route_s": route_s, "install_s": started.install_s})
+            return started
+
+    def _forget(self, known: Job | None, row: JobRow) -> None:
+        if known is not None:
+            self.state.put(known.row)
+        else:
+            self.state.drop(row.number)
+
+    def _may(self, uid: int, job: Job | None) -> None:
+        if job is not None and uid not in self.admins and uid != job.row.uid:
+            raise Denied(f"job {job.row.job!r} is another user's")
+
+    async def end(self, name: str, uid: int) -> int:
+        """Removes a job's routes, or those of all its steps (``name.*``); returns how many there were. Raises `Unknown` if none."""
+        async with self._lock:
+            found = [job for held, job in self.jobs.items() if held == name or held.startswith(f"{name}.")]
+            if not found:
+                raise Unknown(f"no job {name!r}")
+            for job in found:
+                self._may(uid, job)
+            for job in found:
+                await self.controller.remove(job.row.number)
+                self.state.drop(job.row.number)
+                del self.jobs[job.row.job]
+                log.info("job ended", extra={"job": job.row.job, "uid": uid})
+            return len(found)
+
+    # Looking
+
+    async def count_forever(self) -> None:
+        """Keeps `load_bps` (bits per second by arc) up to date."""
+        while True:
+            await asyncio.sleep(COUNT_INTERVAL_S)
+            now, counted = time.perf_counter(), await self.controller.counters()
+            before_s, before = self._counted
+            self.load_bps = {arc: max(0.0, 8 * (count - before[arc]) / (now - before_s)) for arc, count in counted.items() if arc in before}
+            self._counted = now, counted
+
+    def status(self) -> dict[str, Any]:
+        """In short how things are."""
+        controller = self.controller
+        names = controller.topology.node_names
+        return {
+            "switches": len(controller.node_of),
+            "connected": len(controller.sessions),
+            "missing": sorted(names[node] for node in controller.node_of.values() if node not in controller.sessions),
+            "links_down": [f"{link.a} - {link.b}" for link in controller.topology.links if not link.up],
+            "jobs": len(self.jobs),
+            "rules": controller.compiled.rule_count,
+            "compact": controller.compiled.compact,
+            "generation": controller.generation,
+            "up_s": round(time.time() - self.started_s, 3),
+            "miswired": controller.discovery.differences(controller.topology) if controller.discovery.links else [],
+        }
+
+    def links(self) -> list[dict[str, Any]]:
+        """Every link with its load in both directions."""
+        topology = self.controller.topology
+        return [
+            {"a": link.a, "b": link.b, "capacity_bps": link.capacity_bps, "up": link.up, "load_bps": [round(self.load_bps.get(2 * i + side, 0.0)) for side in (0, 1)]}
+            for i, link in enumerate(topology.links)
+        ]
+
+    def describe(self, job: Job, flows: bool = False) -> dict[str, Any]:
+        """A job for people; with ``flows`` also who sends how much to whom over which way."""
+        topology = self.controller.topology
+        row = job.row
+        told: dict[str, Any] = {"job": row.job, "number": row.number, "uid": row.uid, "pattern": row.pattern, "started_s": row.started_s, "pairs": len(job.plan)}
+        if flows:
+            now = self.controller.jobs.get(row.number)
+            plan = now.plan if now else job.plan
+            told["flows"] = [
+                {"src": f.src, "dst": f.dst, "bytes": f.bytes, "path": topology.path_nodes(plan.routes[f.src, f.dst].paths[0].arcs) if (f.src, f.dst) in plan.routes else None}
+                for f in job.demands.flows(topology)
+            ]
+        return told
+
+
+def _routes(job: Job, topology: Topology) -> JobRoutes:
+    volume = {(flow.src, flow.dst): float(flow.bytes) for flow in job.demands.flows(topology)}
+    return JobRoutes(job.row.number, job.plan, job.selector, volume)

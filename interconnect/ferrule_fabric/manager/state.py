@@ -1,0 +1,137 @@
+"""What the manager must not forget: jobs with their plans, and how often it has been started (the generation that switches obey).
+
+Tables of its own beside those of the pattern store, in the same database. A row is written before switches are touched and deleted after their rules
+are gone, so that after a crash the rules of every row may stand and those of no row mustn't.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from sqlalchemy import BigInteger, Column, Connection, Float, Integer, MetaData, String, Table, Text, create_engine, delete, func, insert, select, text, update
+from sqlalchemy.exc import SQLAlchemyError
+
+from ferrule_fabric.errors import FabricError
+
+metadata = MetaData()
+jobs_table = Table(
+    "manager_jobs",
+    metadata,
+    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=False),
+    Column("job", String(128), nullable=False, unique=True),
+    Column("uid", BigInteger, nullable=False),
+    Column("pattern", String(1024), nullable=False),
+    Column("started_s", Float, nullable=False),
+    Column("selector", Text, nullable=False),
+    Column("plan", Text, nullable=False),
+    Column("traffic", Text, nullable=False),
+)
+counters_table = Table("manager_counters", metadata, Column("name", String(32), primary_key=True), Column("value", BigInteger, nullable=False))
+ADVISORY_LOCK = 0xFE44
+
+
+@dataclass(frozen=True)
+class JobRow:
+    """A job as stored. ``plan`` is its route plan's document; ``selector`` and ``traffic`` (bytes by pair of hosts) are JSON."""
+
+    number: int
+    job: str
+    uid: int
+    pattern: str
+    started_s: float
+    selector: str
+    plan: str
+    traffic: str
+
+
+class State:
+    """The open state. Only one manager at a time has it: a second one gets `FabricError`."""
+
+    def __init__(self, url: str) -> None:
+        self._where = "manager's state"
+        try:
+            self._engine = create_engine(url)
+            self._lock_file: int | None = None
+            self._lock_connection: Connection | None = None
+            self._take_lock()
+            metadata.create_all(self._engine)
+        except (SQLAlchemyError, ImportError, OSError) as error:
+            raise FabricError(self._where, str(error).splitlines()[0]) from None
+
+    def _take_lock(self) -> None:
+        path = self._engine.url.database
+        if self._engine.dialect.name == "sqlite":
+            if not path or path == ":memory:":
+                return
+            self._lock_file = os.open(f"{Path(path).absolute()}.manager-lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(self._lock_file)
+                raise FabricError(self._where, f"another manager runs on {path}") from None
+        elif self._engine.dialect.name == "postgresql":
+            self._lock_connection = self._engine.connect()
+            if not self._lock_connection.execute(text(f"select pg_try_advisory_lock({ADVISORY_LOCK})")).scalar():
+                self._lock_connection.close()
+                raise FabricError(self._where, "another manager runs on this database")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        try:
+            with self._engine.begin() as connection:
+                yield connection
+        except SQLAlchemyError as error:
+            raise FabricError(self._where, str(error).splitlines()[0]) from None
+
+    def close(self) -> None:
+        """Lets another manager have it."""
+        if self._lock_connection is not None:
+            self._lock_connection.close()
+        self._engine.dispose()
+        if self._lock_file is not None:
+            os.close(self._lock_file)
+            self._lock_file = None
+
+    def _next(self, connection: Connection, name: str) -> int:
+        value = connection.execute(select(counters_table.c.value).where(counters_table.c.name == name)).scalar()
+        if value is None:
+            connection.execute(insert(counters_table).values(name=name, value=1))
+            return 1
+        connection.execute(update(counters_table).where(counters_table.c.name == name).values(value=value + 1))
+        return int(value) + 1
+
+    def next_generation(self) -> int:
+        """A number larger than any before."""
+        with self._transaction() as connection:
+            return self._next(connection, "generation")
+
+    def next_number(self) -> int:
+        """The number of a new job, never used before."""
+        with self._transaction() as connection:
+            return self._next(connection, "job")
+
+    def put(self, row: JobRow) -> None:
+        """Stores a job."""
+        with self._transaction() as connection:
+            connection.execute(delete(jobs_table).where(jobs_table.c.number == row.number))
+            connection.execute(insert(jobs_table).values(asdict(row)))
+
+    def drop(self, number: int) -> None:
+        """Forgets a job."""
+        with self._transaction() as connection:
+            connection.execute(delete(jobs_table).where(jobs_table.c.number == number))
+
+    def jobs(self) -> tuple[JobRow, ...]:
+        """All jobs."""
+        with self._transaction() as connection:
+            return tuple(JobRow(**row._mapping) for row in connection.execute(select(jobs_table).order_by(jobs_table.c.number)))
+
+    def count(self) -> int:
+        """How many jobs there are."""
+        with self._transaction() as connection:
+            return int(connection.execute(select(func.count()).select_from(jobs_table)).scalar() or 0)
