@@ -20,6 +20,7 @@ case $want in
     PATH=$PATH:/usr/sbin:/sbin
     need ovs-vswitchd openvswitch-switch
     need ethtool ethtool
+    need ping iputils-ping
     need ibsim ibsim-utils
     need opensm opensm
     need ibtracert infiniband-diags

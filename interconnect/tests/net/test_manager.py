@@ -1,0 +1,222 @@
+"""The manager service on real switches: jobs, users, crashes, second managers, bad requests."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fabric as ovs
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ferrule_fabric.manager.address import client_of
+from ferrule_fabric.model.documents import topology_to_json
+from ferrule_fabric.model.topology import Topology
+
+START_S = 60
+NOBODY = 65534
+RANKS = [f"h{number}" for number in (1, 1, 6, 6, 11, 16)]
+TRAFFIC = {"src": [0, 1, 2, 0, 5], "dst": [2, 3, 0, 4, 1], "bytes": [1000, 2000, 3000, 4000, 5000]}
+JOB = {"job": "42.0", "hosts": RANKS, "traffic": TRAFFIC}
+
+
+class Service:
+    """``ferrule-fabric serve`` as a process of its own."""
+
+    def __init__(self, folder: Path, fabric: ovs.Fabric, topology: Topology) -> None:
+        self.folder, self.fabric = folder, fabric
+        (folder / "topology.json").write_text(topology_to_json(topology))
+        self.api = f"unix:{folder}/api.sock"
+        self.log = folder / "log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def command(self, *more: str) -> list[str]:
+        store = f"sqlite:///{self.folder}/store.sqlite"
+        main = [sys.executable, "-c", "from ferrule_fabric.cli import main; main()"]
+        return [*main, "serve", "--topology", f"file:{self.folder}/topology.json", "--store", store, "--api", self.api, "--openflow", f"unix:{self.fabric.controller_socket}", *more]
+
+    def start(self) -> None:
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(self.command(), stderr=log, stdout=log)
+        deadline = time.monotonic() + START_S
+        nudged = False
+        while True:
+            try:
+                if self.get("/healthz")["ready"]:
+                    return
+                if not nudged:
+                    self.fabric.reconnect()
+                    nudged = True
+            except httpx.HTTPError:
+                pass
+            assert self.process.poll() is None and time.monotonic() < deadline, self.log.read_text()[-3000:]
+            time.sleep(0.05)
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        if self.process is not None:
+            self.process.send_signal(number)
+            self.process.wait(timeout=20)
+            self.process = None
+
+    def call(self, method: str, path: str, **more: Any) -> httpx.Response:
+        with client_of(self.api) as client:
+            return client.request(method, path, **more)
+
+    def get(self, path: str) -> Any:
+        return self.call("GET", path).json()
+
+    def job_rules(self) -> int:
+        """Rules on all switches that aren't the fabric's own."""
+        return sum(line.count("cookie=0xfe44") - line.count("cookie=0xfe44000000000000,") for name in self.fabric.spec.switches for line in self.fabric.ofctl("dump-flows", name).splitlines())
+
+
+@pytest.fixture(scope="module")
+def service(fabric: ovs.Fabric, paper: Topology, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("manager")
+    folder.chmod(0o755)
+    for parent in list(folder.parents)[:2]:
+        parent.chmod(0o755)
+    one = Service(folder, fabric, paper)
+    one.start()
+    yield one
+    one.stop(signal.SIGKILL)
+
+
+def test_a_job_gets_routes_and_leaves_none(service: Service) -> None:
+    started = service.call("POST", "/v1/jobs", json=JOB)
+    assert started.status_code == 201, started.text
+    assert started.json()["pairs"] == 4 and started.json()["left_out"] == []
+    told = service.get("/v1/jobs/42.0")
+    assert [flow["bytes"] for flow in told["flows"]] == [3000, 4000, 3000, 5000] and all(flow["path"] for flow in told["flows"])
+    assert service.job_rules() == 12
+    assert [job["job"] for job in service.get("/v1/jobs")] == ["42.0"]
+    again = service.call("POST", "/v1/jobs", json=JOB | {"tcp_port": 5000})
+    assert again.status_code == 201 and service.job_rules() == 12
+    assert service.call("DELETE", "/v1/jobs/42").json() == {"ended": 1}
+    assert service.job_rules() == 0 and service.get("/v1/jobs") == []
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        service.call("POST", "/v1/jobs", json=JOB)
+        times.append(time.perf_counter() - began)
+        service.call("DELETE", "/v1/jobs/42.0")
+    print(f"\n    job start, from the request to the answer: {', '.join(f'{t * 1e3:.1f}' for t in times)} ms")
+
+
+def test_patterns_by_name(service: Service) -> None:
+    n = len(RANKS)
+    dense = [[0] * n for _ in range(n)]
+    for src, dst, size in zip(*TRAFFIC.values()):
+        dense[src][dst] = size
+    profile = {"ranks": [{"processor_name": "x", "rank": r, "n_procs": n, "duration": 1.0, "tx_bytes": dense[r], "rx_bytes": [row[r] for row in dense], "tx_messages": [int(b > 0) for b in dense[r]], "rx_messages": [0] * n, "tx_message_sizes": [], "rx_message_sizes": []} for r in range(n)]}
+    learned = service.call("PUT", "/v1/patterns/cg.C", json=profile)
+    assert learned.status_code == 201, learned.text
+    assert service.call("POST", "/v1/jobs", json={"job": "43", "hosts": RANKS, "pattern": "cg.C"}).status_code == 201
+    missing = service.call("POST", "/v1/jobs", json={"job": "44", "hosts": RANKS, "pattern": "ft.C"})
+    assert missing.status_code == 404 and "ft.C" in missing.text
+    service.call("DELETE", "/v1/jobs/43")
+
+
+def as_nobody(service: Service, method: str, path: str, body: object = None) -> tuple[int, str]:
+    """A request by another user."""
+    code = "import http.client,socket,sys,json\nc=http.client.HTTPConnection('x')\nc.sock=socket.socket(socket.AF_UNIX)\nc.sock.connect(sys.argv[1])\nb=sys.argv[4]\nc.request(sys.argv[2],sys.argv[3],b or None,{'Content-Type':'application/json'})\nr=c.getresponse();print(r.status);print(r.read().decode())"
+    python = "/usr/bin/python3"
+    done = subprocess.run([python, "-c", code, service.api[5:], method, path, json.dumps(body) if body else ""], user=NOBODY, group=NOBODY, capture_output=True, text=True, timeout=30, check=True)
+    status, _, text = done.stdout.partition("\n")
+    return int(status), text
+
+
+@pytest.mark.skipif(not Path("/usr/bin/python3").exists(), reason="no Python that other users can run")
+def test_users_cant_touch_each_others_routes(service: Service) -> None:
+    assert service.call("POST", "/v1/jobs", json=JOB).status_code == 201
+    assert as_nobody(service, "DELETE", "/v1/jobs/42.0")[0] == 403
+    assert as_nobody(service, "POST", "/v1/jobs", JOB)[0] == 403
+    assert as_nobody(service, "PUT", "/v1/patterns/cg.C", {"ranks": []})[0] == 403
+    status, text = as_nobody(service, "POST", "/v1/jobs", JOB | {"job": "nobodys"})
+    assert status == 201 and json.loads(text)["pairs"] == 0 and "another job" in text
+    assert as_nobody(service, "DELETE", "/v1/jobs/nobodys")[0] == 200
+    assert service.call("DELETE", "/v1/jobs/42.0").status_code == 200
+
+
+def test_a_crash_loses_nothing(service: Service) -> None:
+    assert service.call("POST", "/v1/jobs", json=JOB).status_code == 201
+    rules = service.job_rules()
+    service.stop(signal.SIGKILL)
+    assert service.job_rules() == rules
+    service.start()
+    assert [job["job"] for job in service.get("/v1/jobs")] == ["42.0"] and service.job_rules() == rules
+    assert service.get("/v1/status")["generation"] == 2
+    assert service.call("DELETE", "/v1/jobs/42.0").status_code == 200 and service.job_rules() == 0
+
+
+def test_a_second_manager_refuses(service: Service) -> None:
+    second = subprocess.run(service.command("--api", f"unix:{service.folder}/second.sock"), capture_output=True, text=True, timeout=60, check=False)
+    assert second.returncode == 2 and "another manager" in second.stderr
+    assert service.get("/healthz") == {"ready": True}
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        ({"job": "x"}, "body.hosts"),
+        (JOB | {"job": "../etc"}, "body.job"),
+        (JOB | {"hosts": ["h1"] * 5 + ["nowhere"]}, "placement.hosts[5]"),
+        (JOB | {"more": 1}, "body.more"),
+        (JOB | {"pattern": "both"}, "job"),
+        (JOB | {"traffic": {"src": [0], "dst": [99], "bytes": [1]}}, "traffic.dst[0]"),
+        (JOB | {"traffic": {"src": [0], "dst": [1], "bytes": [-1]}}, "traffic.bytes[0]"),
+        (JOB | {"tcp_port": 70000}, "selector.tcp_port"),
+        (JOB | {"dscp": 64}, "selector.dscp"),
+        (JOB | {"by": "name"}, "selector.by"),
+    ],
+)
+def test_bad_requests_say_where(service: Service, body: dict[str, Any], where: str) -> None:
+    answer = service.call("POST", "/v1/jobs", json=body)
+    assert answer.status_code == 400 and answer.json()["error"]["where"] == where, answer.text
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.binary(max_size=200) | st.recursive(st.none() | st.integers() | st.text(max_size=5), lambda x: st.lists(x, max_size=3) | st.dictionaries(st.sampled_from(["job", "hosts", "traffic", "src"]), x)).map(lambda x: json.dumps(x).encode()))
+def test_random_bodies_are_refused(service: Service, body: bytes) -> None:
+    answer = service.call("POST", "/v1/jobs", content=body, headers={"content-type": "application/json"})
+    assert 400 <= answer.status_code < 500, answer.text
+
+
+def test_what_it_tells(service: Service) -> None:
+    assert "/v1/jobs" in service.get("/openapi.json")["paths"]
+    status = service.get("/v1/status")
+    assert status["switches"] == status["connected"] == 6 and status["missing"] == []
+    assert len(service.get("/v1/links")) == 28
+    text = service.call("GET", "/metrics").text
+    assert "ferrule_fabric_switches_connected 6.0" in text and 'ferrule_fabric_events_total{event="installed"}' in text
+    lines = [json.loads(line) for line in service.log.read_text().splitlines()]
+    assert any(line["message"] == "job started" for line in lines)
+    assert service.call("POST", "/v1/jobs", content=iter([b"{}"])).status_code == 411
+    doctor = subprocess.run([sys.executable, "-c", "from ferrule_fabric.cli import main; main()", "doctor", "--api", service.api], capture_output=True, text=True, timeout=60, check=False)
+    assert "6 of 6 switches connected" in doctor.stdout
+
+
+def test_tcp_needs_a_token(service: Service, tmp_path: Path) -> None:
+    refused = subprocess.run([*service.command(), "--api", "127.0.0.1:1"], capture_output=True, text=True, timeout=60, check=False)
+    assert refused.returncode == 2 and "--token-file" in refused.stderr
+    loose = tmp_path / "token"
+    loose.write_text("0123456789abcdef")
+    os.chmod(loose, 0o644)
+    refused = subprocess.run([*service.command(), "--api", "127.0.0.1:1", "--token-file", str(loose)], capture_output=True, text=True, timeout=60, check=False)
+    assert refused.returncode == 2 and "chmod 600" in refused.stderr
+
+
+def test_without_the_manager_default_routes_stay(service: Service, fabric: ovs.Fabric) -> None:
+    service.stop()
+    done = subprocess.run(fabric.command_in("h1", "ping", "-c", "1", "-W", "5", fabric.spec.hosts["h20"].ip), capture_output=True, check=False, timeout=20)
+    assert done.returncode == 0
+    service.start()
