@@ -145,8 +145,8 @@ def doctor(api: str, token_file: FilePath | None, spec: str | None, slurm_conf: 
     if spec:
         for good, what, mend in _topology_checks(spec):
             tell(good, what, mend)
-    for good, what, mend in _slurm_checks(slurm_conf):
-        tell(good, what, mend)
+    for fine, what, mend in _slurm_checks(slurm_conf):
+        tell(fine, what, mend)
     if problems:
         raise SystemExit(1)
 

@@ -141,7 +141,7 @@ def create_app(manager: Manager, token: str | None) -> FastAPI:
 
     @app.get("/healthz")
     async def health() -> dict[str, bool]:
-        return {"ready": len(manager.controller.sessions) == len(manager.controller.node_of)}
+        return {"ready": manager.warm and len(manager.controller.sessions) == len(manager.controller.node_of)}
 
     if STATIC.is_dir():
         app.mount("/", StaticFiles(directory=STATIC, html=True))

@@ -44,5 +44,5 @@ def exposition(manager: Manager) -> str:
     names, topology = controller.topology.node_names, controller.topology
     for arc, bps in manager.load_bps.items():
         load.labels(names[topology.arc_tail[arc]], names[topology.arc_head[arc]]).set(bps)
-    registry.register(_Counters(controller.events.counts))  # type: ignore[arg-type]
+    registry.register(_Counters(controller.events.counts))
     return generate_latest(registry).decode()

@@ -15,16 +15,16 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ferrule_fabric.errors import FabricError
+from ferrule_fabric.manager.state import JobRow, State
+from ferrule_fabric.manager.worker import Worker
 from ferrule_fabric.model.documents import plan_from_json, plan_to_json
 from ferrule_fabric.model.placement import Placement
 from ferrule_fabric.model.plan import RoutePlan
 from ferrule_fabric.model.topology import Topology
 from ferrule_fabric.model.traffic import Demands, Flow, TrafficMatrix
-from ferrule_fabric.manager.state import JobRow, State
 from ferrule_fabric.openflow.compiler import JobRoutes
 from ferrule_fabric.openflow.controller import Controller
 from ferrule_fabric.openflow.rules import Selector
-from ferrule_fabric.routing import jobs as routing
 from ferrule_fabric.store.database import Application, PatternStore
 
 log = logging.getLogger("ferrule_fabric.manager")
@@ -69,6 +69,8 @@ class Manager:
     def __init__(self, topology: Topology, state: State, patterns: PatternStore, admins: frozenset[int], entries_max: int, algorithm: str = "ferrule") -> None:
         self.state, self.patterns, self.admins, self.algorithm = state, patterns, admins, algorithm
         self.controller = Controller(topology, state.next_generation(), entries_max)
+        self.worker = Worker()
+        self.warm = False
         self.jobs: dict[str, Job] = {}
         self.started_s = time.time()
         self.load_bps: dict[int, float] = {}
@@ -94,9 +96,10 @@ class Manager:
         if topology.host_count > 1:
             flow = Flow(topology.hosts[0].name, topology.hosts[-1].name, 1)
             try:
-                await asyncio.to_thread(routing.arrival, topology, {}, "", Demands.of_flows([flow], topology), self.algorithm)
+                await self.worker.arrival(topology, {}, "", Demands.of_flows([flow], topology), self.algorithm)
             except FabricError as error:
                 log.warning("no route in the whole network", extra={"reason": str(error)})
+        self.warm = True
 
     # Jobs
 
@@ -118,7 +121,7 @@ class Manager:
             topology = self.controller.topology
             demands = Demands.of_traffic(traffic, Placement(tuple(hosts)), topology)
             others = {job: (held.demands, held.plan) for job, held in self.jobs.items() if job != name}
-            plan = await asyncio.to_thread(routing.arrival, topology, others, name, demands, self.algorithm)
+            plan = await self.worker.arrival(topology, others, name, demands, self.algorithm)
             route_s = time.perf_counter() - began
             number = known.row.number if known else self.state.next_number()
             sizes = json.dumps([[flow.src, flow.dst, flow.bytes] for flow in demands.flows(topology)])
