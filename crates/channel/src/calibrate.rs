@@ -116,8 +116,13 @@ impl Way {
 }
 
 impl Class {
-    const UNKNOWN: Class =
-        Class { streamed: Way::UNKNOWN, pulled: Way::UNKNOWN, retry_in: RETRY_AFTER, retry_after: RETRY_AFTER, retries: 0 };
+    const UNKNOWN: Class = Class {
+        streamed: Way::UNKNOWN,
+        pulled: Way::UNKNOWN,
+        retry_in: RETRY_AFTER,
+        retry_after: RETRY_AFTER,
+        retries: 0,
+    };
 
     fn pull_is_faster(&self) -> bool {
         self.pulled.best_ns() * PULL_GAIN < self.streamed.best_ns()
@@ -227,7 +232,11 @@ mod tests {
     fn streamed(preference: &mut Preference, messages: usize, stream_ns: u64, pull_ns: u64) -> usize {
         let pull = |p: &mut Preference| {
             let pulls = p.pulls(1 << 20);
-            if pulls { p.note_pulled(1 << 20, pull_ns) } else { p.note_streamed(1 << 20, stream_ns) }
+            if pulls {
+                p.note_pulled(1 << 20, pull_ns)
+            } else {
+                p.note_streamed(1 << 20, stream_ns)
+            }
             pulls
         };
         (0..messages).filter(|_| !pull(preference)).count()

@@ -85,7 +85,19 @@ impl Outbox {
         let cells = Cells::new(unsafe { MappedCells::new(mapping.as_ptr(), geometry) }, cells);
         let share = Some(cells.count() / (senders - 1).max(1)).filter(|share| *share >= SHARE_MIN).unwrap_or(0);
         let (kept, claimed) = (VecDeque::with_capacity(share), None);
-        Ok(Outbox { producer, covered, identity, ring_bytes, cells, sender, share, kept, claimed, cells_until: 0, mapping })
+        Ok(Outbox {
+            producer,
+            covered,
+            identity,
+            ring_bytes,
+            cells,
+            sender,
+            share,
+            kept,
+            claimed,
+            cells_until: 0,
+            mapping,
+        })
     }
 
     /// What the owner tells.
