@@ -18,13 +18,14 @@ const EDGES: &[(&str, &[&str])] = &[
     ("channel", &["base", "sys", "shm", "protocol"]),
     ("mpi", &["base", "sys", "protocol", "channel"]),
     ("abi", &["base", "mpi"]),
-    ("launch", &["base", "sys", "protocol", "channel", "mpi"]),
+    ("launch", &["base", "sys", "protocol", "channel", "mpi", "netsim"]),
+    ("netsim", &["base", "protocol"]),
     ("testkit", &["base", "protocol"]),
     ("xtask", &[]),
 ];
 
 /// Crates without unsafe code; each says so in its first lines.
-const SAFE: &[&str] = &["base", "protocol", "testkit"];
+const SAFE: &[&str] = &["base", "protocol", "testkit", "netsim"];
 
 /// The only crates that may name `libc`.
 const LIBC: &[&str] = &["sys"];

@@ -1,0 +1,165 @@
+//! Models of measured start-up times: the closed forms' dependence on N with constants fitted to what was measured.
+//!
+//! Measured are hosts that are emulated on one machine, so all work shares its processors: what a cluster does on all hosts at once takes
+//! N times as long here. Each term therefore has two values: on *emulated* hosts, to which it is fitted, and on a *cluster* whose hosts have
+//! processors of their own, for prediction. The cost to start one rank on shared processors can't be told from serial work for each rank
+//! by fitting, as both grow with N. `lazy` has no serial work, so its constant is the start; in the other schemes what exceeds it is serial.
+
+use super::{Scheme, Shape};
+use crate::least_squares::{self, Fit, Sample};
+
+/// A term of a model.
+pub struct Term {
+    /// As printed: what it grows with on emulated hosts.
+    pub growth: &'static str,
+    /// What its constant stands for.
+    pub meaning: &'static str,
+    /// Its value on emulated hosts.
+    pub emulated: fn(&Shape) -> f64,
+    /// Its value where hosts have processors of their own.
+    pub cluster: fn(&Shape) -> f64,
+}
+
+fn ranks(shape: &Shape) -> f64 {
+    shape.ranks() as f64
+}
+
+const FIXED: Term =
+    Term { growth: "1", meaning: "start of mpiexec and of the last rank", emulated: |_| 1.0, cluster: |_| 1.0 };
+const LEVELS: Term = Term {
+    growth: "log2 H",
+    meaning: "a level of agents, a round of messages",
+    emulated: |s| (s.hosts as f64).log2(),
+    cluster: |s| (s.hosts as f64).log2(),
+};
+/// On a cluster this one is split, see the head of the file.
+const START: Term =
+    Term { growth: "N", meaning: "start of a rank, serial work for it", emulated: ranks, cluster: ranks };
+const MESSAGES: Term =
+    Term { growth: "N^2", meaning: "a message of the ring", emulated: |s| ranks(s).powi(2), cluster: ranks };
+const RING: Term =
+    Term { growth: "N^3", meaning: "an id in the ring", emulated: |s| ranks(s).powi(3), cluster: |s| ranks(s).powi(2) };
+const IDS_TO_ALL: Term = Term {
+    growth: "N^2+N^3",
+    meaning: "an id through the launcher",
+    emulated: |s| ranks(s).powi(2) + ranks(s).powi(3),
+    cluster: |s| ranks(s).powi(2) + ranks(s).powi(3),
+};
+const IDS_NEEDED: Term = Term {
+    growth: "2N^2",
+    meaning: "an id through the launcher",
+    emulated: |s| 2.0 * ranks(s).powi(2),
+    cluster: |s| 2.0 * ranks(s).powi(2),
+};
+const CARDS: Term = Term {
+    growth: "N^2",
+    meaning: "a card handed to a rank",
+    emulated: |s| ranks(s).powi(2),
+    cluster: |s| ranks(s) * s.ranks_per_host as f64,
+};
+
+/// The terms of a scheme's model.
+pub fn terms(scheme: Scheme) -> &'static [Term] {
+    match scheme {
+        Scheme::Original => &[FIXED, START, IDS_TO_ALL],
+        Scheme::Dr => &[FIXED, START, IDS_NEEDED],
+        Scheme::Bc => &[FIXED, START, MESSAGES, RING],
+        Scheme::MpdBc => &[FIXED, LEVELS, START, MESSAGES, RING],
+        Scheme::Tree | Scheme::Hypercube => &[FIXED, LEVELS, START, CARDS],
+        Scheme::Lazy => &[FIXED, LEVELS, START],
+    }
+}
+
+fn start_index(scheme: Scheme) -> usize {
+    terms(scheme).iter().position(|t| t.growth == "N").expect("each model has the term")
+}
+
+/// One measurement.
+#[derive(Clone, Copy, Debug)]
+pub struct Point {
+    /// The job.
+    pub shape: Shape,
+    /// Its time.
+    pub seconds: f64,
+}
+
+/// A fitted model.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// Of which scheme.
+    pub scheme: Scheme,
+    /// Constants in the order of [`terms`].
+    pub fit: Fit,
+    /// Largest N that was measured.
+    pub ranks_max: usize,
+    /// (model − measured) / measured at the largest N, against the median there.
+    pub error: f64,
+    /// The same for a model that has not seen the largest N.
+    pub held_out_error: Option<f64>,
+    /// The start of a rank on shared processors, and its half width.
+    start: (f64, f64),
+}
+
+fn samples(scheme: Scheme, points: &[Point]) -> Vec<Sample> {
+    let values = |shape| terms(scheme).iter().map(|t| (t.emulated)(shape)).collect();
+    points.iter().map(|p| Sample { terms: values(&p.shape), value: p.seconds, scale: p.seconds }).collect()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
+}
+
+/// Fits the model of `scheme` with least relative errors; `lazy` is the model that tells what starting a rank costs. `None` with
+/// too few points.
+pub fn fit(scheme: Scheme, points: &[Point], lazy: Option<&Model>) -> Option<Model> {
+    let points: Vec<Point> = points.iter().copied().filter(|p| p.seconds > 0.0 && p.seconds.is_finite()).collect();
+    let fit = least_squares::fit(&samples(scheme, &points))?;
+    let last = points.iter().max_by_key(|p| p.shape.ranks())?.shape;
+    let (there, before): (Vec<Point>, Vec<Point>) = points.iter().partition(|p| p.shape == last);
+    let measured = median(there.iter().map(|p| p.seconds).collect());
+    let error = |fit: &Fit| fit.at(&emulated(scheme, &last)).0 / measured - 1.0;
+    let own = start_index(scheme);
+    let start = match lazy {
+        Some(lazy) => lazy.start,
+        None if scheme == Scheme::Lazy => (fit.constants[own], fit.half_widths[own]),
+        None => (0.0, 0.0),
+    };
+    Some(Model {
+        scheme,
+        ranks_max: last.ranks(),
+        error: error(&fit),
+        held_out_error: least_squares::fit(&samples(scheme, &before)).map(|fit| error(&fit)),
+        fit,
+        start,
+    })
+}
+
+fn emulated(scheme: Scheme, shape: &Shape) -> Vec<f64> {
+    terms(scheme).iter().map(|t| (t.emulated)(shape)).collect()
+}
+
+impl Model {
+    /// Seconds, and half the width of their 95% interval, on emulated hosts.
+    pub fn emulated(&self, shape: &Shape) -> (f64, f64) {
+        self.fit.at(&emulated(self.scheme, shape))
+    }
+
+    /// Seconds, and half the width of their 95% interval, on hosts with processors of their own.
+    pub fn cluster(&self, shape: &Shape) -> (f64, f64) {
+        let values: Vec<f64> = terms(self.scheme).iter().map(|t| (t.cluster)(shape)).collect();
+        let (value, half) = self.fit.at(&values);
+        // Ranks start on all hosts at once: only one host's are waited for. What the fit gave to the term beyond that is serial.
+        let index = start_index(self.scheme);
+        let (constant, (start, start_half)) = (self.fit.constants[index], self.start);
+        let parallel = constant.min(start) * (values[index] - shape.ranks_per_host as f64);
+        if self.scheme == Scheme::Lazy {
+            let mut own = values;
+            own[index] = shape.ranks_per_host as f64;
+            return self.fit.at(&own);
+        }
+        let parallel_half = start_half * (values[index] - shape.ranks_per_host as f64);
+        ((value - parallel).max(0.0), half.hypot(parallel_half))
+    }
+}
