@@ -12,6 +12,7 @@ pub mod agent;
 pub mod bind;
 pub mod children;
 pub mod cli;
+pub mod compare;
 pub mod container;
 pub mod dial;
 pub mod environment;

@@ -8,6 +8,7 @@ usage: ferrule info [--config]          version, or every setting with its value
        ferrule info --protocols [--size BYTES]   which protocol a message takes, by size and by where the receiver is
        ferrule top [--once] [--waits] [PID]   what the ranks of running jobs do; pending operations and the wait-for graph
        ferrule why [--] MPIEXEC-ARGS    run a job and print the channel of each pair of ranks, and why not the others
+       ferrule startup [--help]         compares ways to start a job, and launchers; fits models and predicts
        ferrule help
 ";
 
@@ -18,6 +19,7 @@ fn main() {
         Some("info") => info(words[1..].iter().any(|w| w == "--config")),
         Some("why") => why(&words[1..]),
         Some("top") => top(&words[1..]),
+        Some("startup") => launch::compare::main(&words[1..]),
         Some("help" | "--help" | "-h") => {
             print!("{HELP}");
             0

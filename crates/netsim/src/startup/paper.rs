@@ -40,6 +40,16 @@ pub fn terms(scheme: Scheme, ranks: usize) -> Option<Vec<f64>> {
     }
 }
 
+/// What each of [`terms`] grows with.
+pub fn terms_text(scheme: Scheme) -> Option<[&'static str; 3]> {
+    match scheme {
+        Scheme::Original => Some(["1", "N", "N^2+N^3"]),
+        Scheme::Dr => Some(["1", "N", "2N^2"]),
+        Scheme::Bc | Scheme::MpdBc => Some(["1", "N", "N^2"]),
+        _ => None,
+    }
+}
+
 /// The formula fitted to the authors' figures, relative errors least.
 pub fn fit(scheme: Scheme) -> Option<Fit> {
     let (_, seconds) = SECONDS.iter().find(|(s, _)| *s == scheme)?;
