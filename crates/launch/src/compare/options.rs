@@ -9,19 +9,19 @@ use std::path::PathBuf;
 #[command(name = "ferrule startup", disable_version_flag = true)]
 pub struct Options {
     /// Ranks of the measured jobs
-    #[arg(long, value_delimiter = ',', value_name = "N,N", default_value = "2,4,8,16,32,64,128", value_parser = ranks)]
+    #[arg(long, overrides_with = "ranks", value_delimiter = ',', value_name = "N,N", default_value = "2,4,8,16,32,64,128", value_parser = ranks)]
     pub ranks: Vec<usize>,
     /// Ranks on each emulated host
     #[arg(long, value_name = "N", default_value = "2", value_parser = ranks)]
     pub ranks_per_host: usize,
     /// Schemes: original, dr, bc, mpd-bc, tree, hypercube, lazy; or all, or none
-    #[arg(long, value_delimiter = ',', value_name = "A,B", default_value = "all", value_parser = schemes)]
+    #[arg(long, overrides_with = "schemes", value_delimiter = ',', value_name = "A,B", default_value = "all", value_parser = schemes)]
     pub schemes: Vec<Schemes>,
     /// What opening a session on another host takes, besides its work (as ssh's handshake does)
-    #[arg(long, value_delimiter = ',', value_name = "MS,MS", default_value = "0", value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    #[arg(long, overrides_with = "session_ms", value_delimiter = ',', value_name = "MS,MS", default_value = "0", value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub session_ms: Vec<u32>,
     /// Connections in MPI_Init: demand (none) or all
-    #[arg(long, value_delimiter = ',', value_name = "A,B", default_value = "demand", value_parser = ["demand", "all"])]
+    #[arg(long, overrides_with = "connect", value_delimiter = ',', value_name = "A,B", default_value = "demand", value_parser = ["demand", "all"])]
     pub connect: Vec<String>,
     /// Rate of the emulated hosts' links, as tc writes it, or none
     #[arg(long, value_name = "RATE", default_value = "1gbit", value_parser = rate)]
@@ -33,7 +33,7 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value = "3", value_parser = ranks)]
     pub repeats: usize,
     /// Ranks for the comparison of launchers on this host, or 0 for none
-    #[arg(long, value_delimiter = ',', value_name = "N,N", default_value = "1,2,4,8,16,32,64,128", value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    #[arg(long, overrides_with = "local_ranks", value_delimiter = ',', value_name = "N,N", default_value = "1,2,4,8,16,32,64,128", value_parser = clap::value_parser!(u32).range(0..=100_000))]
     pub local_ranks: Vec<u32>,
     /// Another launcher: its mpiexec, or a command with {n} in it that runs an empty MPI program
     #[arg(long = "peer", value_name = "NAME=MPIEXEC", value_parser = peer)]
@@ -145,6 +145,7 @@ mod tests {
         assert_eq!(options.chosen(), [Scheme::Dr, Scheme::Lazy]);
         assert_eq!((options.ranks, options.session_ms), (vec![2, 4], vec![0, 100]));
         assert_eq!(options.peers, [("A".to_string(), "/x/mpiexec".to_string())]);
+        assert_eq!(parse("--ranks 2,4 --ranks 8").unwrap().ranks, [8], "the last word counts");
         assert!(parse("--schemes none").unwrap().chosen().is_empty());
     }
 
