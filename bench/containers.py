@@ -37,18 +37,10 @@ ROOT = registry.ROOT
 BIN = image.STORE / "bin"
 ARMS = ("native", "docker", "cma", "mpich", "openmpi")
 MANY = 16
-#: Both programs of the peers come by the engine's exec; the host is one word, and what follows goes through a shell as with ssh.
+#: Stands in for ssh: the peers' agents come by the engine's exec.
 SHELL = """#!/bin/sh
-while :; do
-  case $1 in
-    -o | -l | -p | -i) shift 2 ;;
-    -*) shift ;;
-    *) break ;;
-  esac
-done
-host=$1
-shift
-exec docker exec -i {environment} "$host" sh -c "$*"
+export NODE_ENTER="docker exec -i {environment}"
+exec {script} "$@"
 """
 
 
@@ -123,7 +115,7 @@ def ssh_stand_in(peer: registry.Peer) -> str:
         env |= {"OPAL_PREFIX": str(peer.tree), "PMIX_PREFIX": str(peer.tree), "PRTE_PREFIX": str(peer.tree),
                 "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PATH": f"{peer.tree}/bin:/usr/bin:/bin"}
     script = bed.slot() / f"etc/shell-{peer.name}"
-    script.write_text(SHELL.replace("{environment}", " ".join(f"-e {k}={v}" for k, v in env.items())))
+    script.write_text(SHELL.format(environment=" ".join(f"-e {k}={v}" for k, v in env.items()), script=registry.NODE_SCRIPT))
     script.chmod(0o755)
     return str(script)
 

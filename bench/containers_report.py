@@ -7,6 +7,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import drawing
 from report import number, size_text
 
 TITLES = {"native": "native", "docker": "containers", "cma": "containers, CMA allowed", "mpich": "MPICH 5.0.2", "openmpi": "Open MPI 5.0.11"}
@@ -97,15 +98,10 @@ def markdown(data: dict) -> str:
 
 
 def plots(data: dict, out: pathlib.Path) -> None:
-    """SVG plots; left out (and said so) where matplotlib is missing."""
-    try:
-        import matplotlib
-    except ImportError:
-        print("no matplotlib: plots are left out")
+    """SVG plots, where matplotlib is there."""
+    plt = drawing.library()
+    if plt is None:
         return
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "ferrule"
-    import matplotlib.pyplot as plt
 
     for row, label in (("latency", "µs"), ("bandwidth", "GB/s")):
         figure, axes = plt.subplots(figsize=(7, 4.2))
@@ -116,9 +112,7 @@ def plots(data: dict, out: pathlib.Path) -> None:
         axes.set(xscale="log", yscale="log", xlabel="message, bytes", ylabel=label, title=f"{row}, 2 ranks in 2 containers")
         axes.grid(alpha=0.3)
         axes.legend()
-        figure.tight_layout()
-        figure.savefig(out / f"containers-{row}.svg")
-        plt.close(figure)
+        drawing.finish(plt, figure, out / f"containers-{row}.svg")
     chosen = [r for r in data["rows"] if r["row"].startswith("application") and "native" in r["median"]]
     if chosen:
         figure, axes = plt.subplots(figsize=(8, 4.2))
@@ -129,9 +123,7 @@ def plots(data: dict, out: pathlib.Path) -> None:
         axes.set(ylabel="time / native time", title="applications: lower is better")
         axes.axhline(1, color="black", linewidth=0.8)
         axes.legend()
-        figure.tight_layout()
-        figure.savefig(out / "containers-applications.svg")
-        plt.close(figure)
+        drawing.finish(plt, figure, out / "containers-applications.svg")
 
 
 def write(data: dict, out: pathlib.Path) -> None:

@@ -6,6 +6,9 @@ import json
 import pathlib
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import drawing
+
 TITLES = {"ferrule": "Ferrule", "mpich": "MPICH 5.0.2", "openmpi": "Open MPI 5.0.11", "impi": "Intel MPI 2021.18.1"}
 ORDER = ["ferrule", "mpich", "openmpi", "impi"]
 COLOURS = {"ferrule": "#b5422b", "mpich": "#3b6ea5", "openmpi": "#5a9e6f", "impi": "#8a6fb0"}
@@ -98,20 +101,18 @@ def markdown(data: dict) -> str:
         chosen = [r for r in data["rows"] if r["fabric"] == fabric]
         if chosen:
             parts += [f"## {title}", table(sorted(chosen, key=lambda r: (r["row"], r["ranks"], r["bytes"])))]
+    if data.get("failures"):
+        parts.append("## What was left out\nA library that fails in a plan, or says nothing for a minute, takes no further part in it.\n\n" + "\n".join(
+            f"- {TITLES[f['peer']]}, `{f['plan']}`: {f['error'][:300]}" for f in data["failures"]))
     parts.append("## Plots\n![latency](latency.svg)\n![bandwidth](bandwidth.svg)\n![oversubscribed](oversubscribed.svg)\n![ratios](ratios.svg)")
     return "\n\n".join(parts) + "\n"
 
 
 def plots(data: dict, out: pathlib.Path) -> None:
-    """SVG plots; left out (and said so) where matplotlib is missing."""
-    try:
-        import matplotlib
-    except ImportError:
-        print("no matplotlib: plots are left out")
+    """SVG plots, where matplotlib is there."""
+    plt = drawing.library()
+    if plt is None:
         return
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "ferrule"
-    import matplotlib.pyplot as plt
 
     def curves(row: str, fabric: str, file: str, label: str) -> None:
         figure, axes = plt.subplots(figsize=(7, 4.2))
@@ -125,9 +126,7 @@ def plots(data: dict, out: pathlib.Path) -> None:
             axes.set_yscale("log")
         axes.grid(alpha=0.3)
         axes.legend()
-        figure.tight_layout()
-        figure.savefig(out / file)
-        plt.close(figure)
+        drawing.finish(plt, figure, out / file)
 
     curves("latency", "shm", "latency.svg", "µs")
     curves("bandwidth", "shm", "bandwidth.svg", "GB/s")
@@ -145,9 +144,7 @@ def bars(data: dict, out: pathlib.Path, plt) -> None:
         axes.set_xticks([x + 0.3 for x in range(len(chosen))], [f"{r['row']}\n{size_text(r['bytes'])} n={r['ranks']}" for r in chosen], fontsize=7)
         axes.set(yscale="log", ylabel="µs", title="more ranks than cores")
         axes.legend()
-        figure.tight_layout()
-        figure.savefig(out / "oversubscribed.svg")
-        plt.close(figure)
+        drawing.finish(plt, figure, out / "oversubscribed.svg")
     goals = [rows[k] for k in GOALS if k in rows and "ratio" in rows[k]]
     if goals:
         figure, axes = plt.subplots(figsize=(8, 0.24 * len(goals) + 1))
@@ -156,9 +153,7 @@ def bars(data: dict, out: pathlib.Path, plt) -> None:
         axes.invert_yaxis()
         axes.axvline(1, color="black", linewidth=0.8)
         axes.set(xscale="log", xlabel="ratio to the best peer (right of 1: Ferrule is better)")
-        figure.tight_layout()
-        figure.savefig(out / "ratios.svg")
-        plt.close(figure)
+        drawing.finish(plt, figure, out / "ratios.svg")
 
 
 if __name__ == "__main__":

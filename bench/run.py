@@ -2,7 +2,8 @@
 """Runs the micro-benchmarks for Ferrule and its peers side by side and writes docs/performance/.
 
 The libraries take turns within each repeat, so that whatever else the machine does falls on all alike. A figure is the median over
-the repeats, its spread is (max - min) / median, and the ratio is against the best peer: above 1 means that Ferrule is better.
+the repeats, its spread is (max - min) / median, and the ratio is against the best peer: above 1 means that Ferrule is better. A library that
+fails in a plan, or says nothing for a minute, is left out of it from then on and listed. Results are written after each plan.
 
 Usage: bench/run.py [--quick] [--repeats 5] [--peers ferrule,mpich,openmpi,impi] [--only PATTERN] [--out docs/performance]
 """
@@ -23,12 +24,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import job
 import peers as registry
 import report
 
 ROOT = registry.ROOT
+#: A job that prints no row for so long hangs.
+SILENCE_S = 60
 COLLECTIVES = ("barrier,bcast,reduce,allreduce,reduce_scatter,reduce_scatter_block,scan,exscan,gather,gatherv,scatter,scatterv,"
                "allgather,allgatherv,alltoall,alltoallv")
 
@@ -105,8 +110,8 @@ class Hosts:
             subprocess.run([str(ROOT / "testbeds/netns/remove.sh"), self.prefix], check=False)
 
 
-def run_once(peer: registry.Peer, plan: Plan, hosts: Hosts, seconds: float) -> list[dict]:
-    """One run of one library; returns its rows, or none when it fails (which is reported)."""
+def run_once(peer: registry.Peer, plan: Plan, hosts: Hosts, seconds: float) -> tuple[list[dict], str]:
+    """One run of one library: its rows, and what went wrong."""
     where = hosts.get() if plan.fabric == "netns" else []
     env = peer.environment(plan.fabric)
     env["BENCH_SECONDS"] = str(seconds)
@@ -117,41 +122,36 @@ def run_once(peer: registry.Peer, plan: Plan, hosts: Hosts, seconds: float) -> l
         if peer.name == "ferrule":
             env["FERRULE_CHANNELS"] = "tcp"
         command = ["ip", "netns", "exec", where[0][0], *command]
-    start = time.monotonic()
-    with tempfile.TemporaryFile("w+") as out:
-        process = subprocess.Popen(command, env=env, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
-        try:
-            code = process.wait(plan.timeout_s)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            code = -1
-        elapsed = time.monotonic() - start
-        out.seek(0)
-        text = out.read()
-    rows = [json.loads(line[line.index("{"):]) for line in text.splitlines() if '"row"' in line and line.rstrip().endswith("}")]
-    if code != 0:
-        print(f"  {peer.name}: exit code {code}: {text.strip()[-300:]}", flush=True)
-        return []
+    done = job.run(command, env, plan.timeout_s, SILENCE_S)
+    if done.error:
+        return [], done.error
+    rows = [json.loads(line[line.index("{"):]) for line in done.text.splitlines() if '"row"' in line and line.rstrip().endswith("}")]
     if plan.program == "empty":
-        rows = [{"row": "startup", "ranks": plan.ranks, "bytes": 0, "value": elapsed, "unit": "s"}]
-    return [dict(row, fabric=plan.fabric) for row in rows]
+        rows = [{"row": "startup", "ranks": plan.ranks, "bytes": 0, "value": done.elapsed_s, "unit": "s"}]
+    return [dict(row, fabric=plan.fabric) for row in rows], ""
 
 
-def measure(plans: list[Plan], who: list[registry.Peer], repeats: int, seconds: float, hosts: Hosts) -> list[dict]:
-    """All values of all plans: one record for each row, with the values of each library."""
+def measure(plans: list[Plan], who: list[registry.Peer], repeats: int, seconds: float, hosts: Hosts, save: Callable[[list[dict], list[dict]], None]) -> None:
+    """Runs all plans; after each, `save` gets a record for each row so far, with the values of each library, and the failures."""
     table: dict[tuple, dict] = {}
+    failures: list[dict] = []
     for plan in plans:
         start = time.monotonic()
+        there = list(who)
         for repeat in range(repeats):
-            turn = who[repeat % len(who):] + who[:repeat % len(who)]
+            turn = [peer for peer in who[repeat % len(who):] + who[:repeat % len(who)] if peer in there]
             for peer in turn:
-                for row in run_once(peer, plan, hosts, seconds):
+                rows, error = run_once(peer, plan, hosts, seconds)
+                if error:
+                    print(f"  {peer.title} is left out of this plan: {error}", flush=True)
+                    failures.append({"plan": plan.label, "peer": peer.name, "error": error})
+                    there.remove(peer)
+                for row in rows:
                     key = (row["fabric"], row["row"], row["ranks"], row["bytes"])
                     record = table.setdefault(key, {**{k: row[k] for k in ("fabric", "row", "ranks", "bytes", "unit")}, "values": {}})
                     record["values"].setdefault(peer.name, []).append(row["value"])
         print(f"{plan.label}: {time.monotonic() - start:.0f} s", flush=True)
-    return [summarize(record) for record in table.values()]
+        save([summarize(record) for record in table.values()], failures)
 
 
 def summarize(record: dict) -> dict:
@@ -258,21 +258,26 @@ def main() -> int:
         plans = [p for p in plans if p.program != "coll" or p.args[0] == COLLECTIVES or (p.program, p.ranks, p.fabric) not in covered]
     hosts = Hosts()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the namespaces go in any case
+    options.out.mkdir(parents=True, exist_ok=True)
+    data: dict = {"machine": machine(), "repeats": repeats, "raw": [], "instructions": None, "rows": [], "failures": []}
+
+    def save(rows: list[dict], failures: list[dict]) -> None:
+        data.update(rows=rows, failures=failures)
+        (options.out / "results.part").write_text(json.dumps(data, indent=1))
+        (options.out / "results.part").replace(options.out / "results.json")
+
     try:
-        description = machine()
-        raw = raw_limits(1 if options.quick else 3) if options.only == "*" else []
-        records = measure(plans, who, repeats, 0.05 if options.quick else 0.15, hosts)
-        counts = instructions() if "ferrule" in names and options.only == "*" else None
+        data["raw"] = raw_limits(1 if options.quick else 3) if options.only == "*" else []
+        measure(plans, who, repeats, 0.05 if options.quick else 0.15, hosts, save)
+        data["instructions"] = instructions() if "ferrule" in names and options.only == "*" else None
     finally:
         hosts.remove()
-    options.out.mkdir(parents=True, exist_ok=True)
-    data = {"machine": description, "repeats": repeats, "raw": raw, "instructions": counts, "rows": records}
-    (options.out / "results.json").write_text(json.dumps(data, indent=1))
+    save(data["rows"], data["failures"])
     text = report.markdown(data)
     (options.out / "README.md").write_text(text)
     report.plots(data, options.out)
     print(text)
-    return 0
+    return int(any(failure["peer"] == "ferrule" for failure in data["failures"]))
 
 
 if __name__ == "__main__":

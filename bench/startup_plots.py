@@ -10,6 +10,9 @@ import sys
 import time
 from collections.abc import Callable
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import drawing
+
 SCHEMES = ["original", "dr", "bc", "mpd-bc", "tree", "hypercube", "lazy"]
 COLOURS = {"original": "#444444", "dr": "#8a6fb0", "bc": "#3b6ea5", "mpd-bc": "#5a9e6f", "tree": "#c9a227", "hypercube": "#d98a5f", "lazy": "#b5422b"}
 ARM_COLOURS = ["#999999", "#b5422b", "#3b6ea5", "#5a9e6f", "#8a6fb0", "#c9a227"]
@@ -221,20 +224,13 @@ def model_value(model: dict, ranks: int, hosts: int) -> float:
 
 
 def plots(data: dict, out: pathlib.Path) -> None:
-    """SVG plots; left out (and said so) where matplotlib is missing."""
-    try:
-        import matplotlib
-    except ImportError:
-        print("no matplotlib: plots are left out")
+    """SVG plots, where matplotlib is there."""
+    plt = drawing.library()
+    if plt is None:
         return
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "ferrule"
-    import matplotlib.pyplot as plt
 
     def finish(figure, file: str) -> None:
-        figure.tight_layout()
-        figure.savefig(out / file)
-        plt.close(figure)
+        drawing.finish(plt, figure, out / file)
 
     plot_schemes(data, plt, finish)
     plot_predictions(data, plt, finish)
