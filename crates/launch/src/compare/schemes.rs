@@ -167,7 +167,7 @@ fn add(
     });
     let point = &mut points[at].1;
     point.wall_s.push(wall_s);
-    point.init_s.extend(report.get("init_s").and_then(serde_json::Value::as_f64));
+    point.init_s.extend(report.get("wall").and_then(serde_json::Value::as_f64));
     point.report = report;
 }
 

@@ -3,7 +3,8 @@
 //! Measured are hosts that are emulated on one machine, so all work shares its processors: what a cluster does on all hosts at once takes
 //! N times as long here. Each term therefore has two values: on *emulated* hosts, to which it is fitted, and on a *cluster* whose hosts have
 //! processors of their own, for prediction. The cost to start one rank on shared processors can't be told from serial work for each rank
-//! by fitting, as both grow with N. `lazy` has no serial work, so its constant is the start; in the other schemes what exceeds it is serial.
+//! by fitting, as both grow with N. `lazy` has no serial work, so its constant is the start; in the published schemes, whose launcher does
+//! something for each rank, what exceeds it is serial.
 
 use super::{Scheme, Shape};
 use crate::least_squares::{self, Fit, Sample};
@@ -27,14 +28,22 @@ fn ranks(shape: &Shape) -> f64 {
 const FIXED: Term =
     Term { growth: "1", meaning: "start of mpiexec and of the last rank", emulated: |_| 1.0, cluster: |_| 1.0 };
 const LEVELS: Term = Term {
-    growth: "log2 H",
-    meaning: "a level of agents, a round of messages",
-    emulated: |s| (s.hosts as f64).log2(),
-    cluster: |s| (s.hosts as f64).log2(),
+    growth: "levels",
+    meaning: "a level of agents",
+    emulated: |s| s.levels() as f64,
+    cluster: |s| s.levels() as f64,
 };
-/// On a cluster this one is split, see the head of the file.
-const START: Term =
+/// Of schemes whose launcher has something to do for each rank. On a cluster this one is split, see the head of the file.
+const START_AND_SERIAL: Term =
     Term { growth: "N", meaning: "start of a rank, serial work for it", emulated: ranks, cluster: ranks };
+const START: Term =
+    Term { growth: "N", meaning: "start of a rank", emulated: ranks, cluster: |s| s.ranks_per_host as f64 };
+const ROUNDS: Term = Term {
+    growth: "N log2 H",
+    meaning: "a message of the doubling",
+    emulated: |s| ranks(s) * (s.hosts as f64).log2(),
+    cluster: |s| s.ranks_per_host as f64 * (s.hosts as f64).log2(),
+};
 const MESSAGES: Term =
     Term { growth: "N^2", meaning: "a message of the ring", emulated: |s| ranks(s).powi(2), cluster: ranks };
 const RING: Term =
@@ -61,11 +70,12 @@ const CARDS: Term = Term {
 /// The terms of a scheme's model.
 pub fn terms(scheme: Scheme) -> &'static [Term] {
     match scheme {
-        Scheme::Original => &[FIXED, START, IDS_TO_ALL],
-        Scheme::Dr => &[FIXED, START, IDS_NEEDED],
-        Scheme::Bc => &[FIXED, START, MESSAGES, RING],
-        Scheme::MpdBc => &[FIXED, LEVELS, START, MESSAGES, RING],
-        Scheme::Tree | Scheme::Hypercube => &[FIXED, LEVELS, START, CARDS],
+        Scheme::Original => &[FIXED, START_AND_SERIAL, IDS_TO_ALL],
+        Scheme::Dr => &[FIXED, START_AND_SERIAL, IDS_NEEDED],
+        Scheme::Bc => &[FIXED, START_AND_SERIAL, MESSAGES, RING],
+        Scheme::MpdBc => &[FIXED, LEVELS, START_AND_SERIAL, MESSAGES, RING],
+        Scheme::Tree => &[FIXED, LEVELS, START, CARDS],
+        Scheme::Hypercube => &[FIXED, LEVELS, START, ROUNDS, CARDS],
         Scheme::Lazy => &[FIXED, LEVELS, START],
     }
 }
@@ -150,16 +160,13 @@ impl Model {
     pub fn cluster(&self, shape: &Shape) -> (f64, f64) {
         let values: Vec<f64> = terms(self.scheme).iter().map(|t| (t.cluster)(shape)).collect();
         let (value, half) = self.fit.at(&values);
-        // Ranks start on all hosts at once: only one host's are waited for. What the fit gave to the term beyond that is serial.
         let index = start_index(self.scheme);
-        let (constant, (start, start_half)) = (self.fit.constants[index], self.start);
-        let parallel = constant.min(start) * (values[index] - shape.ranks_per_host as f64);
-        if self.scheme == Scheme::Lazy {
-            let mut own = values;
-            own[index] = shape.ranks_per_host as f64;
-            return self.fit.at(&own);
+        if matches!(self.scheme, Scheme::Tree | Scheme::Hypercube | Scheme::Lazy) {
+            return (value, half);
         }
-        let parallel_half = start_half * (values[index] - shape.ranks_per_host as f64);
-        ((value - parallel).max(0.0), half.hypot(parallel_half))
+        // Ranks start on all hosts at once: only one host's are waited for. What the fit gave to the term beyond that is serial.
+        let (constant, (start, start_half)) = (self.fit.constants[index], self.start);
+        let elsewhere = values[index] - shape.ranks_per_host as f64;
+        ((value - constant.min(start) * elsewhere).max(0.0), half.hypot(start_half * elsewhere))
     }
 }
