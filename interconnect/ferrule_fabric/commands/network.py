@@ -5,6 +5,7 @@ from __future__ import annotations
 import grp
 import json
 import os
+import pwd
 import shutil
 from pathlib import Path as FilePath
 from typing import Any
@@ -40,21 +41,23 @@ def _token(path: FilePath | None) -> str | None:
 @click.option("--api", default=SOCKET, show_default=True, help="where to serve HTTP: unix:PATH or HOST:PORT")
 @click.option("--openflow", default="0.0.0.0:6653", show_default=True, help="where switches connect to: HOST:PORT or unix:PATH")
 @click.option("--group", help="only this group may use the unix socket")
+@click.option("--admin", multiple=True, help="a user who may do everything besides root, such as Slurm's")
 @token_option
 @click.option("--tls-certificate", type=click.Path(exists=True), help="certificate for HTTPS")
 @click.option("--tls-key", type=click.Path(exists=True))
 @click.option("--tls-clients", type=click.Path(exists=True), help="certificates of authorities: clients must show one of theirs")
 @click.option("--table-entries", default=TABLE_ENTRIES_MAX, show_default=True, help="rules that fit into a switch")
 @click.option("--algorithm", type=click.Choice(ALGORITHMS), default="ferrule", show_default=True)
-def serve(spec: str, store: str, api: str, openflow: str, group: str | None, token_file: FilePath | None, table_entries: int, algorithm: str, **tls: str | None) -> None:
+def serve(spec: str, store: str, api: str, openflow: str, group: str | None, admin: tuple[str, ...], token_file: FilePath | None, table_entries: int, algorithm: str, **tls: str | None) -> None:
     """Run the interconnect manager."""
     from ferrule_fabric.manager.serve import Settings, run
 
     try:
         group_id = grp.getgrnam(group).gr_gid if group else None
-    except KeyError:
-        raise FabricError("--group", f"there is no group {group!r}") from None
-    run(topology_of(spec), Settings(store, api, openflow, _token(token_file), group_id, table_entries, algorithm, **tls))
+        admins = tuple(pwd.getpwnam(name).pw_uid for name in admin)
+    except KeyError as error:
+        raise FabricError("--group, --admin", f"there is no such group or user: {error}") from None
+    run(topology_of(spec), Settings(store, api, openflow, _token(token_file), group_id, table_entries, algorithm, admins, **tls))
 
 
 def _call(api: str, token_file: FilePath | None, method: str, path: str, **more: Any) -> Any:

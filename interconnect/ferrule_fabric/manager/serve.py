@@ -40,6 +40,7 @@ class Settings:
     group: int | None = None
     entries_max: int = TABLE_ENTRIES_MAX
     algorithm: str = "ferrule"
+    admins: tuple[int, ...] = ()
     tls_certificate: str | None = None
     tls_key: str | None = None
     tls_clients: str | None = None
@@ -98,7 +99,7 @@ async def serve(topology: Topology, settings: Settings) -> None:
 async def _serve(topology: Topology, settings: Settings, state: State) -> None:
     log = logging.getLogger("ferrule_fabric.manager")
     with PatternStore(settings.store) as patterns:
-        manager = Manager(topology, state, patterns, frozenset({0, os.geteuid()}), settings.entries_max, settings.algorithm)
+        manager = Manager(topology, state, patterns, frozenset({0, os.geteuid(), *settings.admins}), settings.entries_max, settings.algorithm)
         openflow = address_of(settings.openflow, "--openflow")
         if isinstance(openflow, Path):
             await manager.controller.listen(unix=openflow)

@@ -1,0 +1,144 @@
+"""Slurm on the Open vSwitch fabric, with the manager and its plugin; runs in a private world (testbeds/slurm) and raises where something is wrong.
+
+usage: slurm_world.py PLUGIN
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+sys.path[:0] = [str(HERE), str(ROOT / "testbeds/slurm"), str(ROOT / "testbeds/ovs"), str(ROOT / "interconnect/tests")]
+
+import slurm
+from conftest import spec_of
+from test_manager import Service
+
+import fabric as ovs
+from ferrule_fabric.topologies.fat_tree import two_level
+
+NODES, CPUS, SHIFT = 20, 8, 5
+PLUGIN_TIMEOUT_MS = 3000
+
+
+def until(what: str, true: Callable[[], bool], patience_s: float = 30) -> None:
+    deadline = time.monotonic() + patience_s
+    while not true():
+        assert time.monotonic() < deadline, f"not within {patience_s} s: {what}"
+        time.sleep(0.05)
+
+
+def profile(ranks: int) -> dict[str, object]:
+    """Rank i sends to rank i + SHIFT."""
+    zero = [0] * ranks
+    common = {"processor_name": "x", "n_procs": ranks, "duration": 1.0, "rx_bytes": zero, "rx_messages": zero, "tx_message_sizes": [], "rx_message_sizes": []}
+    sent = [[1_000_000 * (peer == (rank + SHIFT) % ranks) for peer in range(ranks)] for rank in range(ranks)]
+    return {"ranks": [common | {"rank": rank, "tx_bytes": sent[rank], "tx_messages": [int(size > 0) for size in sent[rank]]} for rank in range(ranks)]}
+
+
+def transfer(fabric: ovs.Fabric, src: str, dst: str, size: int) -> None:
+    address = fabric.spec.hosts[dst].ip
+    sink = "import socket;s=socket.create_server(('0.0.0.0',5000));print(flush=True);c,_=s.accept()\nwhile c.recv(1<<16):pass"
+    source = f"import socket;c=socket.create_connection(('{address}',5000),5);c.sendall(bytes({size}))"
+    receiver = subprocess.Popen(fabric.command_in(dst, "timeout", "20", "python3", "-c", sink), stdout=subprocess.PIPE)
+    assert receiver.stdout is not None
+    receiver.stdout.readline()
+    subprocess.run(fabric.command_in(src, "timeout", "20", "python3", "-c", source), check=True, timeout=30)
+    assert receiver.wait(20) == 0
+
+
+def check_srun(cluster: slurm.Cluster, service: Service, fabric: ovs.Fabric) -> None:
+    """A job's routes stand while it runs, carry its bytes, and are gone afterwards."""
+    running = subprocess.Popen(["srun", f"-N{NODES}", f"-n{NODES}", "--comm-pattern=shift", "sleep", "5"], env=cluster.env)
+    until("the job has routes", lambda: bool(service.get("/v1/jobs")))
+    told = service.get("/v1/jobs")[0]
+    assert told["pattern"] == "shift" and told["pairs"] == NODES, told
+    flow = next(flow for flow in service.get(f"/v1/jobs/{told['job']}")["flows"] if flow["src"] == "h1")
+    assert flow["dst"] == f"h{1 + SHIFT}" and service.job_rules() > 0
+    before = fabric.counters()
+    transfer(fabric, flow["src"], flow["dst"], 1_000_000)
+    after = fabric.counters()
+    for a, b in zip(flow["path"], flow["path"][1:]):
+        assert after[a, b] - before[a, b] > 1_000_000, f"{a} -> {b} of {flow['path']}"
+    assert running.wait(60) == 0
+    until("the step's routes are gone", lambda: service.job_rules() == 0 and not service.get("/v1/jobs"))
+    print(f"    srun: routes of {told['pairs']} pairs, bytes on the planned path {' '.join(flow['path'])}, no rule left", flush=True)
+
+
+def check_sbatch(cluster: slurm.Cluster, service: Service) -> None:
+    """The option of sbatch reaches the sruns in the script; when the job is cancelled, the epilog leaves no rule."""
+    script = Path(cluster.dir) / "job.sh"
+    script.write_text(f"#!/bin/sh\nsrun -n{NODES} sleep 100 &\nsrun_pid=$!\nsleep 3\nkill -9 $srun_pid\nsleep 100\n")
+    code, text = cluster.run(["sbatch", "-o", f"{cluster.dir}/job.out", f"-N{NODES}", f"-n{NODES}", "--comm-pattern=shift", str(script)])
+    assert code == 0, text
+    number = text.split()[-1]
+    until("the batch job has routes", lambda: any(job["job"].startswith(f"{number}.") for job in service.get("/v1/jobs")))
+    time.sleep(3)
+    cluster.run(["scancel", number])
+    until("the epilog has removed the rules", lambda: service.job_rules() == 0 and not service.get("/v1/jobs"), 40)
+    print("    sbatch: the script's srun got routes, the epilog left no rule though srun was killed", flush=True)
+
+
+def check_refusals(cluster: slurm.Cluster) -> None:
+    code, text = cluster.run(["srun", "-n1", "--comm-pattern=a b", "true"])
+    assert code != 0 and "--comm-pattern" in text, text
+    code, text = cluster.run(["srun", "-n2", "--comm-pattern=unheard", "echo", "it-ran"])
+    lines = [line for line in text.splitlines() if "ferrule" in line]
+    assert code == 0 and text.count("it-ran") == 2 and len(lines) == 1 and "default routes" in lines[0] and "unheard" in lines[0], text
+    print("    a wrong name is refused, an unknown one runs on default routes", flush=True)
+
+
+def seconds(cluster: slurm.Cluster, *more: str) -> float:
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        code, text = cluster.run(["srun", f"-n{NODES}", *more, "true"])
+        assert code == 0, text
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def check_without_manager(cluster: slurm.Cluster, service: Service) -> None:
+    with_routes, without = seconds(cluster, "--comm-pattern=shift"), seconds(cluster)
+    print(f"    srun of {NODES} tasks: {without * 1e3:.0f} ms, with routes {with_routes * 1e3:.0f} ms (best of 5)", flush=True)
+    service.stop()
+    began = time.monotonic()
+    code, text = cluster.run(["srun", "-n2", "--comm-pattern=shift", "echo", "it-ran"])
+    lines = [line for line in text.splitlines() if "ferrule" in line]
+    assert code == 0 and text.count("it-ran") == 2 and len(lines) == 1 and "no manager" in lines[0], text
+    assert time.monotonic() - began < PLUGIN_TIMEOUT_MS / 1e3 + 10
+    print("    without the manager jobs run on default routes and say so in one line", flush=True)
+
+
+def main() -> None:
+    plugin = Path(sys.argv[1]).resolve()
+    topology = two_level(4, 2, 5)
+    with contextlib.ExitStack() as stack:
+        fabric = stack.enter_context(ovs.Fabric.up(spec_of(topology)))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder.chmod(0o755)
+        service = Service(folder, fabric, topology)
+        stack.callback(service.stop, 9)
+        service.start()
+        learned = service.call("PUT", "/v1/patterns/shift", json=profile(NODES))
+        assert learned.status_code == 201, learned.text
+        epilog = f"#!/bin/sh\nexec {ROOT}/interconnect/slurm/epilog.sh {service.api[5:]}\n"
+        files = {"plugstack.conf": f"optional {plugin} api={service.api} timeout_ms={PLUGIN_TIMEOUT_MS}\n", "epilog": epilog}
+        spaces = [fabric.host_netns(host.name) for host in topology.hosts]
+        cluster = slurm.Cluster(NODES, CPUS, prefix="h", namespaces=spaces, conf="PlugStackConfig={dir}/plugstack.conf\nEpilogSlurmctld={dir}/epilog\n", files=files)
+        stack.enter_context(cluster)
+        check_srun(cluster, service, fabric)
+        check_refusals(cluster)
+        check_sbatch(cluster, service)
+        check_without_manager(cluster, service)
+
+
+if __name__ == "__main__":
+    main()
