@@ -11,6 +11,7 @@ Usage: bench/containers.py [--quick] [--repeats N] [--arms native,docker,…] [-
 from __future__ import annotations
 
 import argparse
+import collections
 import dataclasses
 import fnmatch
 import json
@@ -36,6 +37,8 @@ import peers as registry
 ROOT = registry.ROOT
 BIN = image.STORE / "bin"
 ARMS = ("native", "docker", "cma", "mpich", "openmpi")
+PEERS = ("mpich", "openmpi")
+PEER_S = 60
 MANY = 16
 #: Stands in for ssh: the peers' agents come by the engine's exec.
 SHELL = """#!/bin/sh
@@ -147,7 +150,7 @@ def run_once(arm: str, plan: Plan, world: World, seconds: float, settings: dict[
     with tempfile.TemporaryFile("w+", errors="replace") as out:
         process = subprocess.Popen(command, env=env, cwd="/", stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
         try:
-            code: int | None = process.wait(60 if arm in ("mpich", "openmpi") else 120)
+            code: int | None = process.wait(PEER_S if arm in PEERS else 120)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -155,9 +158,9 @@ def run_once(arm: str, plan: Plan, world: World, seconds: float, settings: dict[
         out.seek(0)
         text = out.read()
     if code != 0:
-        if arm in ("mpich", "openmpi"):
+        if arm in PEERS:
             for name in world.names("docker", plan.ranks):
-                subprocess.run(["docker", "exec", name, "sh", "-c", "kill -9 $(pgrep -f 'prted|hydra|bench-') 2>/dev/null"], capture_output=True)
+                subprocess.run(["docker", "exec", name, "pkill", "-KILL", "-f", "prted|hydra|bench-"], capture_output=True)
         words = " ".join(text.split())[-300:]
         return [], f"no end in time: {words}" if code is None else f"exit code {code}: {words}"
     rows = [json.loads(line[line.index("{"):]) for line in text.splitlines() if '"row"' in line and line.rstrip().endswith("}")]
@@ -166,13 +169,16 @@ def run_once(arm: str, plan: Plan, world: World, seconds: float, settings: dict[
     return rows, "" if rows else "no rows"
 
 
-def measure(world: World, arms: list[str], plans: list[Plan], repeats: int, seconds: float) -> tuple[list[dict], dict[str, str]]:
-    """All values of all plans, and the first failure of each arm."""
+def measure(world: World, arms: list[str], plans: list[Plan], repeats: int, seconds: float, data: dict, out: pathlib.Path) -> None:
+    """Adds all values of all plans, and the first failure of each arm, to `data`; writes it after each plan.
+
+    An arm that fails is left out of the rest of the plan; a peer that has failed in two plans, of all others."""
     table: dict[tuple, dict] = {}
-    failures: dict[str, str] = {}
+    failures: dict[str, str] = data["failures"]
+    failed_plans: collections.Counter[str] = collections.Counter()
     for plan in plans:
         begin = time.monotonic()
-        given_up: set[str] = set()
+        given_up = {arm for arm in PEERS if failed_plans[arm] >= 2}
         for repeat in range(repeats):
             turn = arms[repeat % len(arms):] + arms[:repeat % len(arms)]
             for arm in turn:
@@ -181,6 +187,7 @@ def measure(world: World, arms: list[str], plans: list[Plan], repeats: int, seco
                 rows, wrong = run_once(arm, plan, world, seconds)
                 if wrong:
                     given_up.add(arm)
+                    failed_plans[arm] += 1
                     failures.setdefault(arm, f"{plan.label}: {wrong}")
                     print(f"  {arm}: {wrong}", flush=True)
                 for row in rows:
@@ -188,10 +195,19 @@ def measure(world: World, arms: list[str], plans: list[Plan], repeats: int, seco
                     record = table.setdefault(key, {**{k: row[k] for k in ("row", "ranks", "bytes", "unit")}, "values": {}})
                     record["values"].setdefault(arm, []).append(row["value"])
         print(f"{plan.label}: {time.monotonic() - begin:.0f} s", flush=True)
-    for record in table.values():
-        record["median"] = {arm: statistics.median(v) for arm, v in record["values"].items()}
-        record["spread"] = {arm: (max(v) - min(v)) / statistics.median(v) if statistics.median(v) else 0.0 for arm, v in record["values"].items()}
-    return list(table.values()), failures
+        for record in table.values():
+            middle = {arm: statistics.median(v) for arm, v in record["values"].items()}
+            record["median"] = middle
+            record["spread"] = {arm: (max(v) - min(v)) / middle[arm] if middle[arm] else 0.0 for arm, v in record["values"].items()}
+        data["rows"] = list(table.values())
+        write(data, out)
+
+
+def write(data: dict, out: pathlib.Path) -> None:
+    """Figures, page and plots of what has been measured until now."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "containers.json").write_text(json.dumps(data, indent=1) + "\n")
+    containers_report.write(data, out)
 
 
 def detection(world: World, repeats: int) -> list[dict]:
@@ -238,18 +254,17 @@ def main() -> int:
     if not bed.is_inside():
         registry.install([a for a in arms if a in registry.PACKAGES])  # The network is gone inside.
         return bed.enter()
-    repeats = options.repeats or (2 if options.quick else 5)
+    repeats = options.repeats or (3 if options.quick else 5)
     compile_programs(arms)
     world = World()
     plans = [p for p in PLANS if (p.quick or not options.quick) and fnmatch.fnmatch(p.label, options.only)]
-    rows, failures = measure(world, arms, plans, repeats, 0.08 if options.quick else 0.15)
-    start = detection(world, max(3, repeats)) if fnmatch.fnmatch("detection", options.only) else []
-    data = {"rows": rows, "failures": failures, "detection": start, "repeats": repeats, "quick": options.quick, "ranks_started": MANY,
+    data = {"rows": [], "failures": {}, "detection": [], "repeats": repeats, "quick": options.quick, "ranks_started": MANY,
             "machine": {"kernel": os.uname().release, "cpus": len(os.sched_getaffinity(0)), "docker": engines.call("docker", "version", "-f", "{{.Server.Version}}"),
                         "date": time.strftime("%Y-%m-%d")}}
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "containers.json").write_text(json.dumps(data, indent=1) + "\n")
-    containers_report.write(data, options.out)
+    measure(world, arms, plans, repeats, 0.08 if options.quick else 0.15, data, options.out)
+    if fnmatch.fnmatch("detection", options.only):
+        data["detection"] = detection(world, max(3, repeats))
+        write(data, options.out)
     return 0
 
 

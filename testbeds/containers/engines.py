@@ -66,8 +66,9 @@ def launcher() -> str:
 
 
 def volumes() -> list[str]:
-    """Options of docker and podman that make image.VISIBLE visible."""
-    return [word for place in image.VISIBLE for word in ("-v", f"{place}:{place}:ro")]
+    """Options of docker and podman that make image.VISIBLE visible, and what symbolic links directly in it lead to."""
+    links = (entry.resolve() for place in image.VISIBLE for entry in place.iterdir() if entry.is_symlink() and entry.is_dir())
+    return [word for place in (*image.VISIBLE, *links) for word in ("-v", f"{place}:{place}:ro")]
 
 
 #: Options of docker and podman for a container that shares image.SHARED with others.
