@@ -14,5 +14,11 @@ interconnect-venv: $(INTERCONNECT_VENV)/.installed
 
 test-interconnect: interconnect-venv
 	$(INTERCONNECT_VENV)/bin/ruff check interconnect
-	cd interconnect && ../$(INTERCONNECT_VENV)/bin/mypy ferrule_fabric tests
+	cd interconnect && ../$(INTERCONNECT_VENV)/bin/mypy ferrule_fabric tests bench
 	cd interconnect && ../$(INTERCONNECT_VENV)/bin/pytest --durations=5
+
+# make bench-interconnect   allocation and placement against their bounds (some minutes), into docs/performance/
+.PHONY: bench-interconnect
+bench-interconnect: interconnect-venv
+	$(INTERCONNECT_VENV)/bin/python interconnect/bench/allocation.py
+	$(INTERCONNECT_VENV)/bin/python interconnect/bench/report.py

@@ -1,6 +1,6 @@
 """Placements: block, cyclic, random, partition, and ours that looks at the routes too.
 
-``joint`` starts from several placements (block, cyclic, partition), improves each by `search.searched`, allocates paths by ``ferrule`` for all, and keeps the one
+``joint`` starts from several placements (block, cyclic, partitions), improves each by `search.searched`, allocates paths by ``ferrule`` for all, and keeps the one
 whose most loaded arc is least; then it exchanges ranks that use that arc and allocates anew, as long as that helps.
 """
 
@@ -15,15 +15,19 @@ from ferrule_fabric.model.traffic import Demands, TrafficMatrix
 from ferrule_fabric.placing.partition import partitioned
 from ferrule_fabric.placing.search import EvenSpread, searched
 from ferrule_fabric.placing.select import BLOCKS, selected
-from ferrule_fabric.routing.allocate import DEFAULTS, Options, flow_paths
+from ferrule_fabric.routing.allocate import Options, flow_paths
 from ferrule_fabric.routing.fabric import Fabric, fabric_of
 from ferrule_fabric.routing.flow_paths import FlowPaths, arc_seconds
 
+# Allocation inside the search over placements.
+QUICK = Options(passes=4, rounding=False)
 PLACEMENTS = ("block", "cyclic", "random", "partition", "joint")
 # Above these the even spread would need too much memory, or a pass too much time; partition alone then stands for joint.
 SEARCH_SWITCHES_MAX = 256
 SEARCH_RANKS_MAX = 4096
-JOINT_ROUNDS = 30
+JOINT_ROUNDS = 100
+# Partitions to start from, by different seeds.
+PARTITIONS = 4
 
 
 def slots_of(ranks: int, hosts: int, per_host: int) -> IntArray:
@@ -73,11 +77,13 @@ def host_numbers(topology: Topology, traffic: TrafficMatrix, hosts: IntArray, sl
 def _joint(topology: Topology, traffic: TrafficMatrix, hosts: IntArray, slots: IntArray, seed: int, background: FloatArray | None) -> IntArray:
     fabric = fabric_of(topology)
     starts = [host_numbers(topology, traffic, hosts, slots, how, seed) for how in ("partition", "block", "cyclic")]
+    starts += [partitioned(topology, traffic, hosts, slots, seed + turn) for turn in range(1, PARTITIONS)]
     if np.unique(fabric.host_switch[hosts]).size > SEARCH_SWITCHES_MAX or traffic.ranks > SEARCH_RANKS_MAX:
         tried = starts
     else:
         spread = EvenSpread(fabric, hosts)
-        tried = starts + [searched(fabric, traffic, start, spread, seed=seed, background=background) for start in starts]
+        found = [searched(fabric, traffic, start, spread, seed=seed + turn, background=background) for turn, start in enumerate(starts)]
+        tried = starts + found + [searched(fabric, traffic, start, spread, seed=seed + 100, background=background) for start in found]
     judged = [(*_judge(fabric, traffic, numbers, background), i) for i, numbers in enumerate(tried)]
     top, total, best = min(judged)
     if traffic.ranks > SEARCH_RANKS_MAX:
@@ -87,7 +93,7 @@ def _joint(topology: Topology, traffic: TrafficMatrix, hosts: IntArray, slots: I
 
 def _judge(fabric: Fabric, traffic: TrafficMatrix, numbers: IntArray, background: FloatArray | None) -> tuple[float, float]:
     """(most loaded arc between switches or at hosts, sum of loads) after allocation, seconds."""
-    load, _, _ = _allocated(fabric, traffic, numbers, background, DEFAULTS)
+    load, _, _ = _allocated(fabric, traffic, numbers, background, QUICK)
     return float(load.max(initial=0.0)), float(load.sum())
 
 
@@ -102,8 +108,7 @@ def _exchanged(fabric: Fabric, traffic: TrafficMatrix, numbers: IntArray, score:
     """Exchanges a rank that uses the hottest arc with another one; a round keeps the first of a few random exchanges after which the score is less."""
     generator = np.random.default_rng(seed)
     best = numbers.copy()
-    options = Options(passes=4)
-    load, demands, paths = _allocated(fabric, traffic, best, background, DEFAULTS)
+    load, demands, paths = _allocated(fabric, traffic, best, background, QUICK)
     for _ in range(JOINT_ROUNDS):
         users = _users(fabric, traffic, best, load, demands, paths)
         if not users.size:
@@ -113,7 +118,7 @@ def _exchanged(fabric: Fabric, traffic: TrafficMatrix, numbers: IntArray, score:
         trial[one], trial[other] = trial[other], trial[one]
         if trial[one] == best[one]:
             continue
-        after, new_demands, new_paths = _allocated(fabric, traffic, trial, background, options)
+        after, new_demands, new_paths = _allocated(fabric, traffic, trial, background, QUICK)
         reached = float(after.max(initial=0.0)), float(after.sum())
         if reached < (score[0] * (1 - 1e-9), score[1]):
             best, score, load, demands, paths = trial, reached, after, new_demands, new_paths

@@ -1,7 +1,7 @@
 """The way in: one function from demands to a `RoutePlan`, and the judgement of plans.
 
-Algorithms: ``d-mod-k``, ``s-mod-k``, ``ecmp`` (static); ``greedy`` (the paper's, by maximum) and ``greedy-min-sum``; ``ferrule`` (greedy, then rerouting and
-exchanges); ``ferrule-time`` (least estimated time instead of least load, phase by phase where there are phases); ``split`` (the linear program's
+Algorithms: ``d-mod-k``, ``s-mod-k``, ``ecmp`` (static); ``greedy`` (the paper's, by maximum) and ``greedy-min-sum``; ``ferrule`` (greedy and the rounded linear program, then
+rerouting and exchanges); ``ferrule-time`` (least estimated time instead of least load, phase by phase where there are phases); ``split`` (the linear program's
 optimum, some pairs on several weighted paths); ``exact`` (integer program, small cases).
 """
 
@@ -14,15 +14,15 @@ import numpy as np
 
 from ferrule_fabric.errors import FabricError
 from ferrule_fabric.model.plan import RoutePlan
-from ferrule_fabric.model.topology import FloatArray, Topology
+from ferrule_fabric.model.topology import FloatArray, IntArray, Topology
 from ferrule_fabric.model.traffic import Demands
 from ferrule_fabric.routing import exact as exact_solver
-from ferrule_fabric.routing.bound import cut_bound_s
+from ferrule_fabric.routing.bound import cut_bound_s, path_shares
 from ferrule_fabric.routing.candidates import PATHS_MAX, Candidates, candidates_of
 from ferrule_fabric.routing.fabric import Fabric, fabric_of
 from ferrule_fabric.routing.flow_paths import FlowPaths, arc_seconds, paths_of, plan_of
 from ferrule_fabric.routing.search import greedy, paths_chosen, rerouted
-from ferrule_fabric.routing.split import split_paths
+from ferrule_fabric.routing.split import rounded, split_paths
 from ferrule_fabric.routing.static import RULES, static_paths
 from ferrule_fabric.routing.swaps import exchanged
 from ferrule_fabric.routing.timed import fastest_paths
@@ -33,16 +33,20 @@ ALGORITHMS = (*RULES, "greedy", "greedy-min-sum", "ferrule", "ferrule-time", "sp
 NEAR = 1.0002
 # Exchanges look at all demands on an arc; larger cases have flows so small that single moves do.
 EXCHANGE_MAX = 20_000
+# The linear program as a second start: up to so many paths, a few tenths of a second.
+ROUNDING_PATHS_MAX = 30_000
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """``paths_max`` candidate paths per pair of switches, up to ``slack`` hops longer than shortest; ``seed`` for all that is drawn; ``passes`` of rerouting."""
+    """``paths_max`` candidate paths per pair of switches, up to ``slack`` hops longer than shortest; ``seed`` for all that is drawn; ``passes`` of rerouting;
+    ``rounding``: also start from the rounded linear program where the search from greedy isn't near the bound."""
 
     paths_max: int = PATHS_MAX
     slack: int = 0
     seed: int = 0
     passes: int = 20
+    rounding: bool = True
 
 
 DEFAULTS = Options()
@@ -80,10 +84,24 @@ def flow_paths(
 def _searched(fabric: Fabric, candidates: Candidates, demands: Demands, background: FloatArray | None, options: Options) -> FlowPaths:
     start = greedy(fabric, candidates, demands.bytes, "max-load", background)
     enough_s = NEAR * cut_bound_s(fabric, demands, background)
+    best, top_s = _improved(fabric, candidates, demands, start, background, options, enough_s)
+    if top_s > enough_s and options.rounding and demands.count <= EXCHANGE_MAX and candidates.path_first[-1] <= ROUNDING_PATHS_MAX:
+        share_bytes, bound_s = path_shares(fabric, candidates, demands.bytes, background)
+        if top_s > NEAR * bound_s:
+            other, other_s = _improved(fabric, candidates, demands, rounded(candidates, demands, share_bytes), background, options, NEAR * bound_s)
+            best = other if other_s < top_s else best
+    return paths_chosen(candidates, best)
+
+
+def _improved(
+    fabric: Fabric, candidates: Candidates, demands: Demands, start: IntArray, background: FloatArray | None, options: Options, enough_s: float
+) -> tuple[IntArray, float]:
+    """(allocation after rerouting and exchanges, its most loaded arc between switches in seconds)."""
     better = rerouted(fabric, candidates, demands.bytes, start, background, options.passes, options.seed, enough_s=enough_s)
     if demands.count <= EXCHANGE_MAX:
         better = exchanged(fabric, candidates, demands.bytes, better, background, enough=enough_s)
-    return paths_chosen(candidates, better)
+    load_s = arc_seconds(fabric, demands, paths_chosen(candidates, better)) + (0.0 if background is None else background)
+    return better, max_load_s(fabric.topology, load_s, True)
 
 
 def plan_loads_s(topology: Topology, demands: Demands, plan: RoutePlan) -> FloatArray:

@@ -1,7 +1,7 @@
 """Splitting by the linear program: the optimum, with few pairs on several paths.
 
 The program splits commodities (pairs of switches); the host pairs of a commodity fill the shares of its paths one after the other, so at most
-one pair per border between two shares is split. Weights become buckets of OpenFlow select groups.
+one pair per border between two shares is split. `rounded` is a start for the search with one path per pair. Weights become buckets of OpenFlow select groups.
 """
 
 from __future__ import annotations
@@ -36,6 +36,18 @@ def split_paths(fabric: Fabric, candidates: Candidates, demands: Demands, backgr
     back = np.argsort(np.array(demand, dtype=np.int64), kind="stable")
     chosen = np.array(path, dtype=np.int64)[back]
     return _with_arcs(candidates, np.array(demand, dtype=np.int64)[back], np.array(weight)[back], chosen)
+
+
+def rounded(candidates: Candidates, demands: Demands, share_bytes: FloatArray) -> IntArray:
+    """The program's shares with one path per demand: the largest first, each onto the path with most of its share left. Shape (demands,)."""
+    left = share_bytes.copy()
+    chosen = np.empty(demands.count, dtype=np.int64)
+    for i in np.argsort(-demands.bytes, kind="stable").tolist():
+        begin, end = candidates.path_first[candidates.commodity[i]], candidates.path_first[candidates.commodity[i] + 1]
+        path = int(begin + np.argmax(left[begin:end]))
+        left[path] -= demands.bytes[i]
+        chosen[i] = path
+    return chosen
 
 
 def _fill(own: IntArray, volume: FloatArray, shares: FloatArray) -> list[tuple[int, int, float]]:
