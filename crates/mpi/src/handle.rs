@@ -126,11 +126,18 @@ impl<T> Table<T> {
 
     /// Takes the object out whatever its references.
     pub fn remove(&self, handle: Handle) -> Option<T> {
+        self.remove_if(handle, |_| Some(())).map(|((), value)| value)
+    }
+
+    /// Runs `f` on the object, and takes it out if that answers. `f` must not touch this table.
+    #[inline]
+    pub fn remove_if<R>(&self, handle: Handle, f: impl FnOnce(&mut T) -> Option<R>) -> Option<(R, T)> {
         let slot = self.slot(handle)?;
-        let value = slot.value.take();
+        let answer = f(slot.value.as_mut()?)?;
+        let value = slot.value.take()?;
         slot.generation = (slot.generation + 1) & GENERATION_MASK;
         self.inner().free.push((handle.0 & INDEX_MASK) as u32);
-        value
+        Some((answer, value))
     }
 
     /// Handles of all live objects.

@@ -3,11 +3,11 @@
 use crate::comm::Comm;
 use crate::datatype::Datatype;
 use crate::group::Group;
-use crate::handle::{Kind, Table};
+use crate::handle::{Handle, Kind, Table};
 use crate::op::Op;
 use crate::p2p::buffered::Slot;
 use crate::progress::Active;
-use crate::request::Request;
+use crate::request::{REQUEST_NULL, Request};
 use channel::fabric::ChannelFabric;
 use protocol::engine::{Engine, MessageId};
 use std::cell::{Cell, OnceCell, RefCell, UnsafeCell};
@@ -27,6 +27,8 @@ pub struct Runtime {
     pub ops: Table<Rc<Op>>,
     /// Live requests.
     pub requests: Table<Request>,
+    /// The handle of [`Request::Sent`], once there is one.
+    pub sent: Cell<Handle>,
     /// Schedules that advance with every poll.
     pub active: RefCell<Vec<Rc<dyn Active>>>,
     /// `MPI_COMM_WORLD`.
@@ -53,6 +55,7 @@ static RUNTIME: Runtime = Runtime {
     datatypes: Table::new(Kind::Datatype),
     ops: Table::new(Kind::Op),
     requests: Table::new(Kind::Request),
+    sent: Cell::new(REQUEST_NULL),
     active: RefCell::new(Vec::new()),
     world: OnceCell::new(),
     self_comm: OnceCell::new(),

@@ -90,7 +90,7 @@ impl Selection {
                     self.add_operation(comm, pending);
                 }
             }
-            Request::PersistentCollective { .. } | Request::Generalized(_) => {}
+            Request::PersistentCollective { .. } | Request::Generalized(_) | Request::Sent => {}
         });
     }
 

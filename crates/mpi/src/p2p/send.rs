@@ -5,7 +5,7 @@ use super::transfer::{Transfer, start_send, wait};
 use crate::comm::Comm;
 use crate::datatype::Datatype;
 use crate::handle::Handle;
-use crate::request::{self, Request};
+use crate::request;
 use base::Result;
 use base::ids::Plane;
 use protocol::engine::Mode;
@@ -79,5 +79,5 @@ pub unsafe fn send(mode: SendMode, m: &Outgoing<'_>) -> Result {
 pub unsafe fn isend(mode: SendMode, m: &Outgoing<'_>) -> Result<Handle> {
     // SAFETY: handed on from the caller.
     let transfer = unsafe { start(mode, m) }?;
-    Ok(request::enter(Request::Transfer { transfer, comm: Rc::clone(m.comm) }))
+    Ok(request::enter_transfer(transfer, m.comm))
 }

@@ -76,42 +76,46 @@ fn finish_all(
     mut statuses: Statuses<'_>,
 ) -> Result {
     let mut failed = false;
-    for (k, i) in indices.clone().enumerate() {
-        let mut status = Status::EMPTY;
-        let result = finish(&mut handles[i], &mut status);
-        if let Err(error) = result
-            && !failed
-        {
-            failed = true;
-            // From the first failure on every status tells its error.
-            if let Some(statuses) = statuses.as_deref_mut() {
-                statuses[..k].iter_mut().for_each(|s| s.error = Class::SUCCESS.0);
-            }
-            status.error = error.class.0;
-        }
-        if let Some(statuses) = statuses.as_deref_mut() {
-            let error = match result {
-                Err(error) => error.class.0,
-                Ok(()) if failed => Class::SUCCESS.0,
-                Ok(()) => statuses[k].error,
-            };
-            statuses[k] = Status { error, ..status };
-        }
+    for (k, i) in indices.enumerate() {
+        finish_one(&mut handles[i], k, &mut statuses, &mut failed);
     }
     if failed { Err(IN_STATUS) } else { Ok(()) }
 }
 
+/// Finishes the request whose status is the `k`-th one. From the first failure on every status tells its error.
+#[inline]
+fn finish_one(handle: &mut Handle, k: usize, statuses: &mut Statuses<'_>, failed: &mut bool) {
+    let mut status = Status::EMPTY;
+    let result = finish(handle, &mut status);
+    if result.is_err()
+        && !std::mem::replace(failed, true)
+        && let Some(statuses) = statuses.as_deref_mut()
+    {
+        statuses[..k].iter_mut().for_each(|s| s.error = Class::SUCCESS.0);
+    }
+    if let Some(statuses) = statuses.as_deref_mut() {
+        let error = match result {
+            Err(error) => error.class.0,
+            Ok(()) if *failed => Class::SUCCESS.0,
+            Ok(()) => statuses[k].error,
+        };
+        statuses[k] = Status { error, ..status };
+    }
+}
+
 /// `MPI_Waitall`.
-pub fn waitall(handles: &mut [Handle], statuses: Statuses<'_>) -> Result {
+pub fn waitall(handles: &mut [Handle], mut statuses: Statuses<'_>) -> Result {
     for &handle in handles.iter() {
         is_active(handle)?;
     }
+    let mut failed = false;
     for at in 0..handles.len() {
-        if handles[at] != REQUEST_NULL {
+        if !is_complete(handles[at])? {
             wait_for_first(&handles[at..])?;
         }
+        finish_one(&mut handles[at], at, &mut statuses, &mut failed);
     }
-    finish_all(handles, 0..handles.len(), statuses)
+    if failed { Err(IN_STATUS) } else { Ok(()) }
 }
 
 /// `MPI_Testall`.

@@ -38,6 +38,8 @@ pub enum Request {
         /// Whose error handler is called.
         comm: Rc<Comm>,
     },
+    /// A send that left at once. All of them are this one request, which is never removed: there is nothing to tell them apart by.
+    Sent,
     /// A persistent send or receive.
     Persistent(Box<Persistent>),
     /// A non-blocking collective or the like, started and activated.
@@ -76,6 +78,25 @@ pub fn enter(request: Request) -> Handle {
     rt().requests.insert(request)
 }
 
+/// Enters a message that has been started.
+#[inline]
+pub fn enter_transfer(transfer: Transfer, comm: &Rc<Comm>) -> Handle {
+    match transfer {
+        Transfer::Sent => sent(),
+        transfer => enter(Request::Transfer { transfer, comm: Rc::clone(comm) }),
+    }
+}
+
+/// The handle of [`Request::Sent`].
+#[inline]
+fn sent() -> Handle {
+    let sent = &rt().sent;
+    if sent.get() == REQUEST_NULL {
+        sent.set(enter(Request::Sent));
+    }
+    sent.get()
+}
+
 /// Enters a non-blocking collective that has been started and activated.
 pub fn enter_collective(operation: Rc<dyn Operation>, comm: &Rc<Comm>) -> Handle {
     enter(Request::Collective { operation, comm: Rc::clone(comm) })
@@ -104,7 +125,7 @@ impl Request {
             | Request::Collective { comm, .. }
             | Request::PersistentCollective { comm, .. } => Some(Rc::clone(comm)),
             Request::Persistent(p) => Some(Rc::clone(&p.comm)),
-            Request::Generalized(_) => None,
+            Request::Sent | Request::Generalized(_) => None,
         }
     }
 
@@ -123,6 +144,7 @@ impl Request {
     fn is_complete(&self) -> bool {
         match self {
             Request::Transfer { transfer, .. } => transfer::is_complete(*transfer),
+            Request::Sent => true,
             Request::Persistent(p) => p.transfer.is_none_or(transfer::is_complete),
             Request::Collective { operation, .. } => operation.outcome().is_some(),
             Request::PersistentCollective { operation, active, .. } => !active || operation.outcome().is_some(),
@@ -164,6 +186,7 @@ pub fn cancel(handle: Handle) -> Result {
     let found = rt().requests.with(handle, |request| {
         let transfer = match request {
             Request::Transfer { transfer, .. } => *transfer,
+            Request::Sent => Transfer::Sent,
             Request::Persistent(p) => match p.transfer {
                 Some(transfer) => transfer,
                 None => return Err(Error::new(Class::ERR_REQUEST, "the request is inactive")),
@@ -197,11 +220,15 @@ pub fn free(handle: Handle) -> Result {
         rt().requests.remove(handle);
         return g.free();
     }
+    if handle == rt().sent.get() {
+        return Ok(());
+    }
     match rt().requests.remove(handle).ok_or_else(unknown)? {
         Request::Transfer { transfer, .. } => transfer::detach(transfer),
         Request::Persistent(p) => p.transfer.into_iter().for_each(transfer::detach),
         // A schedule is among the active ones until it is done.
-        Request::Collective { .. } | Request::PersistentCollective { .. } | Request::Generalized(_) => {}
+        Request::Collective { .. } | Request::PersistentCollective { .. } | Request::Generalized(_) | Request::Sent => {
+        }
     }
     Ok(())
 }
@@ -221,16 +248,38 @@ fn wait_for_first(handles: &[Handle]) -> Result {
 }
 
 /// Takes the outcome of a complete request; a request that isn't persistent is gone afterwards.
+#[inline]
 fn end(handle: Handle) -> Ended {
+    if handle == rt().sent.get() {
+        return Ended { result: Ok(()), status: Status::EMPTY, freed: true };
+    }
+    let message = rt().requests.remove_if(handle, |request| match request {
+        Request::Transfer { transfer, .. } => transfer::test_with_status(*transfer),
+        _ => None,
+    });
+    match message {
+        Some(((result, status), request)) => {
+            if result.is_err() {
+                blame(request.comm());
+            }
+            Ended { result, status, freed: true }
+        }
+        None => end_operation(handle),
+    }
+}
+
+/// [`end`] of whatever isn't just a message.
+#[inline(never)]
+fn end_operation(handle: Handle) -> Ended {
     enum Outcome {
-        Message(Transfer, bool),
+        Message(Transfer),
         Inactive,
         Operation(Rc<dyn Operation>, bool),
         Generalized(Rc<Generalized>),
     }
     let outcome = rt().requests.with(handle, |request| match request {
-        Request::Transfer { transfer, .. } => Outcome::Message(*transfer, true),
-        Request::Persistent(p) => p.transfer.take().map_or(Outcome::Inactive, |t| Outcome::Message(t, false)),
+        Request::Transfer { .. } | Request::Sent => unreachable!("messages end above when they are complete"),
+        Request::Persistent(p) => p.transfer.take().map_or(Outcome::Inactive, Outcome::Message),
         Request::Collective { operation, .. } => Outcome::Operation(Rc::clone(operation), true),
         Request::PersistentCollective { operation, active, .. } => match std::mem::take(active) {
             true => Outcome::Operation(Rc::clone(operation), false),
@@ -240,9 +289,9 @@ fn end(handle: Handle) -> Ended {
     });
     let ended = match outcome.expect("the caller has looked the request up") {
         Outcome::Inactive => Ended { result: Ok(()), status: Status::EMPTY, freed: false },
-        Outcome::Message(transfer, freed) => {
+        Outcome::Message(transfer) => {
             let (result, status) = transfer::test_with_status(transfer).expect("the transfer is complete");
-            Ended { result, status, freed }
+            Ended { result, status, freed: false }
         }
         Outcome::Operation(operation, freed) => match operation.outcome().expect("the operation is complete") {
             Ok(status) => Ended { result: Ok(()), status, freed },
@@ -275,6 +324,7 @@ fn peek(handle: Handle) -> Result<Status> {
     }
     let outcome = rt().requests.with(handle, |request| match request {
         Request::Transfer { transfer, .. } => Outcome::Known(transfer::peek(*transfer)),
+        Request::Sent => Outcome::Known(Status::EMPTY),
         Request::Persistent(p) => Outcome::Known(p.transfer.map_or(Status::EMPTY, transfer::peek)),
         Request::PersistentCollective { active: false, .. } => Outcome::Known(Status::EMPTY),
         Request::Collective { operation, .. } | Request::PersistentCollective { operation, .. } => {
