@@ -166,6 +166,25 @@ def test_repair_moves_only_what_must() -> None:
     assert all("h1" not in pair for pair, _ in jobs.repaired(cut, demands, plan))
 
 
+def test_repair_also_mends_routes_without_traffic() -> None:
+    topology = topology_of("two-level:leaves=4,spines=3,hosts=5")
+    plan = allocate(topology, random_demands(topology, 100, 2))
+    broken = topology.with_failed([topology.link_between("s1-1", "s2-2")])
+    repaired = jobs.repaired(broken, random_demands(topology, 3, 5), plan)
+    assert set(repaired.routes) >= set(plan.routes) and not repaired.uses_failed_links(broken)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_pairs_that_send_nothing_get_routes_too(algorithm: str) -> None:
+    topology = TOPOLOGIES[SPECS[0]]
+    demands = Demands.of_pairs(20, np.arange(5), np.arange(5, 10), np.zeros(5), np.ones(5, dtype=np.int64))
+    plan = allocate(topology, demands, algorithm)
+    plan.check(topology)
+    assert len(plan) == 5 and lower_bound_s(fabric_of(topology), demands) == 0.0
+    nothing = Demands.of_pairs(20, np.arange(2), np.arange(2), np.ones(2))
+    assert len(allocate(topology, nothing, algorithm)) == 0
+
+
 def test_jobs_arrive_leave_and_rebalance() -> None:
     topology = TOPOLOGIES["two-level:leaves=4,spines=2,hosts=5"]
     running: dict[str, tuple[Demands, RoutePlan]] = {}

@@ -14,9 +14,9 @@ from ferrule_fabric.model.traffic import Demands, TrafficMatrix
 from ferrule_fabric.routing.candidates import candidates_of
 from ferrule_fabric.routing.fabric import Fabric
 
-PARTNERS_MAX = 64
+PARTNERS_MAX = 24
 # Arcs brought up to date in one search, about 2 ns each: what bounds the time for dense traffic, where exchanges gain little.
-WORK_MAX = 1_000_000_000
+WORK_MAX = 400_000_000
 SQUARINGS = (1, 2, 3, 4)
 
 
@@ -123,6 +123,14 @@ def _search(host, graph, net, load, squarings, passes, partners, seed):  # type:
     np.random.seed(seed)
     ranks = host.size
     out_first, out_to, out_volume = graph[0], graph[1], graph[2]
+    # Seats sorted by host: the ranks of a host sit in seats seat_first[host] .. seat_first[host + 1].
+    rank_at = np.argsort(host, kind="mergesort")
+    seat_of = np.empty(ranks, dtype=np.int64)
+    seat_first = np.zeros(net[0].size + 1, dtype=np.int64)
+    for seat in range(ranks):
+        seat_of[rank_at[seat]] = seat
+        seat_first[host[rank_at[seat]] + 1] += 1
+    seat_first = np.cumsum(seat_first)
     for i in range(ranks):
         for k in range(out_first[i], out_first[i + 1]):
             _add(host[i], host[out_to[k]], out_volume[k], net, load)
@@ -133,8 +141,13 @@ def _search(host, graph, net, load, squarings, passes, partners, seed):  # type:
             now = _potential(load, power, scale)
             moved = False
             for i in np.random.permutation(ranks):
-                for _ in range(min(partners, ranks)):
+                degree = out_first[i + 1] - out_first[i]
+                for trial in range(min(partners, ranks)):
                     j = np.random.randint(0, ranks)
+                    if trial % 2 == 0 and degree > 0:
+                        # A seat beside somebody that this rank talks to.
+                        beside = host[out_to[out_first[i] + np.random.randint(0, degree)]]
+                        j = rank_at[np.random.randint(seat_first[beside], seat_first[beside + 1])]
                     if host[i] == host[j]:
                         continue
                     _swap(i, j, host, graph, net, load)
@@ -142,6 +155,8 @@ def _search(host, graph, net, load, squarings, passes, partners, seed):  # type:
                     if after < now * (1.0 - 1e-9):
                         now = after
                         moved = True
+                        seat_of[i], seat_of[j] = seat_of[j], seat_of[i]
+                        rank_at[seat_of[i]], rank_at[seat_of[j]] = i, j
                     else:
                         _swap(i, j, host, graph, net, load)
             if load.max() < best_peak * (1.0 - 1e-9):

@@ -29,7 +29,7 @@ def lower_bound_s(fabric: Fabric, demands: Demands, background: FloatArray | Non
     away = a != b
     targets, target_of = np.unique(b[away], return_inverse=True)
     arcs = fabric.out_arc
-    if not targets.size or not arcs.size:
+    if not targets.size or not arcs.size or not demands.bytes[away].any():
         return _background_top(fabric, background)
     tail = topology.arc_tail[arcs] - topology.host_count
     head = topology.arc_head[arcs] - topology.host_count

@@ -47,6 +47,7 @@ def repaired(topology: Topology, demands: Demands, plan: RoutePlan, background: 
     """
     fabric = fabric_of(topology)
     broken = set(plan.uses_failed_links(topology))
+    demands = _with_pairs(topology, demands, broken)
     names = topology.node_names
     pairs = [(names[s], names[d]) for s, d in zip(demands.src.tolist(), demands.dst.tolist())]
     hit = np.array([pair in broken or pair not in plan.routes for pair in pairs], dtype=np.bool_)
@@ -130,6 +131,13 @@ def _joined(topology: Topology, demands: Sequence[Demands]) -> Demands:
     """All demands one after the other; pairs of different jobs stay apart."""
     columns = [np.concatenate([getattr(d, name) for d in demands]) if demands else np.zeros(0) for name in ("src", "dst", "bytes", "messages")]
     return Demands(topology.host_count, columns[0].astype(np.int64), columns[1].astype(np.int64), columns[2].astype(np.float64), columns[3].astype(np.int64))
+
+
+def _with_pairs(topology: Topology, demands: Demands, pairs: set[tuple[str, str]]) -> Demands:
+    """The demands, and those of the pairs that have none as empty ones."""
+    index = topology.node_index
+    ends = np.array([(index[src], index[dst]) for src, dst in sorted(pairs)], dtype=np.int64).reshape(-1, 2)
+    return demands.plus(Demands(demands.hosts, ends[:, 0], ends[:, 1], np.zeros(ends.shape[0]), np.zeros(ends.shape[0], dtype=np.int64)))
 
 
 def _subset(demands: Demands, kept: IntArray | np.ndarray) -> Demands:
