@@ -5,7 +5,14 @@
 //! is read that belongs to a next program of the same rank; only [`Bootstrap::barrier`], [`Bootstrap::exchange`],
 //! [`Bootstrap::finalize`] and the very first message block.
 
+pub mod adopt;
+pub mod launcher;
+mod pmi1;
+mod pmi2;
+pub mod pmix;
+
 use base::{Peer, Result, counters, ensure, fail, log};
+use launcher::Launcher;
 use protocol::control::exchange::{Entry, Id, Offer};
 use protocol::control::frame::{self, Attached, Splitter};
 use protocol::control::rank::Times;
@@ -13,6 +20,7 @@ use protocol::control::{self, ToAgent, ToRank, VERSION};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 pub use protocol::control::rank::MAX_FDS;
@@ -23,6 +31,10 @@ base::config! {
     SINGLETON: bool = false;
     /// What is logged: error, warn, info or debug.
     LOG: text = "warn";
+    /// How another launcher is spoken to: auto, pmi1, pmi2 or pmix.
+    PMI: text = "auto";
+    /// Path of mpiexec on other hosts, and for ranks that another launcher starts; empty for the same path as here, beside this library.
+    AGENT_PATH: text = "";
 }
 
 /// What the agent has to say.
@@ -81,7 +93,14 @@ pub struct Bootstrap {
     own: Option<(Card, Vec<OwnedFd>)>,
     /// When joining began and when the job's description had come, on the monotonic clock.
     joined_ns: (u64, u64),
+    /// The launcher of others that has started this process.
+    launcher: Option<Box<dyn Launcher>>,
+    /// It has started this process, even if it has been left since.
+    adopted: bool,
 }
+
+/// The connection to the agent of a rank that has left its launcher, for a next use of MPI in the same process.
+static PARKED: Mutex<Option<(OwnedFd, Option<u32>)>> = Mutex::new(None);
 
 impl Bootstrap {
     /// Joins the job that the environment names, or makes one of size 1 if no launcher is involved.
@@ -95,15 +114,16 @@ impl Bootstrap {
         if let Some(text) = variable("FERRULE_CONTROL_FD") {
             return Bootstrap::launched(&text);
         }
-        if let Some((launcher, advice)) = foreign_launcher(&variable) {
-            log!(
-                Error,
-                "this process was started by {launcher}, which ferrule does not understand; {advice}, or set \
-                 FERRULE_SINGLETON=1 to run it as a job of one rank"
-            );
-            fail!(ERR_OTHER, "started by a launcher that is not ferrule's mpiexec");
+        let parked = PARKED.lock().ok().and_then(|mut parked| parked.take());
+        if let Some((socket, app_num)) = parked {
+            let mut again = Bootstrap::over(socket)?;
+            again.adopted(app_num);
+            return Ok(again);
         }
-        Ok(Bootstrap::singleton())
+        match launcher::connect(PMI.value(), &variable)? {
+            Some(launcher) => adopt::join(launcher),
+            None => Ok(Bootstrap::singleton()),
+        }
     }
 
     fn singleton() -> Bootstrap {
@@ -132,7 +152,15 @@ impl Bootstrap {
             startup: protocol::control::exchange::Startup::LAZY,
         };
         base::log::set_prefix(format!("0@{}", job.node_names[0]));
-        Bootstrap { job, link: None, events: VecDeque::new(), own: None, joined_ns: (0, 0) }
+        Bootstrap {
+            job,
+            link: None,
+            events: VecDeque::new(),
+            own: None,
+            joined_ns: (0, 0),
+            launcher: None,
+            adopted: false,
+        }
     }
 
     /// `text` is `fd:inode` of the inherited socket.
@@ -164,7 +192,25 @@ impl Bootstrap {
         );
         base::log::set_prefix(format!("{}@{}", job.rank.0, job.node_names[job.node_of[job.rank.0 as usize] as usize]));
         let joined_ns = (began_ns, sys::clock::now_ns());
-        Ok(Bootstrap { job: *job, link: Some(link), events: VecDeque::new(), own: None, joined_ns })
+        Ok(Bootstrap {
+            job: *job,
+            link: Some(link),
+            events: VecDeque::new(),
+            own: None,
+            joined_ns,
+            launcher: None,
+            adopted: false,
+        })
+    }
+
+    /// Fills in what the agent of a rank doesn't know that it has not started.
+    fn adopted(&mut self, app_num: Option<u32>) {
+        let alone = Bootstrap::singleton().job;
+        (self.job.command, self.job.working_directory) = (alone.command, alone.working_directory);
+        self.job.app_num = app_num;
+        self.adopted = true;
+        let node = self.job.node_of[self.job.rank.0 as usize] as usize;
+        base::log::set_prefix(format!("{}@{}", self.job.rank.0, self.job.node_names[node]));
     }
 
     /// The job.
@@ -255,9 +301,19 @@ impl Bootstrap {
             status => status,
         };
         match &mut self.link {
-            None => log!(Error, "abort with code {code}: {text}"),
+            None => {
+                log!(Error, "abort with code {code}: {text}");
+                if let Some(launcher) = &mut self.launcher {
+                    launcher.abort(status, text);
+                }
+            }
             Some(link) => {
-                if link.write(&ToAgent::Abort { code, text: text.into() }, &[]).is_ok() {
+                let told = link.write(&ToAgent::Abort { code, text: text.into() }, &[]).is_ok();
+                // The launcher ends the job with that code; the agents do it if it does not.
+                if let Some(launcher) = &mut self.launcher {
+                    launcher.abort(status, text);
+                }
+                if told {
                     link.await_end(Duration::from_secs(10));
                 }
             }
@@ -279,7 +335,13 @@ impl Bootstrap {
     pub fn finalize(&mut self) -> Result {
         self.send(&ToAgent::Finalize {})?;
         self.wait_for(|m| matches!(m, ToRank::Finalized {}))?;
-        self.link = None;
+        let link = self.link.take();
+        if let Some(mut launcher) = self.launcher.take() {
+            launcher.finalize()?;
+        }
+        if let (true, Some(link), Ok(mut parked)) = (self.adopted, link, PARKED.lock()) {
+            *parked = Some((link.socket, self.job.app_num));
+        }
         Ok(())
     }
 
@@ -450,27 +512,6 @@ fn inherited_socket(text: &str) -> Option<OwnedFd> {
     (file.metadata().ok()?.ino() == inode).then(|| file.into())
 }
 
-/// The launcher that has started this process as one of several, and what to do instead.
-fn foreign_launcher(variable: &dyn Fn(&str) -> Option<String>) -> Option<(&'static str, &'static str)> {
-    let number = |name: &str| variable(name).and_then(|v| v.trim().parse::<u64>().ok());
-    let several = |name: &str| number(name).is_none_or(|n| n > 1);
-    let ours = "start the program by ferrule's mpiexec";
-    if variable("PMI_RANK").is_some() || variable("PMI_FD").is_some() || variable("PMI_PORT").is_some() {
-        if several("PMI_SIZE") {
-            return Some(("a PMI launcher (Hydra's mpiexec, or srun --mpi=pmi2)", ours));
-        }
-    } else if variable("PMIX_RANK").is_some() || variable("PMIX_NAMESPACE").is_some() {
-        if several("OMPI_COMM_WORLD_SIZE") && several("PRTE_NUM_PROCS") && several("SLURM_STEP_NUM_TASKS") {
-            return Some(("a PMIx launcher (Open MPI's mpirun, prterun, or srun --mpi=pmix)", ours));
-        }
-    } else if number("OMPI_COMM_WORLD_SIZE").is_some_and(|n| n > 1) {
-        return Some(("Open MPI's mpirun", ours));
-    } else if variable("SLURM_PROCID").is_some() && number("SLURM_STEP_NUM_TASKS").is_some_and(|n| n > 1) {
-        return Some(("srun", "start it by ferrule's mpiexec inside the allocation"));
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -485,26 +526,20 @@ mod tests {
     fn pair() -> (Bootstrap, UnixStream) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let link = Some(Link::new(ours.into()));
-        (Bootstrap { job: job(), link, events: VecDeque::new(), own: None, joined_ns: (0, 0) }, theirs)
+        let rank = Bootstrap {
+            job: job(),
+            link,
+            events: VecDeque::new(),
+            own: None,
+            joined_ns: (0, 0),
+            launcher: None,
+            adopted: false,
+        };
+        (rank, theirs)
     }
 
     fn card() -> Card {
         Card { rank_id: 1, boot_id: None, pid: 2, uid: 3, addresses: vec![], numa: Some(0), extra: vec![9] }
-    }
-
-    #[test]
-    fn other_launchers_are_recognised_only_when_they_run_several_ranks() {
-        let check = |pairs: &'static [(&str, &str)]| {
-            foreign_launcher(&move |name| pairs.iter().find(|p| p.0 == name).map(|p| p.1.to_string())).is_some()
-        };
-        assert!(check(&[("PMI_RANK", "0"), ("PMI_SIZE", "2")]));
-        assert!(check(&[("PMI_FD", "7")]));
-        assert!(!check(&[("PMI_RANK", "0"), ("PMI_SIZE", "1")]));
-        assert!(check(&[("PMIX_RANK", "0")]));
-        assert!(check(&[("OMPI_COMM_WORLD_SIZE", "4")]));
-        assert!(check(&[("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "4")]));
-        assert!(!check(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4")]));
-        assert!(!check(&[]));
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub mod why;
 pub fn settings() -> Vec<(&'static str, &'static [base::config::Meta])> {
     vec![
         ("bootstrap", bootstrap::TABLE),
+        ("pmix", bootstrap::pmix::TABLE),
         ("calibrate", calibrate::TABLE),
         ("fabric", fabric::TABLE),
         ("locality", locality::TABLE),

@@ -3,6 +3,8 @@
 //! A stranger who connects is answered with a challenge only, kept for [`STRANGER_S`] seconds at most, and dropped with one log line
 //! unless it proves the job key.
 
+mod adopt;
+
 use crate::environment::{self, NODE_FD, find_program, shell_quote};
 use crate::invite::Invite;
 use crate::link::{Frame, Link};
@@ -96,6 +98,11 @@ impl Children {
         // If one of them can't take it, the other one's call ends at once.
         let _ = sys::fdpass::send(to_a.as_fd(), &b.to_le_bytes(), &[one.as_fd()], false);
         let _ = sys::fdpass::send(to_b.as_fd(), &a.to_le_bytes(), &[other.as_fd()], false);
+    }
+
+    /// Secret of the agents.
+    pub fn key(&self) -> Key {
+        self.key
     }
 
     fn add(&mut self, node: u32, host: &str, pid: Pid) -> &mut Child {
@@ -467,6 +474,7 @@ pub fn describe(how: Ended) -> String {
             let dumped = if core { " (core dumped)" } else { "" };
             format!("was killed by {}{dumped}", sys::process::signal_name(signal))
         }
+        Ended::Unseen => "ended".into(),
     }
 }
 

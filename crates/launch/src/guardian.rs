@@ -24,6 +24,33 @@ pub fn run() -> i32 {
         );
         return 1;
     };
+    guard(&invite)
+}
+
+/// `mpiexec --adopt-agent N`: the same for ranks that another launcher has started. It is nobody's child and ends after its ranks.
+pub fn run_adopted(node: u32) -> i32 {
+    let body = || {
+        let _ = sys::process::new_session();
+        let invite = read_line().as_deref().and_then(Invite::from_line);
+        let _ = sys::watch::let_go_of_stdio();
+        match invite {
+            Some(invite) => guard(&Invite { node, ..invite }),
+            None => {
+                log!(Error, "no invitation on standard input: mpiexec --adopt-agent is started by a rank");
+                1
+            }
+        }
+    };
+    match sys::process::fork_run(&[], body) {
+        Ok(_) => 0,
+        Err(e) => {
+            log!(Error, "cannot start the node agent: {e}");
+            1
+        }
+    }
+}
+
+fn guard(invite: &Invite) -> i32 {
     let _ = sys::process::become_subreaper();
     let me = std::process::id();
     let signals = SignalFd::new(&[signals::CHLD, signals::TERM, signals::HUP, signals::INT]);
@@ -35,7 +62,7 @@ pub fn run() -> i32 {
     let keep: Vec<BorrowedFd<'_>> = std::iter::once(writer.as_fd()).chain(switch.as_ref().map(AsFd::as_fd)).collect();
     let agent = sys::process::fork_run(&keep, || {
         let inherited = switch.as_ref().and_then(|fd| fd.try_clone().ok());
-        agent_main(&invite, me as i32, Trail::over(writer.as_fd()), inherited)
+        agent_main(invite, me as i32, Trail::over(writer.as_fd()), inherited)
     });
     drop(writer);
     drop(switch);
@@ -60,6 +87,7 @@ pub fn run() -> i32 {
                 return match how {
                     Ended::Exit(code) => code,
                     Ended::Signal(signal, _) => 128 + signal,
+                    Ended::Unseen => 1,
                 };
             }
         }

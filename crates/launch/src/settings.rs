@@ -2,6 +2,7 @@
 
 use base::config::Meta;
 
+pub use channel::bootstrap::AGENT_PATH;
 pub use channel::tcp::PORT_RANGE;
 
 base::config! {
@@ -11,8 +12,6 @@ base::config! {
     CONNECT_TIMEOUT: u64 = 60, 1..=3600, "seconds";
     /// How long ranks may take to obey SIGTERM before they get SIGKILL.
     KILL_GRACE: u64 = 1000, 0..=600000, "milliseconds";
-    /// Path of mpiexec on other hosts; empty for the same path as here.
-    AGENT_PATH: text = "";
     /// How agents on other hosts are started: ssh, fork (all hosts are this one), or a command template with {host} and {command}.
     LAUNCHER: text = "ssh";
     /// A command that starts node agents, like --launcher-exec; it goes before FERRULE_LAUNCHER.

@@ -8,6 +8,7 @@
 //! Invariants: every length is checked against what has really arrived before anything is allocated; a message that does not
 //! decode to its last byte is malformed; both conversations carry [`VERSION`] in their first message.
 
+pub mod adopt;
 pub mod codec;
 pub mod exchange;
 pub mod frame;

@@ -8,6 +8,7 @@ pub mod control;
 pub mod engine;
 pub mod fabric;
 pub mod matching;
+pub mod pmi;
 pub mod protocols;
 pub mod slab;
 pub mod wire;

@@ -243,6 +243,8 @@ pub enum Ended {
     Exit(i32),
     /// By this signal; true if it left a core file.
     Signal(i32, bool),
+    /// It was not a child of this process, so nobody knows here.
+    Unseen,
 }
 
 /// Takes one ended child away, if there is one. `Err` with `ECHILD` if there are no children at all.

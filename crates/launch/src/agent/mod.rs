@@ -3,6 +3,7 @@
 //! Life: linked ─Start─► ranks run ─all ended─► leftovers killed, output drained ─NodeDone─► link closed by the parent ─► exit.
 //! Losing the link, or SIGTERM from the guardian, kills everything at once.
 
+mod adopt;
 pub mod barrier;
 mod cards;
 mod exchange;
@@ -48,6 +49,8 @@ pub struct Agent {
     ranks: Vec<Rank>,
     cards: Cards,
     near: Near,
+    /// Where ranks call that another launcher has started.
+    porch: Option<adopt::Porch>,
     barrier: Barrier,
     exchange: exchange::Exchange,
     files: files::Files,
@@ -96,6 +99,7 @@ pub fn run(node: u32, key: Key, up: Link, (trail, switch): (Trail, Option<OwnedF
         ranks: Vec::new(),
         cards: Cards::default(),
         near: Near::new(key, node, trail, switch),
+        porch: None,
         barrier: Barrier::default(),
         exchange: exchange::Exchange::default(),
         files: files::Files::default(),
@@ -126,6 +130,7 @@ impl Agent {
             self.hear_children(&set);
             self.hear_neighbors(&set);
             self.hear_ranks(&set);
+            self.hear_porch(&set);
             self.pump_output(&set);
             self.pump_stdin(&set);
             self.escalate();
@@ -143,6 +148,9 @@ impl Agent {
         self.up.register(set);
         self.children.register(set);
         self.near.register(set);
+        if let Some(porch) = &self.porch {
+            porch.register(set);
+        }
         let output_open = self.output.is_open();
         for rank in &self.ranks {
             rank.register(set, output_open);
@@ -225,6 +233,10 @@ impl Agent {
                 self.on_rank_end(at, pid, how);
             }
         }
+        self.notice_idleness();
+    }
+
+    fn notice_idleness(&mut self) {
         let begun = self.job.is_some() && !self.files.are_awaited();
         if self.ranks.iter().all(|r| r.ended.is_some()) && begun && self.idle_since.is_none() {
             self.idle_since = Some(Instant::now());
@@ -240,6 +252,7 @@ impl Agent {
         let end = match how {
             Ended::Exit(code) => End::Exit { code },
             Ended::Signal(signal, core) => End::Signal { signal, core },
+            Ended::Unseen => End::Unseen {},
         };
         let killed = self.killing != Killing::No || rank.aborted;
         let (world, phase) = (rank.world, rank.phase.clone());
@@ -263,6 +276,10 @@ impl Agent {
 
     fn signal_ranks(&mut self, signal: i32) {
         for rank in self.ranks.iter().filter(|r| r.ended.is_none()) {
+            if self.porch.is_some() {
+                rank.signal_adopted(signal);
+                continue;
+            }
             // The group reaches the children of a shell; the rank itself is not in it if it has moved away.
             if kill_group(rank.pid, signal).is_err() {
                 let _ = sys::process::kill(rank.pid, signal);
@@ -280,8 +297,11 @@ impl Agent {
         }
         if self.killing == Killing::No {
             self.killing = Killing::Until(Instant::now() + Duration::from_millis(u64::from(grace_ms)));
-            self.signal_ranks(signals::TERM);
-            self.signal_ranks(signals::CONT);
+            // The launcher of adopted ranks ends its job itself, and knows better than this agent what to report.
+            if self.porch.is_none() {
+                self.signal_ranks(signals::TERM);
+                self.signal_ranks(signals::CONT);
+            }
         }
     }
 

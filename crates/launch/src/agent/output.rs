@@ -53,6 +53,11 @@ impl Stream {
         Stream { pipe: Some(pipe), line: Vec::new(), searched: 0, last_read: None, interactive }
     }
 
+    /// A stream that isn't read here.
+    pub fn ended() -> Stream {
+        Stream { pipe: None, line: Vec::new(), searched: 0, last_read: None, interactive: false }
+    }
+
     /// Nothing more will come.
     pub fn is_at_end(&self) -> bool {
         self.pipe.is_none()

@@ -10,6 +10,7 @@ use protocol::control::{Card, JobInfo, ToAgent, ToRank};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use sys::process::{Ended, Pid};
+use sys::watch::Watched;
 
 use super::output::Stream;
 
@@ -39,6 +40,10 @@ pub struct Rank {
     control: Option<FdLink>,
     /// What the rank is told after its job's description, which waits until it is known who is near.
     held: Option<Vec<(ToRank, Vec<Rc<OwnedFd>>)>>,
+    /// Its process, if another launcher is its parent and its pid means something here.
+    watched: Option<Watched>,
+    /// It has not called its agent yet, and may be introduced when it does.
+    absent: Option<bool>,
 }
 
 impl Rank {
@@ -63,6 +68,8 @@ impl Rank {
             streams,
             control: Some(FdLink::new(socket)),
             held: Some(Vec::new()),
+            watched: None,
+            absent: None,
         }
     }
 
@@ -71,8 +78,62 @@ impl Rank {
         self.held.is_none()
     }
 
+    /// A rank that another launcher starts.
+    pub(super) fn absent(info: Box<JobInfo>) -> Rank {
+        let streams = [Stream::ended(), Stream::ended()];
+        Rank {
+            world: info.rank.0,
+            pid: 0,
+            phase: Phase::Started {},
+            ended: None,
+            aborted: false,
+            card: None,
+            generation: 0,
+            info,
+            streams,
+            control: None,
+            held: Some(Vec::new()),
+            watched: None,
+            absent: Some(false),
+            spawned_ns: (0, 0),
+            times: None,
+        }
+    }
+
+    /// The absent rank has called; `pid` is 0 if it is in another pid namespace.
+    pub(super) fn adopt(&mut self, socket: OwnedFd, pid: Pid) {
+        self.pid = pid;
+        self.watched = if pid > 0 { Watched::open(pid).ok() } else { None };
+        self.control = Some(FdLink::new(socket));
+        if self.absent.take() == Some(true) {
+            self.introduce();
+        }
+    }
+
+    /// Whether it still has to call.
+    pub(super) fn is_absent(&self) -> bool {
+        self.absent.is_some()
+    }
+
+    /// Signals a rank that isn't this agent's child; one that can't be signalled loses its agent instead.
+    pub(super) fn signal_adopted(&self, signal: i32) {
+        if let Some(watched) = &self.watched {
+            let _ = watched.signal(signal);
+        }
+    }
+
+    /// Whether an adopted rank is gone: its process has ended, or its connection has.
+    pub(super) fn has_vanished(&self, set: &PollSet) -> bool {
+        let over = self.watched.as_ref().is_some_and(|w| set.readable(w));
+        over || (self.control.is_none() && self.absent.is_none())
+    }
+
     /// Sends the description of the job, and what has waited for that.
     pub(super) fn introduce(&mut self) {
+        if let Some(known) = &mut self.absent {
+            *known = true;
+            return;
+        }
         let held = self.held.take().unwrap_or_default();
         self.info.startup.generation = self.generation;
         let job = self.info.clone();
@@ -100,6 +161,9 @@ impl Rank {
     pub fn register(&self, set: &mut PollSet, output_open: bool) {
         if let Some(control) = &self.control {
             control.register(set);
+        }
+        if let Some(watched) = self.watched.as_ref().filter(|_| self.ended.is_none()) {
+            set.add(watched, true, false);
         }
         for stream in &self.streams {
             stream.register(set, output_open);

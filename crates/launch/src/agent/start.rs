@@ -67,7 +67,11 @@ impl Agent {
 
     /// All that ranks need is here.
     pub(super) fn begin(&mut self, job: Box<JobSpec>) {
-        self.start_ranks(&job);
+        if job.adopted_from.is_empty() {
+            self.start_ranks(&job);
+        } else {
+            self.await_ranks(&job);
+        }
         let pids = self.ranks.iter().map(|r| (r.world, r.pid as u32)).collect();
         let discover = job.discover;
         self.job = Some(job);
@@ -288,6 +292,13 @@ fn rank_environment(job: &JobSpec, place: &Place, locals: &[u32], program: &Prog
     ];
     env.extend(values.map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())));
     env.iter().filter_map(|(name, value)| environment::join(name, value)).collect()
+}
+
+/// What a rank is told whose program is another launcher's business.
+pub(super) fn adopted_info(job: &JobSpec, world: u32, locals: &[u32]) -> JobInfo {
+    let program =
+        Program { argv: Vec::new(), env: Vec::new(), directory: CString::default(), path: Ok(CString::default()) };
+    job_info(job, &Place { world, app: 0, local: 0, cpus: None }, locals, &program)
 }
 
 fn job_info(job: &JobSpec, place: &Place, locals: &[u32], program: &Program) -> JobInfo {

@@ -8,6 +8,8 @@ fn main() {
         Ok(Command::Run(options)) => launch::front::run(*options),
         Ok(Command::Agent) => launch::guardian::run(),
         Ok(Command::Keeper) => launch::container::keeper::run(),
+        Ok(Command::AdoptFront) => launch::front::adopt::run(),
+        Ok(Command::AdoptAgent(node)) => launch::guardian::run_adopted(node),
         Ok(Command::Help) => {
             print!("{}", table::help());
             0

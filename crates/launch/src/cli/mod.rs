@@ -24,6 +24,10 @@ pub enum Command {
     Agent,
     /// Be a container's keeper: started by mpiexec, not by a user.
     Keeper,
+    /// Be the front of a job that another launcher has started: run by rank 0.
+    AdoptFront,
+    /// Be the agent of that node in such a job: run by its first rank.
+    AdoptAgent(u32),
 }
 
 /// Which of its inherited variables a program gets.

@@ -112,6 +112,8 @@ impl Parser {
             Kind::Version => return Ok(Some(Command::Version)),
             Kind::Agent => return Ok(Some(Command::Agent)),
             Kind::Keeper => return Ok(Some(Command::Keeper)),
+            Kind::AdoptFront => return Ok(Some(Command::AdoptFront)),
+            Kind::AdoptAgent => return Ok(Some(Command::AdoptAgent(number(&shown, &text, RANKS_MAX)?))),
             Kind::Count => self.app.count = Some(number(&shown, &text, RANKS_MAX)?),
             Kind::PerNode => options.per_node = Some(number(&shown, &text, RANKS_MAX)?),
             Kind::AppHosts => self.app.hosts = Some(hostfile::parse_list(&text).map_err(|e| format!("{shown}: {e}"))?),

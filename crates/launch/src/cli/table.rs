@@ -58,6 +58,8 @@ pub enum Kind {
     Version,
     Agent,
     Keeper,
+    AdoptFront,
+    AdoptAgent,
     /// Accepted and needless: it is how things are anyway.
     Needless,
     /// Accepted and ignored, with a warning.
@@ -184,6 +186,8 @@ pub const TABLE: &[Spelling] = &[
     option(&["output"], 1, Kind::Output, ""),
     option(&["agent"], 0, Kind::Agent, ""),
     option(&["keeper"], 0, Kind::Keeper, ""),
+    option(&["adopt-front"], 0, Kind::AdoptFront, ""),
+    option(&["adopt-agent"], 1, Kind::AdoptAgent, ""),
     option(&["oversubscribe", "allow-run-as-root", "map-by-oversubscribe", "nolocal-ok"], 0, Kind::Needless, ""),
     option(&["mca", "gmca", "prtemca", "pmixmca", "omca", "tune-param"], 2, Kind::Ignored, ""),
     option(&["am", "tune"], 1, Kind::Ignored, ""),
@@ -264,7 +268,10 @@ pub fn find(name: &str) -> Option<&'static Spelling> {
 pub fn nearest(name: &str) -> Option<&'static str> {
     base::config::nearest(
         name,
-        TABLE.iter().filter(|s| !matches!(s.kind, Kind::Agent | Kind::Keeper)).flat_map(|s| s.names.iter().copied()),
+        TABLE
+            .iter()
+            .filter(|s| !matches!(s.kind, Kind::Agent | Kind::Keeper | Kind::AdoptFront | Kind::AdoptAgent))
+            .flat_map(|s| s.names.iter().copied()),
     )
 }
 

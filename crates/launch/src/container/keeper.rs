@@ -73,6 +73,7 @@ pub fn run() -> i32 {
             match how {
                 Ended::Exit(code) => code,
                 Ended::Signal(signal, _) => 128 + signal,
+                Ended::Unseen => 1,
             }
         }
         Err(why) => {

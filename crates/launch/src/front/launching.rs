@@ -98,6 +98,10 @@ impl Front {
         if node < self.launching.local_nodes {
             return self.fork_agent(node);
         }
+        if !self.job.adopted_from.is_empty() {
+            // A rank there does it.
+            return Ok(());
+        }
         if self.options.verbose {
             eprintln!("mpiexec: launching the node agent on {host}");
         }

@@ -4,6 +4,7 @@
 //! States: running ─failure, time-out, signal─► ending (agents kill their ranks) ─all nodes done or lost─► over. A node that does not
 //! finish within [`END_LIMIT`] after the kill is given up.
 
+pub mod adopt;
 mod events;
 mod exchange;
 mod inquiry;
@@ -112,8 +113,15 @@ fn unknown_settings() -> Vec<String> {
 
 impl Front {
     fn new(options: Options) -> Result<Front, String> {
-        let started = Instant::now();
         let plan = setup::plan(&options)?;
+        let mut front = Front::of(options, plan)?;
+        front.start_agents()?;
+        Ok(front)
+    }
+
+    /// The front of a planned job, none of whose agents has been started.
+    fn of(options: Options, plan: setup::Plan) -> Result<Front, String> {
+        let started = Instant::now();
         let signals = SignalFd::new(&signals::handled()).map_err(|e| format!("cannot receive signals: {e}"))?;
         // What an engine starts beside its containers (podman's monitors) is not ours to end.
         if options.container.engine.is_none() {
@@ -156,7 +164,6 @@ impl Front {
             options,
             job: plan.job,
         };
-        front.start_agents()?;
         front.desk = Desk::open(front.job.job_id);
         Ok(front)
     }
@@ -267,6 +274,11 @@ impl Front {
         let others = self.ranks.len() - 1;
         if self.ending.is_none() && self.job.continue_on_failure {
             // It has been told when it happened.
+            return cause.code;
+        }
+        if !self.job.adopted_from.is_empty() {
+            // The launcher decides about the exit code.
+            eprintln!("ferrule: {}", cause.text);
             return cause.code;
         }
         eprintln!("mpiexec: {}", cause.text);

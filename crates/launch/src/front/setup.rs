@@ -25,6 +25,7 @@ pub struct Plan {
 }
 
 /// How a container is started.
+#[derive(Clone)]
 pub struct ContainerLaunch {
     /// The command that runs its keeper.
     pub words: Vec<String>,
@@ -101,6 +102,7 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
         discover,
         startup,
         preload: Vec::new(),
+        adopted_from: String::new(),
     };
     check_table(&job)?;
     let preload = plan_preload(options, &mut job)?;

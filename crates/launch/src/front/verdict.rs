@@ -39,6 +39,11 @@ pub fn judge(who: &str, end: &End, phase: &Phase) -> Option<(String, i32, bool)>
     let (how, code) = match end {
         End::Exit { code } => (Ended::Exit(*code), *code),
         End::Signal { signal, core } => (Ended::Signal(*signal, *core), 128 + signal),
+        // Before MPI_Init has returned, too: its peers wait for it.
+        End::Unseen {} if *phase != (Phase::Finalized {}) => {
+            return Some((format!("{who} ended without calling MPI_Finalize"), 1, true));
+        }
+        End::Unseen {} => return None,
     };
     let unfinished = *phase == (Phase::Initialized {});
     match (code, unfinished) {

@@ -136,6 +136,8 @@ wire! {
         pub startup: Startup,
         /// Files that are sent before ranks start.
         pub preload: Vec<PreloadFile>,
+        /// The launcher that has started the ranks, which then call their agents; empty if agents start them.
+        pub adopted_from: String,
     }
 }
 
@@ -211,6 +213,8 @@ wire! {
             /// It left a core file.
             core: bool,
         },
+        /// Somehow: another launcher has started it and knows.
+        Unseen = 3 {},
     }
 }
 

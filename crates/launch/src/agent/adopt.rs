@@ -1,0 +1,169 @@
+//! Ranks that another launcher has started: they call their agent at an abstract socket and prove that they know the job's key.
+//!
+//! Such a rank is not this agent's child: its end is seen by the end of its connection or through a pidfd, without an exit code, and its output
+//! is its launcher's. When a job has to end, the launcher gets the grace time to end it before the agent sends SIGKILL, so that
+//! the exit code is what the launcher makes of the cause.
+
+use super::rank::Rank;
+use super::start::adopted_info;
+use super::{Agent, Killing};
+use crate::pollset::PollSet;
+use crate::settings::CONNECT_TIMEOUT;
+use base::log;
+use protocol::control::adopt::{door, pair_key};
+use protocol::control::handshake::{self, ANSWER};
+use protocol::control::tree::{JobSpec, Message, ROOT};
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::time::{Duration, Instant};
+use sys::process::{Ended, Pid};
+
+/// How long a caller has for its proof.
+const GUEST_LIMIT: Duration = Duration::from_secs(10);
+/// Callers beyond this node's ranks that may be waiting for a proof.
+const STRANGERS_MAX: usize = 64;
+
+/// Where ranks call.
+pub struct Porch {
+    listener: UnixListener,
+    guests: Vec<Guest>,
+    rank_key: [u8; 16],
+    /// When ranks that have not called are given up.
+    by: Instant,
+}
+
+/// Somebody who has called and not proved anything yet.
+struct Guest {
+    stream: UnixStream,
+    pid: Pid,
+    nonce: [u8; 16],
+    got: Vec<u8>,
+    since: Instant,
+}
+
+impl Porch {
+    fn open(job: &JobSpec, first: u32) -> std::io::Result<Porch> {
+        let name = door(job.rank_key, first);
+        let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
+        listener.set_nonblocking(true)?;
+        let by = Instant::now() + Duration::from_secs(CONNECT_TIMEOUT.value());
+        Ok(Porch { listener, guests: Vec::new(), rank_key: job.rank_key, by })
+    }
+
+    pub fn register(&self, set: &mut PollSet) {
+        set.add(&self.listener, true, false);
+        for guest in &self.guests {
+            set.add(&guest.stream, true, false);
+            set.until(guest.since + GUEST_LIMIT);
+        }
+        if self.by > Instant::now() {
+            set.until(self.by);
+        }
+    }
+
+    fn accept(&mut self, set: &PollSet, most: usize) {
+        if !set.readable(&self.listener) {
+            return;
+        }
+        while let Ok((stream, _)) = self.listener.accept() {
+            match Guest::welcome(stream) {
+                Ok(guest) => self.guests.push(guest),
+                Err(e) => log!(Warn, "dropped a caller at the socket for ranks: {e}"),
+            }
+            if self.guests.len() > most {
+                self.guests.remove(0);
+            }
+        }
+    }
+
+    /// Callers that have proved to be a rank.
+    fn proved(&mut self, set: &PollSet) -> Vec<(u32, UnixStream, Pid)> {
+        let mut proved = Vec::new();
+        for mut guest in std::mem::take(&mut self.guests) {
+            let heard = if set.readable(&guest.stream) { guest.hear(self.rank_key) } else { Ok(None) };
+            match heard {
+                Ok(Some(rank)) => proved.push((rank, guest.stream, guest.pid)),
+                Ok(None) if guest.since.elapsed() < GUEST_LIMIT => self.guests.push(guest),
+                Ok(None) => log!(Warn, "dropped a caller at the socket for ranks: no proof of the job key in time"),
+                Err(e) => log!(Warn, "dropped a caller at the socket for ranks: {e}"),
+            }
+        }
+        proved
+    }
+}
+
+impl Guest {
+    fn welcome(stream: UnixStream) -> std::io::Result<Guest> {
+        let (uid, pid) = sys::credentials::peer_of(stream.as_fd())?;
+        if uid != sys::process::effective_uid() {
+            return Err(std::io::Error::other(format!("it belongs to user {uid}")));
+        }
+        stream.set_nonblocking(true)?;
+        let mut nonce = [0; 16];
+        sys::process::random(&mut nonce);
+        (&stream).write_all(&handshake::challenge(nonce))?;
+        Ok(Guest { stream, pid, nonce, got: Vec::new(), since: Instant::now() })
+    }
+
+    fn hear(&mut self, rank_key: [u8; 16]) -> std::io::Result<Option<u32>> {
+        let mut bytes = [0; ANSWER];
+        let wanted = ANSWER - self.got.len();
+        match self.stream.read(&mut bytes[..wanted]) {
+            Ok(0) => return Err(std::io::Error::other("it hung up")),
+            Ok(n) => self.got.extend_from_slice(&bytes[..n]),
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(e) => return Err(e),
+        }
+        let Some(answer) = self.got.first_chunk::<ANSWER>() else { return Ok(None) };
+        let key = pair_key(rank_key, handshake::claimed_node(answer));
+        let wrong = |e: base::Error| std::io::Error::other(e.origin);
+        let (rank, proof) = handshake::check_answer(key, self.nonce, answer).map_err(wrong)?;
+        self.stream.write_all(&proof)?;
+        Ok(Some(rank))
+    }
+}
+
+impl Agent {
+    /// This node's ranks run already, or will.
+    pub(super) fn await_ranks(&mut self, job: &JobSpec) {
+        let mine = |(world, placed): (usize, &protocol::control::tree::Placed)| {
+            (placed.node == self.node).then_some(world as u32)
+        };
+        let locals: Vec<u32> = job.ranks.iter().enumerate().filter_map(mine).collect();
+        self.ranks = locals.iter().map(|world| Rank::absent(Box::new(adopted_info(job, *world, &locals)))).collect();
+        match Porch::open(job, locals.first().copied().unwrap_or(0)) {
+            Ok(porch) => self.porch = Some(porch),
+            Err(e) => {
+                let why = format!("cannot open the socket for ranks: {e}");
+                self.ranks.clear();
+                self.send_up(ROOT, Message::NodeLost { node: self.node, why });
+            }
+        }
+    }
+
+    pub(super) fn hear_porch(&mut self, set: &PollSet) {
+        let Some(porch) = &mut self.porch else { return };
+        porch.accept(set, self.ranks.len() + STRANGERS_MAX);
+        let late = Instant::now() >= porch.by;
+        for (world, stream, pid) in porch.proved(set) {
+            let Some(rank) = self.ranks.iter_mut().find(|r| r.world == world && r.is_absent()) else {
+                log!(Warn, "rank {world} has called twice, or is not one of this node's");
+                continue;
+            };
+            rank.adopt(stream.into(), pid);
+            let pids = vec![(world, pid as u32)];
+            self.send_up(ROOT, Message::Started { node: self.node, agent_pid: std::process::id(), pids });
+        }
+        let hopeless = late || self.killing == Killing::Killed;
+        for at in 0..self.ranks.len() {
+            let rank = &self.ranks[at];
+            if rank.ended.is_none() && (rank.has_vanished(set) || (hopeless && rank.is_absent())) {
+                let pid = rank.pid;
+                self.on_rank_end(at, pid, Ended::Unseen);
+            }
+        }
+        self.notice_idleness();
+    }
+}

@@ -1,0 +1,131 @@
+//! The front of a job whose ranks another launcher has started: rank 0 starts it and tells it where they are.
+//!
+//! It is nobody's child and in a session of its own, so that the program doesn't meet an unknown child; it ends when all agents have
+//! reported that their ranks are gone.
+
+use super::Front;
+use super::setup::Plan as JobPlan;
+use crate::cli::Options;
+use crate::settings;
+use protocol::control::adopt::{PLAN_MAX, Plan};
+use protocol::control::tree::{App, JobSpec, Launcher, Placed, ROOT};
+use protocol::control::{VERSION, decode};
+use std::fs::File;
+use std::io::{Error, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStringExt;
+
+/// `mpiexec --adopt-front`: reads a plan from standard input, writes an invitation for the other agents.
+pub fn run() -> i32 {
+    match sys::process::fork_run(&[], main) {
+        Ok(_) => 0,
+        Err(e) => {
+            eprintln!("ferrule: cannot start a process for the job: {e}");
+            1
+        }
+    }
+}
+
+fn main() -> i32 {
+    let _ = sys::process::new_session();
+    sys::process::set_name(c"ferrule-front");
+    let front = read_plan().map_err(|e| format!("cannot read the job's plan: {e}")).and_then(open);
+    match front {
+        Ok(mut front) => {
+            let code = front.run();
+            front.leave();
+            code
+        }
+        Err(why) => {
+            eprintln!("ferrule: {why}");
+            2
+        }
+    }
+}
+
+fn read_plan() -> std::io::Result<Plan> {
+    let mut input = File::from(std::io::stdin().as_fd().try_clone_to_owned()?);
+    let mut length = [0; 4];
+    input.read_exact(&mut length)?;
+    let length = u32::from_le_bytes(length) as usize;
+    if length > PLAN_MAX {
+        return Err(Error::other("it is too long"));
+    }
+    let mut bytes = Vec::new();
+    input.take(length as u64).read_to_end(&mut bytes)?;
+    decode(&bytes).map_err(|e| Error::other(e.origin))
+}
+
+fn open(plan: Plan) -> Result<Front, String> {
+    if plan.version != VERSION {
+        let why = format!("protocol {VERSION} instead of {}", plan.version);
+        return Err(format!("mpiexec and the library are not from one build ({why})"));
+    }
+    let nodes = plan.hosts.len() as u32;
+    if plan.node_of.first() != Some(&0) || plan.node_of.iter().any(|node| *node >= nodes) {
+        return Err("the plan of the job is wrong".into());
+    }
+    let others: Vec<(u32, String)> = (1..nodes).zip(plan.hosts[1..].iter().cloned()).collect();
+    let job = JobPlan { job: job_of(plan), local_nodes: 1, containers: Vec::new(), preload: Default::default() };
+    let launcher = job.job.launcher.clone();
+    let mut front = Front::of(Options::default(), job)?;
+    let invite = if others.is_empty() { None } else { Some(front.children.expect(&others, &launcher)?) };
+    let line = invite.map_or_else(|| "\n".to_string(), |invite| invite.to_line());
+    let mut output = std::io::stdout();
+    output.write_all(line.as_bytes()).and_then(|()| output.flush()).map_err(|e| format!("rank 0 is gone: {e}"))?;
+    sys::watch::let_go_of_stdio().map_err(|e| e.to_string())?;
+    front.start_agents()?;
+    Ok(front)
+}
+
+fn job_of(plan: Plan) -> JobSpec {
+    let mut id = [0; 8];
+    sys::process::random(&mut id);
+    let mut counts = vec![0u32; plan.hosts.len()];
+    let ranks: Vec<Placed> = (plan.node_of.iter())
+        .map(|node| {
+            counts[*node as usize] += 1;
+            Placed { node: *node, app: 0, local: counts[*node as usize] - 1 }
+        })
+        .collect();
+    // Agents look for neighbors as these say.
+    let own = std::env::vars_os().map(|(n, v)| (n.into_vec(), v.into_vec()));
+    let set = own.filter(|(name, _)| name.starts_with(b"FERRULE_")).collect();
+    let app = App {
+        argv: vec![plan.launcher.clone().into_bytes()],
+        set,
+        keep: None,
+        working_directory: plan.working_directory,
+        directory_required: false,
+        preloaded: None,
+    };
+    let nodes = plan.hosts.len() as u32;
+    JobSpec {
+        version: VERSION,
+        job_id: u64::from_le_bytes(id),
+        rank_key: plan.rank_key,
+        hosts: plan.hosts,
+        apps: vec![app],
+        universe_size: plan.universe_size.max(ranks.len() as u32),
+        ranks,
+        launcher: Launcher {
+            template: Vec::new(),
+            agent_path: String::new(),
+            width: nodes,
+            timeout_s: settings::CONNECT_TIMEOUT.value() as u32,
+            ports: settings::PORT_RANGE.value().into(),
+        },
+        bind_to: 0,
+        map_by: 0,
+        report_bindings: false,
+        continue_on_failure: false,
+        stdin_rank: ROOT,
+        interactive: false,
+        verbose: false,
+        grace_ms: settings::KILL_GRACE.value() as u32,
+        discover: nodes > 1,
+        startup: protocol::control::exchange::Startup::LAZY,
+        preload: Vec::new(),
+        adopted_from: plan.launcher,
+    }
+}

@@ -1,0 +1,45 @@
+//! A job whose ranks a foreign launcher has started: what rank 0 tells the process that plays mpiexec for it, and how a rank finds its agent.
+//!
+//! ```text
+//! rank 0 ─ Plan ─► mpiexec --adopt-front      answers with an invitation, which rank 0 puts where the launcher's other ranks can read it
+//! first rank of each other node ─ invitation ─► mpiexec --adopt-agent N
+//! each rank ─ door(key) ─► its agent    both prove the key of the pair; then the conversation is that of any rank
+//! ```
+
+use super::codec::wire;
+use super::handshake::Key;
+
+/// Most bytes of a [`Plan`].
+pub const PLAN_MAX: usize = 256 << 20;
+
+wire! {
+    /// The job as the launcher has placed it.
+    pub struct Plan {
+        /// [`super::VERSION`] of the library.
+        pub version: u16,
+        /// The launcher, for messages.
+        pub launcher: String,
+        /// Secret of the ranks.
+        pub rank_key: [u8; 16],
+        /// Host name of each node; the first is that of rank 0.
+        pub hosts: Vec<String>,
+        /// Node of each rank.
+        pub node_of: Vec<u32>,
+        /// `MPI_UNIVERSE_SIZE`.
+        pub universe_size: u32,
+        /// Working directory of rank 0.
+        pub working_directory: Vec<u8>,
+    }
+}
+
+/// Abstract name of the socket at which the agent of the node whose lowest rank is `first` waits for its ranks. Only who knows the key
+/// can tell it.
+pub fn door(rank_key: [u8; 16], first: u32) -> Vec<u8> {
+    let name = Key(rank_key).derive(&[b"door", first.to_le_bytes().as_slice()].concat());
+    format!("ferrule-{:032x}", u128::from_le_bytes(name.0)).into_bytes()
+}
+
+/// The key with which `rank` and its agent prove themselves to each other.
+pub fn pair_key(rank_key: [u8; 16], rank: u32) -> Key {
+    Key(rank_key).derive(&[b"rank", rank.to_le_bytes().as_slice()].concat())
+}
