@@ -29,6 +29,7 @@ pub fn run() -> i32 {
 
 /// `mpiexec --adopt-agent N`: the same for ranks that another launcher has started. It is nobody's child and ends after its ranks.
 pub fn run_adopted(node: u32) -> i32 {
+    agent::adopt::note_starter();
     let body = || {
         let _ = sys::process::new_session();
         let invite = read_line().as_deref().and_then(Invite::from_line);

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod alloc;
 pub mod bind;
 pub mod children;
 pub mod cli;

@@ -9,6 +9,7 @@ const NAME_MAX: usize = 256;
 /// Stands for the job as a whole.
 const WILDCARD: u32 = u32::MAX - 1;
 const SCOPE_GLOBAL: u8 = 3;
+const TYPE_BOOL: u16 = 1;
 const TYPE_STRING: u16 = 3;
 
 #[repr(C)]
@@ -25,7 +26,15 @@ struct RawValue {
     data: [u64; 3],
 }
 
-const _: () = assert!(size_of::<RawValue>() == 32 && size_of::<Proc>() == 260);
+/// `pmix_info_t`.
+#[repr(C)]
+struct RawInfo {
+    key: [c_char; 512],
+    flags: u32,
+    value: RawValue,
+}
+
+const _: () = assert!(size_of::<RawValue>() == 32 && size_of::<Proc>() == 260 && size_of::<RawInfo>() == 552);
 
 type Infos = *const c_void;
 
@@ -132,20 +141,27 @@ impl Pmix {
 
     /// Waits until all processes of the job are here; what they have stored can be read then.
     pub fn fence(&self) -> Result<(), String> {
-        // SAFETY: no process list means all of the job; no infos are given.
+        // Else some servers know at the second fence what was stored before the first only.
+        let value = RawValue { kind: TYPE_BOOL, data: [1, 0, 0] };
+        let collect = RawInfo { key: key_of("pmix.collect")?, flags: 0, value };
+        // SAFETY: no process list means all of the job; the one info outlives the call.
         unsafe {
             check((self.functions.commit)(), "PMIx_Commit")?;
-            check((self.functions.fence)(std::ptr::null(), 0, std::ptr::null(), 0), "PMIx_Fence")
+            check((self.functions.fence)(std::ptr::null(), 0, (&raw const collect).cast(), 1), "PMIx_Fence")
         }
     }
 
-    /// What is stored under `key` by or about `rank`, or about the whole job.
-    pub fn get(&self, rank: Option<u32>, key: &str) -> Result<Value, String> {
-        let (key, whom) = (key_of(key)?, Proc { rank: rank.unwrap_or(WILDCARD), ..self.me });
+    /// What is stored under `name` by or about `rank`, or about the whole job.
+    pub fn get(&self, rank: Option<u32>, name: &str) -> Result<Value, String> {
+        let (key, whom) = (key_of(name)?, Proc { rank: rank.unwrap_or(WILDCARD), ..self.me });
         let mut raw: *mut RawValue = std::ptr::null_mut();
         // SAFETY: on success the library gives a value on the C heap that is ours; a string in it is another such block.
         unsafe {
-            check((self.functions.get)(&raw const whom, key.as_ptr(), std::ptr::null(), 0, &raw mut raw), "PMIx_Get")?;
+            let status = (self.functions.get)(&raw const whom, key.as_ptr(), std::ptr::null(), 0, &raw mut raw);
+            check(
+                status,
+                &format!("PMIx_Get of {name} of {}", rank.map_or("the job".into(), |r| format!("rank {r}"))),
+            )?;
             if raw.is_null() {
                 return Err("PMIx_Get gave nothing".into());
             }

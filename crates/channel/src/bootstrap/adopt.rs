@@ -38,13 +38,25 @@ pub fn join(mut launcher: Box<dyn Launcher>) -> Result<Bootstrap> {
         alone.launcher = Some(launcher);
         return Ok(alone);
     }
-    let key = exchange(launcher.as_mut())?;
-    let socket = call(key, &place)?;
-    let mut bootstrap = Bootstrap::over(socket)?;
+    match enter(launcher.as_mut(), &place) {
+        Ok(mut bootstrap) => {
+            bootstrap.adopted(place.app_num);
+            bootstrap.launcher = Some(launcher);
+            Ok(bootstrap)
+        }
+        Err(e) => {
+            // The others are about to wait for this rank.
+            launcher.abort(1, e.origin);
+            Err(e)
+        }
+    }
+}
+
+fn enter(launcher: &mut dyn Launcher, place: &Place) -> Result<Bootstrap> {
+    let key = exchange(launcher)?;
+    let bootstrap = Bootstrap::over(call(key, place)?)?;
     let sound = bootstrap.job.rank == Peer(place.rank) && bootstrap.job.size == place.size;
     ensure!(sound, ERR_OTHER, "the node agent describes another job than the launcher");
-    bootstrap.adopted(place.app_num);
-    bootstrap.launcher = Some(launcher);
     Ok(bootstrap)
 }
 

@@ -91,7 +91,7 @@ impl Launcher for Pmi2 {
     fn get(&mut self, _from: u32, key: &str) -> Result<String> {
         let job = self.job.clone();
         let reply = ask(&mut self.wire, "kvs-get", &[("jobid", &job), ("srcid", "-1"), ("key", key)])?;
-        match reply.get("value").filter(|_| reply.get("flag") == Some("TRUE")) {
+        match reply.get("value") {
             Some(value) => Ok(value.to_string()),
             None => fail!(ERR_OTHER, "the launcher's key-value space lacks what was stored"),
         }

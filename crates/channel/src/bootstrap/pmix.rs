@@ -1,7 +1,7 @@
 //! PMIx, as `srun --mpi=pmix` and PRRTE (`prterun`, Open MPI's `mpirun`) offer it, through the system's library.
 
 use super::launcher::{Launcher, Place};
-use base::{Result, fail, log};
+use base::{Result, ensure, fail, log};
 use sys::pmix::Value;
 
 base::config! {
@@ -18,6 +18,14 @@ fn library() -> String {
     // Of other versions some grumble at each other.
     let own = sys::watch::library_of_parent("libpmix.so");
     own.map_or_else(|| "libpmix.so.2".into(), |path| path.to_string_lossy().into_owned())
+}
+
+/// Under this key the first rank of each node puts the ranks there.
+const PEERS: &str = "ferrule-peers";
+
+/// The ranks of a list.
+fn peers(list: &str) -> impl Iterator<Item = u32> {
+    list.split(',').filter_map(|p| p.trim().parse().ok())
 }
 
 /// A connection to a PMIx server.
@@ -61,11 +69,11 @@ impl Pmix {
         let Some(size) = number(None, "pmix.job.size") else {
             fail!(ERR_OTHER, "the PMIx server does not say the size of the job");
         };
-        let peers = match client.get(None, "pmix.lpeers") {
+        let local = match client.get(None, "pmix.lpeers") {
             Ok(Value::Text(text)) => text,
             _ => String::new(),
         };
-        let leader = peers.split(',').filter_map(|p| p.trim().parse().ok()).min().filter(|p| *p <= rank);
+        let leader = peers(&local).min().filter(|_| peers(&local).any(|p| p == rank));
         let Some(leader) = leader.or((size == 1).then_some(rank)) else {
             fail!(ERR_OTHER, "the PMIx server does not say which ranks share this node");
         };
@@ -76,6 +84,9 @@ impl Pmix {
             universe_size: number(None, "pmix.univ.size").unwrap_or(0),
             leader,
         };
+        if leader == rank && size > 1 {
+            failed(client.put(PEERS, &local))?;
+        }
         Ok(Pmix { client: Some(client), place })
     }
 
@@ -97,12 +108,18 @@ impl Launcher for Pmix {
     }
 
     fn leaders(&mut self) -> Result<Vec<u32>> {
-        let node = |rank| match self.with(|client| client.get(Some(rank), "pmix.nodeid"))? {
-            Value::Number(node) => Ok(node as u32),
-            Value::Text(_) => fail!(ERR_OTHER, "the PMIx server gives a node that is not a number"),
-        };
-        let nodes = (0..self.place.size).map(node).collect::<Result<Vec<u32>>>()?;
-        Ok(protocol::pmi::mapping::leaders(&nodes))
+        // Not every server tells the nodes of all ranks. The lowest rank that belongs to no node yet leads one.
+        let mut leaders: Vec<Option<u32>> = vec![None; self.place.size as usize];
+        while let Some(first) = leaders.iter().position(Option::is_none) {
+            for peer in peers(&self.get(first as u32, PEERS)?) {
+                match leaders.get_mut(peer as usize) {
+                    Some(leader) if leader.is_none() => *leader = Some(first as u32),
+                    _ => fail!(ERR_OTHER, "the PMIx server puts a rank on two nodes, or one that does not exist"),
+                }
+            }
+            ensure!(leaders[first].is_some(), ERR_OTHER, "the PMIx server's nodes do not hold all ranks");
+        }
+        Ok(leaders.into_iter().flatten().collect())
     }
 
     fn value_max(&self) -> usize {

@@ -17,8 +17,10 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 use sys::process::{Ended, Pid};
+use sys::watch::Watched;
 
 /// How long a caller has for its proof.
 const GUEST_LIMIT: Duration = Duration::from_secs(10);
@@ -32,6 +34,16 @@ pub struct Porch {
     rank_key: [u8; 16],
     /// When ranks that have not called are given up.
     by: Instant,
+    /// The rank that has started this agent, if it could be found.
+    starter: Option<Watched>,
+}
+
+/// Pid of the rank that has started this process.
+static STARTER: AtomicI32 = AtomicI32::new(0);
+
+/// To be called before the first fork: should this process's parent end before it has called, the job is given up.
+pub fn note_starter() {
+    STARTER.store(std::os::unix::process::parent_id() as Pid, Ordering::Relaxed);
 }
 
 /// Somebody who has called and not proved anything yet.
@@ -48,10 +60,14 @@ impl Porch {
         let name = door(job.rank_key, first);
         let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
         listener.set_nonblocking(true)?;
-        let by = Instant::now() + Duration::from_secs(CONNECT_TIMEOUT.value());
-        Ok(Porch { listener, guests: Vec::new(), rank_key: job.rank_key, by })
+        let now = Instant::now();
+        let starter = Watched::open(STARTER.load(Ordering::Relaxed));
+        // If it is gone already, there is nothing to wait for.
+        let by = if starter.is_ok() { now + Duration::from_secs(CONNECT_TIMEOUT.value()) } else { now };
+        Ok(Porch { listener, guests: Vec::new(), rank_key: job.rank_key, by, starter: starter.ok() })
     }
 
+    /// Registers with the loop.
     pub fn register(&self, set: &mut PollSet) {
         set.add(&self.listener, true, false);
         for guest in &self.guests {
@@ -60,6 +76,9 @@ impl Porch {
         }
         if self.by > Instant::now() {
             set.until(self.by);
+            if let Some(starter) = &self.starter {
+                set.add(starter, true, false);
+            }
         }
     }
 
@@ -147,6 +166,10 @@ impl Agent {
         let Some(porch) = &mut self.porch else { return };
         porch.accept(set, self.ranks.len() + STRANGERS_MAX);
         let late = Instant::now() >= porch.by;
+        let given_up = porch.starter.as_ref().is_some_and(|starter| set.readable(starter));
+        if given_up || late {
+            porch.starter = None;
+        }
         for (world, stream, pid) in porch.proved(set) {
             let Some(rank) = self.ranks.iter_mut().find(|r| r.world == world && r.is_absent()) else {
                 log!(Warn, "rank {world} has called twice, or is not one of this node's");
@@ -156,7 +179,7 @@ impl Agent {
             let pids = vec![(world, pid as u32)];
             self.send_up(ROOT, Message::Started { node: self.node, agent_pid: std::process::id(), pids });
         }
-        let hopeless = late || self.killing == Killing::Killed;
+        let hopeless = late || given_up || self.killing == Killing::Killed;
         for at in 0..self.ranks.len() {
             let rank = &self.ranks[at];
             if rank.ended.is_none() && (rank.has_vanished(set) || (hopeless && rank.is_absent())) {

@@ -3,7 +3,7 @@
 //! Life: linked ─Start─► ranks run ─all ended─► leftovers killed, output drained ─NodeDone─► link closed by the parent ─► exit.
 //! Losing the link, or SIGTERM from the guardian, kills everything at once.
 
-mod adopt;
+pub mod adopt;
 pub mod barrier;
 mod cards;
 mod exchange;

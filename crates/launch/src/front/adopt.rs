@@ -17,6 +17,7 @@ use std::os::unix::ffi::OsStringExt;
 
 /// `mpiexec --adopt-front`: reads a plan from standard input, writes an invitation for the other agents.
 pub fn run() -> i32 {
+    crate::agent::adopt::note_starter();
     match sys::process::fork_run(&[], main) {
         Ok(_) => 0,
         Err(e) => {

@@ -89,7 +89,11 @@ struct Front {
 }
 
 /// Runs the job; returns mpiexec's exit code.
-pub fn run(options: Options) -> i32 {
+pub fn run(mut options: Options) -> i32 {
+    if let Err(why) = crate::alloc::apply(&mut options) {
+        eprintln!("mpiexec: {why}");
+        return 2;
+    }
     for warning in options.warnings.iter().chain(&unknown_settings()) {
         eprintln!("mpiexec: warning: {warning}");
     }

@@ -53,7 +53,8 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
     let hosts_named = options.hosts.is_some() || options.apps.iter().any(|a| a.hosts.is_some());
     let is_local = |host: &String| match &how {
         How::Fork => true,
-        How::Template(_) if text != "ssh" => !hosts_named,
+        // Slurm's names of hosts are their own, so that the one on this host can be forked.
+        How::Template(_) if text != "ssh" && !text.starts_with("srun ") => !hosts_named,
         How::Template(_) => !hosts_named || dial::is_local(host),
     };
     let (placement, homes) = place_all(options, here)?;
