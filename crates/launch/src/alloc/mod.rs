@@ -120,7 +120,7 @@ fn slurm(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<Allocation>
 /// LSF's `host count host count …`.
 fn pairs(text: &str) -> Result<Vec<Host>, String> {
     let words: Vec<&str> = text.split_whitespace().collect();
-    if words.len() % 2 != 0 {
+    if !words.len().is_multiple_of(2) {
         return Err("it is not a list of hosts and numbers".into());
     }
     let list: Vec<String> = words.chunks(2).map(|pair| format!("{}:{}", pair[0], pair[1])).collect();
