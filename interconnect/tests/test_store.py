@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,19 +19,18 @@ from ferrule_fabric.store.database import Application, PatternStore, Run, packed
 from ferrule_fabric.store.schema import MIGRATIONS
 
 APPLICATION = Application("cg.x", "abc", 16)
-POSTGRESQL = os.environ.get("FERRULE_TEST_POSTGRESQL", "")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PatternStore]:
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path / 'store.db'}"
-    elif POSTGRESQL:
-        url = POSTGRESQL
-        with create_engine(url).begin() as connection:
+    url = f"sqlite:///{tmp_path / 'store.db'}" if request.param == "sqlite" else request.getfixturevalue("postgresql_url")
+    if url is None:
+        pytest.skip("no PostgreSQL server is installed")
+    if request.param == "postgresql":
+        engine = create_engine(url)
+        with engine.begin() as connection:
             connection.execute(text("DROP TABLE IF EXISTS matrices, runs, applications, ferrule_schema CASCADE"))
-    else:
-        pytest.skip("FERRULE_TEST_POSTGRESQL names no database")
+        engine.dispose()
     with PatternStore(url) as opened:
         yield opened
 
