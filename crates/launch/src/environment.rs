@@ -26,6 +26,7 @@ const STALE: &[&str] = &[
     "FERRULE_SIZE",
     "FERRULE_LOCAL_RANK",
     "FERRULE_LOCAL_SIZE",
+    "FERRULE_BOUND_TO",
     "MPI_LOCALRANKID",
     "MPI_LOCALNRANKS",
     "PMI_RANK",

@@ -36,6 +36,7 @@ const OTHERS: &[&str] = &["CONTROL_FD", "NODE_FD", "RANK", "SIZE", "LOCAL_RANK",
 /// All tables, by the name of their module.
 pub fn tables() -> Vec<(&'static str, &'static [Meta])> {
     let mut all: Vec<(&'static str, &'static [Meta])> = vec![("launch", TABLE)];
+    all.push(("topology", sys::topology::TABLE));
     all.extend(channel::settings());
     all.push(("collectives", mpi::coll::select::rules::TABLE));
     all

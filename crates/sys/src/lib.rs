@@ -11,5 +11,6 @@ pub mod pmix;
 pub mod process;
 pub mod sock;
 pub mod terminal;
+pub mod topology;
 pub mod wake;
 pub mod watch;

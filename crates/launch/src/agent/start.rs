@@ -3,7 +3,7 @@
 use super::Agent;
 use super::output::Stream;
 use super::rank::Rank;
-use crate::bind::Topology;
+use crate::bind;
 use crate::environment::{self, Pair, find_program};
 use crate::link::Frame;
 use crate::preload::receive::Receiver;
@@ -22,6 +22,7 @@ use std::time::Instant;
 use sys::affinity::CpuSet;
 use sys::clock::now_ns;
 use sys::process::{Pid, Spawn, SpawnStep, signals};
+use sys::topology::Topology;
 
 /// Descriptor number of the control socket in a rank; shells and programs use the lower ones.
 const CONTROL_FD: i32 = 30;
@@ -40,6 +41,8 @@ struct Place {
     app: u32,
     local: u32,
     cpus: Option<CpuSet>,
+    /// Whether `cpus` are those of this machine, not of one that is only described.
+    is_real: bool,
 }
 
 impl Agent {
@@ -85,7 +88,14 @@ impl Agent {
     }
 
     fn start_ranks(&mut self, job: &JobSpec) {
-        let topology = Topology::of_this_host();
+        let bind_to = Bind::from_number(job.bind_to);
+        let topology = match bind_to {
+            Bind::None => None,
+            _ => match Topology::current() {
+                Ok(topology) => Some(topology),
+                Err(why) => return self.send_up(ROOT, Message::NodeLost { node: self.node, why }),
+            },
+        };
         let everywhere = sys::affinity::allowed().ok();
         let local = |w: &(usize, &protocol::control::tree::Placed)| w.1.node == self.node;
         let mine: Vec<Place> = (job.ranks.iter().enumerate().filter(local))
@@ -93,11 +103,10 @@ impl Agent {
                 world: world as u32,
                 app: placed.app,
                 local: placed.local,
-                cpus: topology.binding(
-                    placed.local as usize,
-                    Bind::from_number(job.bind_to),
-                    Bind::from_number(job.map_by),
-                ),
+                cpus: topology
+                    .as_ref()
+                    .and_then(|t| bind::binding(t, placed.local as usize, bind_to, Bind::from_number(job.map_by))),
+                is_real: topology.as_ref().is_none_or(|t| t.is_here()),
             })
             .collect();
         let locals: Vec<u32> = mine.iter().map(|p| p.world).collect();
@@ -106,7 +115,7 @@ impl Agent {
         for place in &mine {
             let app = place.app as usize;
             let program = programs[app].get_or_insert_with(|| prepare(&job.apps[app], self.files.receiver()));
-            if let Some(cpus) = &place.cpus {
+            if let Some(cpus) = place.cpus.as_ref().filter(|_| place.is_real) {
                 let _ = sys::affinity::restrict(cpus);
             }
             let started = start_rank(job, place, &locals, program, self.file_limit);
@@ -137,7 +146,9 @@ impl Agent {
 
     fn report_start(&mut self, job: &JobSpec, place: &Place, rank: &Rank) {
         let host = &job.hosts[self.node as usize];
-        let cpus = place.cpus.map_or_else(|| "not bound".to_string(), |c| format!("bound to cpus {}", c.to_list()));
+        let real = if place.is_real { "" } else { " of the machine that FERRULE_TOPOLOGY describes" };
+        let bound = |cpus: CpuSet| format!("bound to cpus {}{real}", cpus.to_list());
+        let cpus = place.cpus.map_or_else(|| "not bound".to_string(), bound);
         if job.verbose {
             let command = rank.info.command.join(" ");
             self.notice(format!("rank {} on {host}: pid {}, {cpus}: {command}", place.world, rank.pid));
@@ -290,6 +301,9 @@ fn rank_environment(job: &JobSpec, place: &Place, locals: &[u32], program: &Prog
         ("OMPI_COMM_WORLD_LOCAL_RANK", &local),
         ("OMPI_COMM_WORLD_LOCAL_SIZE", &count),
     ];
+    if let Some(cpus) = place.cpus.as_ref().filter(|_| !place.is_real) {
+        env.push((b"FERRULE_BOUND_TO".to_vec(), cpus.to_list().into_bytes()));
+    }
     env.extend(values.map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())));
     env.iter().filter_map(|(name, value)| environment::join(name, value)).collect()
 }

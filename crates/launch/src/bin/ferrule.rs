@@ -38,6 +38,20 @@ fn main() {
 
 fn info(config: bool) -> i32 {
     println!("Ferrule {}", env!("CARGO_PKG_VERSION"));
+    let machine = match sys::topology::Topology::current() {
+        Ok(machine) => machine,
+        Err(why) => {
+            eprintln!("ferrule info: {why}");
+            return 1;
+        }
+    };
+    let file = sys::topology::TOPOLOGY.value();
+    let source = if file.is_empty() {
+        String::new()
+    } else {
+        format!(" ({file}{})", if machine.is_here() { "" } else { "; not this machine" })
+    };
+    println!("processors to use: {}{source}", machine.summary());
     if !config {
         return 0;
     }

@@ -106,6 +106,7 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
         adopted_from: String::new(),
     };
     check_table(&job)?;
+    sys::topology::check()?;
     let preload = plan_preload(options, &mut job)?;
     let containers = plan_containers(options, &mut job, &homes, &home_is_local)?;
     if containers.is_empty() {

@@ -1,7 +1,7 @@
 //! `MPI_Comm_split_type` (MPI-5.0, 7.4.2) and `MPI_Get_hw_resource_info` (9.1.3): splitting by shared resources.
 //!
-//! Resource types: `mpi_shared_memory` and `hwloc://Machine` (processes that can share memory), `hwloc://NUMANode`,
-//! `hwloc://PU`. A process is restricted to a resource if all CPUs that it may use belong to one instance of it.
+//! Resource types: `mpi_shared_memory` and `hwloc://Machine` (processes that can share memory), `hwloc://Package`,
+//! `hwloc://NUMANode`, `hwloc://Core`, `hwloc://PU`. A process is restricted to a resource if all CPUs that it may use belong to one instance of it.
 
 use super::{Comm, split};
 use crate::coll::internal::allgather_bytes;
@@ -9,8 +9,9 @@ use crate::info::Info;
 use crate::init;
 use crate::session;
 use crate::status::UNDEFINED;
-use base::{Result, ensure};
+use base::{Result, ensure, log};
 use std::rc::Rc;
+use sys::topology::{Thread, Topology};
 
 /// `MPI_COMM_TYPE_SHARED`.
 pub const COMM_TYPE_SHARED: i32 = 221;
@@ -25,24 +26,44 @@ const RESOURCE_KEY: &str = "mpi_hw_resource_type";
 const SHARED_MEMORY: &str = "mpi_shared_memory";
 
 /// Resource types from the widest to the narrowest.
-const LEVELS: [&str; 3] = ["hwloc://Machine", "hwloc://NUMANode", "hwloc://PU"];
+const LEVELS: [&str; 5] = ["hwloc://Machine", "hwloc://Package", "hwloc://NUMANode", "hwloc://Core", "hwloc://PU"];
 
 /// This process's instance of each of the [`LEVELS`], or `MPI_UNDEFINED` if it isn't restricted to one.
 fn instances() -> [i32; LEVELS.len()] {
     let machine = init::node_of(init::me());
-    let Ok(allowed) = sys::affinity::allowed() else { return [machine, UNDEFINED, UNDEFINED] };
+    let threads = match Topology::current() {
+        Ok(topology) => topology.own_threads(),
+        Err(why) => {
+            log!(Error, "{why}");
+            Vec::new()
+        }
+    };
+    let [package, numa, core, pu] = places(&threads).map(|local| numbered(machine, local));
+    [machine, package, numa, core, pu]
+}
+
+/// The package, NUMA node, core and processor that all `threads` belong to, by numbers that are unique in their machine.
+fn places(threads: &[Thread]) -> [Option<usize>; LEVELS.len() - 1] {
+    const CORES_OF_A_PACKAGE: usize = 1 << 12;
+    let common = |place: &dyn Fn(&Thread) -> Option<usize>| {
+        let first = place(threads.first()?)?;
+        threads.iter().all(|t| place(t) == Some(first)).then_some(first)
+    };
+    let core = |t: &Thread| {
+        (t.core < CORES_OF_A_PACKAGE).then(|| t.package.checked_mul(CORES_OF_A_PACKAGE)?.checked_add(t.core))
+    };
+    [common(&|t| Some(t.package)), common(&|t| t.numa), common(&|t| core(t).flatten()), common(&|t| Some(t.cpu))]
+}
+
+/// A number for the `local` instance of a machine that is unique in the job.
+fn numbered(machine: i32, local: Option<usize>) -> i32 {
     const PER_MACHINE: i32 = 1 << 16;
-    let numbered = |local: Option<usize>| match local {
-        Some(local) if (local as i32) < PER_MACHINE && machine < i32::MAX / PER_MACHINE => {
+    match local {
+        Some(local) if local < PER_MACHINE as usize && (0..i32::MAX / PER_MACHINE).contains(&machine) => {
             machine * PER_MACHINE + local as i32
         }
         _ => UNDEFINED,
-    };
-    let mut nodes: Vec<Option<usize>> = allowed.iter().map(sys::affinity::numa_node).collect();
-    nodes.dedup();
-    let numa = if let [Some(node)] = nodes[..] { Some(node) } else { None };
-    let pu = if allowed.count() == 1 { allowed.iter().next() } else { None };
-    [machine, numbered(numa), numbered(pu)]
+    }
 }
 
 /// `MPI_Get_hw_resource_info`: for each resource type whether this process is restricted to one instance.
@@ -111,8 +132,29 @@ mod tests {
     #[test]
     fn unguided_takes_the_widest_level_that_divides() {
         assert_eq!(dividing_level(&[]), None);
-        assert_eq!(dividing_level(&[[0, 1, 2], [0, 1, 2]]), None);
-        assert_eq!(dividing_level(&[[0, 1, 2], [0, 1, 3]]), Some(2));
-        assert_eq!(dividing_level(&[[0, 1, 2], [1, 7, 9]]), Some(0));
+        assert_eq!(dividing_level(&[[0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]), None);
+        assert_eq!(dividing_level(&[[0, 1, 2, 3, 4], [0, 1, 3, 3, 4]]), Some(2));
+        assert_eq!(dividing_level(&[[0, 1, 2, 3, 4], [1, 7, 9, 3, 4]]), Some(0));
+    }
+
+    #[test]
+    fn a_process_is_in_what_all_its_processors_share() {
+        let machine =
+            sys::topology::hwloc::parse(include_str!("../../../sys/src/topology/testdata/two-sockets.xml")).unwrap();
+        let on = |list: &str| {
+            let cpus = sys::affinity::CpuSet::from_list(list).unwrap();
+            places(&machine.threads().iter().filter(|t| cpus.contains(t.cpu)).copied().collect::<Vec<_>>())
+        };
+        assert_eq!(on("0-31"), [None; 4]);
+        assert_eq!(on("8-15,24-31"), [Some(1), None, None, None]);
+        assert_eq!(on("4-7,20-23"), [Some(0), Some(1), None, None]);
+        assert_eq!(on("5,21"), [Some(0), Some(1), Some(5), None]);
+        assert_eq!(on("31").map(|p| p.is_some()), [true; 4]);
+        assert_ne!(on("8,24")[2], on("0,16")[2]);
+        assert_eq!(on(""), [None; 4]);
+        assert_eq!(
+            (numbered(2, Some(3)), numbered(2, Some(1 << 16)), numbered(2, None)),
+            (2 << 16 | 3, UNDEFINED, UNDEFINED)
+        );
     }
 }
