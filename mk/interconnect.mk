@@ -17,8 +17,10 @@ test-interconnect: interconnect-venv
 	cd interconnect && ../$(INTERCONNECT_VENV)/bin/mypy ferrule_fabric tests bench
 	cd interconnect && ../$(INTERCONNECT_VENV)/bin/pytest --durations=5
 
-# make bench-interconnect   allocation and placement against their bounds (some minutes), into docs/performance/
+# make bench-interconnect   allocation and placement against their bounds, the simulator against SimGrid (some minutes), into docs/performance/
 .PHONY: bench-interconnect
 bench-interconnect: interconnect-venv
 	$(INTERCONNECT_VENV)/bin/python interconnect/bench/allocation.py
+	$(INTERCONNECT_VENV)/bin/python interconnect/bench/scale.py
+	$(INTERCONNECT_VENV)/bin/python interconnect/bench/simgrid.py
 	$(INTERCONNECT_VENV)/bin/python interconnect/bench/report.py

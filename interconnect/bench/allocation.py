@@ -8,10 +8,13 @@ Usage: allocation.py [output.json]
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ferrule_fabric.model.topology import Topology
 from ferrule_fabric.model.traffic import Demands, TrafficMatrix
@@ -49,6 +52,15 @@ def pattern_spec(pattern: str, ranks: int) -> str:
     return f"{kind}:ranks={ranks},bytes={BYTES_PER_RANK}" + (f",{options}" if options else "")
 
 
+def whole_bound_s(topology: Topology, demands: Demands, bound_s: float) -> float:
+    """Bound for one path per pair: where switch links are all alike, a load is a multiple of the greatest common divisor of the demands, hence so is the bound."""
+    capacities = np.unique(topology.arc_capacity_bps[topology.arc_between_switches])
+    if capacities.size != 1 or not demands.count:
+        return bound_s
+    unit_s = float(np.gcd.reduce(demands.bytes.astype(np.int64))) * 8 / float(capacities[0])
+    return max(bound_s, math.ceil(bound_s / unit_s - 1e-6) * unit_s)
+
+
 def cell(topology: Topology, traffic: TrafficMatrix, per_host: int, placement: str, routings: tuple[str, ...]) -> dict[str, Any]:
     """Loads of the most loaded link (between switches, and of all), by routing, and the bound; seconds for 1 GB per rank."""
     fabric = fabric_of(topology)
@@ -60,7 +72,8 @@ def cell(topology: Topology, traffic: TrafficMatrix, per_host: int, placement: s
         load_s = arc_seconds(fabric, demands, flow_paths(fabric, demands, routing))
         times[routing] = round(time.perf_counter() - begin, 4)
         loads[routing] = {"switches": max_load_s(topology, load_s, True), "all": max_load_s(topology, load_s)}
-    return {"pairs": demands.count, "bound": lower_bound_s(fabric, demands), "loads": loads, "seconds": times}
+    bound_s = lower_bound_s(fabric, demands)
+    return {"pairs": demands.count, "bound": bound_s, "whole_bound": whole_bound_s(topology, demands, bound_s), "loads": loads, "seconds": times}
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
-"""Writes the section on allocation and placement of docs/performance/interconnect.md, and its plots, from interconnect-allocation.json.
+"""Writes the section on allocation, placement and simulation of docs/performance/interconnect.md, and its plots, from interconnect-{allocation,simgrid,scale}.json.
 
 Only what stands between the section's two marker comments is replaced; the rest of the page belongs to other reports.
-Usage: report.py [input.json [folder]]
+Usage: report.py [folder with the JSON files]
 """
 
 from __future__ import annotations
@@ -26,6 +26,11 @@ def ratios(cases: Sequence[Mapping[str, Any]], routing: str) -> list[float]:
     return [case["loads"][routing]["switches"] / case["bound"] if case["bound"] > 0 else 1.0 for case in cases]
 
 
+def whole_ratios(cases: Sequence[Mapping[str, Any]], routing: str) -> list[float]:
+    """The same by the bound for one path per pair."""
+    return [case["loads"][routing]["switches"] / case["whole_bound"] if case["whole_bound"] > 0 else 1.0 for case in cases]
+
+
 def geomean(values: Iterable[float]) -> float:
     """Geometric mean."""
     logs = [math.log(value) for value in values]
@@ -45,6 +50,9 @@ def bound_table(cases: Sequence[Mapping[str, Any]]) -> list[str]:
         values = ratios(cases, routing)
         near = sum(value <= 1.02 for value in values) / len(values)
         lines.append(f"| {name} | {near:.1%} of {len(values)} | {geomean(values):.4f} | {max(values):.3f} | {max(case['seconds'][routing] for case in cases):.2f} s |")
+    values = whole_ratios(cases, "ferrule")
+    near = sum(value <= 1.02 for value in values) / len(values)
+    lines.append(f"| {NAMES['ferrule']}, against the bound in whole flows | {near:.1%} | {geomean(values):.4f} | {max(values):.3f} | |")
     return lines
 
 
@@ -67,7 +75,29 @@ def together_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def section(data: Mapping[str, Any]) -> str:
+def simulator_section(simgrid: Mapping[str, Any] | None, scale: Mapping[str, Any] | None) -> list[str]:
+    """The simulator against SimGrid, and how long things take; what wasn't measured is left out."""
+    parts = []
+    if simgrid is not None:
+        rows = simgrid["rows"]
+        worst = max(abs(row["ours_s"] / row["simgrid_s"] - 1) for row in rows)
+        flows = max(row["mean_difference"] for row in rows)
+        parts += [
+            "## The simulator against SimGrid",
+            "",
+            f"{len(rows)} cases on 20, 16 and 16 hosts (interconnect/bench/simgrid.py), all flows of an iteration started together: the same paths and bytes in SimGrid 3.32 (S4U, model CM02",
+            f"without latency, explicit routes). The finishing time of all differs by at most {worst:.2%}, that of single flows by {flows:.2%} on average in the worst case.",
+            "This checks the fluid model, not MPI's protocols: those were not played.",
+            "",
+        ]
+    if scale is not None:
+        parts += ["## How long it takes", "", "One core, kernels compiled; simulation per combination.", "", "| what | flows (host pairs) | seconds |", "|---|---|---|"]
+        parts += [f"| {row['what']} | {row['flows']:,} | {row['seconds']:.3g} |" for row in scale["rows"]]
+        parts.append("")
+    return parts
+
+
+def section(data: Mapping[str, Any], simgrid: Mapping[str, Any] | None, scale: Mapping[str, Any] | None) -> str:
     """The section's text."""
     cases, rows = data["cases"], data["together"]
     best = geomean(min(gain(row, "routing only"), gain(row, "placement only")) for row in rows)
@@ -78,7 +108,8 @@ def section(data: Mapping[str, Any]) -> str:
         "",
         f"{len(cases)} cases: 10 topologies x 9 patterns x 3 placements (block, cyclic, random), 128 or 256 ranks (interconnect/bench/allocation.py). Compared is",
         "the most loaded link *between switches* (links to hosts leave no choice) with the least possible when traffic may split at will over shortest paths (linear program).",
-        "With one path per pair the bound can't always be reached: where few equal flows share few links, the best whole number of them is above it.",
+        "With one path per pair the bound can't always be reached: where few equal flows share few links, the best whole number of them is above it. The last row",
+        "compares with the bound rounded up to a multiple of the flows' greatest common divisor, which still is a lower bound for one path per pair.",
         "",
         *bound_table(cases),
         "",
@@ -98,6 +129,8 @@ def section(data: Mapping[str, Any]) -> str:
         *together_table(rows),
         "",
         "![gain of placement and routing](interconnect-together.svg)",
+        "",
+        *simulator_section(simgrid, scale),
         END,
     ]
     return "\n".join(parts)
@@ -137,12 +170,18 @@ def page(old: str, text: str) -> str:
     return (old or "# Interconnect: performance\n") + "\n" + text + "\n"
 
 
+def read(path: Path) -> Mapping[str, Any] | None:
+    """A file of results, None where it hasn't been made."""
+    return json.loads(path.read_text()) if path.exists() else None
+
+
 def main() -> None:
     """Writes page and plots."""
-    folder = Path(sys.argv[2]) if len(sys.argv) > 2 else FOLDER
-    data = json.loads((Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER / "interconnect-allocation.json").read_text())
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
+    data = json.loads((folder / "interconnect-allocation.json").read_text())
     target = folder / "interconnect.md"
-    target.write_text(page(target.read_text() if target.exists() else "", section(data)))
+    text = section(data, read(folder / "interconnect-simgrid.json"), read(folder / "interconnect-scale.json"))
+    target.write_text(page(target.read_text() if target.exists() else "", text))
     plot_bound(data["cases"], folder / "interconnect-bound.svg")
     plot_together(data["together"], folder / "interconnect-together.svg")
     print("\n".join(bound_table(data["cases"])))

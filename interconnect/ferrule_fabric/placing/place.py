@@ -25,9 +25,9 @@ PLACEMENTS = ("block", "cyclic", "random", "partition", "joint")
 # Above these the even spread would need too much memory, or a pass too much time; partition alone then stands for joint.
 SEARCH_SWITCHES_MAX = 256
 SEARCH_RANKS_MAX = 4096
-JOINT_ROUNDS = 60
+JOINT_ROUNDS = 120
 # Partitions to start from, by different seeds.
-PARTITIONS = 4
+PARTITIONS = 6
 
 
 def slots_of(ranks: int, hosts: int, per_host: int) -> IntArray:
