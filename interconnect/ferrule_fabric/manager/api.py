@@ -87,7 +87,11 @@ def create_app(manager: Manager, token: str | None) -> FastAPI:
                 return _problem(411, "body", "needs a Content-Length")
             if int(length) > BODY_BYTES_MAX:
                 return _problem(413, "body", f"has {length} bytes; at most {BODY_BYTES_MAX} are allowed")
-        return await call_next(request)
+        answer = await call_next(request)
+        # The page shows and runs nothing from outside, and is shown in no other page.
+        answer.headers["Content-Security-Policy"] = "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'"
+        answer.headers["X-Content-Type-Options"] = "nosniff"
+        return answer
 
     @app.get("/v1/status")
     async def status(_: User) -> dict[str, Any]:

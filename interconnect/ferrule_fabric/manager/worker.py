@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import multiprocessing
+import os
 import signal
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -15,12 +17,17 @@ from ferrule_fabric.model.topology import Topology
 from ferrule_fabric.model.traffic import Demands
 
 TIMEOUT_S = 60.0
+PR_SET_PDEATHSIG = 1
 Routes = dict[tuple[str, str], Route]
 Others = list[tuple[str, Demands, Routes]]
 
 
-def _ignore_interrupts() -> None:
+def _begin(parent: int) -> None:
+    """In the new process: it ends with its parent, however that ends, and leaves interrupts to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def _arrival(topology: Topology, others: Others, job: str, demands: Demands, algorithm: str) -> Routes | tuple[str, str]:
@@ -41,7 +48,7 @@ class Worker:
 
     @staticmethod
     def _new() -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _ignore_interrupts)
+        return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin, (os.getpid(),))
 
     async def arrival(self, topology: Topology, others: Mapping[str, tuple[Demands, RoutePlan]], job: str, demands: Demands, algorithm: str) -> RoutePlan:
         """`routing.jobs.arrival`. Raises `FabricError`, also when it takes longer than `TIMEOUT_S`."""
