@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what building, testing and the demonstration need and a bare Debian or Ubuntu lacks. Silent where all is there.
-# Usage: prepare.sh build|test|demo|interconnect
+# Usage: prepare.sh build|test|demo|interconnect|launchers
 set -eu
 want=$1
 packages=
@@ -16,6 +16,15 @@ python3 -c 'import venv, ensurepip' 2>/dev/null || packages="$packages python3-v
 need ip iproute2
 case $want in
   demo) [ -e /usr/include/fftw3.h ] || packages="$packages libfftw3-dev" ;;
+  launchers)
+    PATH=$PATH:/usr/sbin:/sbin
+    need slurmd slurmd
+    need slurmctld slurmctld
+    need srun slurm-client
+    need munged munge
+    # Slurm's plugin loads libpmix.so, which is in the package for developers.
+    ls /usr/lib/*/pmix2/lib/libpmix.so >/dev/null 2>&1 || packages="$packages slurm-wlm-basic-plugins libpmix2 libpmix-dev"
+    ;;
   interconnect)
     PATH=$PATH:/usr/sbin:/sbin
     need ovs-vswitchd openvswitch-switch

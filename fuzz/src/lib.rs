@@ -11,9 +11,11 @@ pub mod engine;
 pub mod exchange;
 pub mod host_lists;
 pub mod input;
+pub mod pmi;
 pub mod settings;
 pub mod shm_inbox;
 pub mod shm_ring;
+pub mod slurm_lists;
 pub mod tcp_conn;
 pub mod tcp_hello;
 
@@ -29,9 +31,11 @@ pub const TARGETS: &[Target] = &[
     ("engine", engine::run),
     ("exchange", exchange::run),
     ("host_lists", host_lists::run),
+    ("pmi", pmi::run),
     ("settings", settings::run),
     ("shm_inbox", shm_inbox::run),
     ("shm_ring", shm_ring::run),
+    ("slurm_lists", slurm_lists::run),
     ("tcp_conn", tcp_conn::run),
     ("tcp_hello", tcp_hello::run),
 ];

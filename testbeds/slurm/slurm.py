@@ -157,6 +157,11 @@ class Cluster:
         _call("ip", "link", "add", self.bridge, "type", "bridge")
         _call("ip", "addr", "add", f"{self.network}.254/24", "dev", self.bridge)
         _call("ip", "link", "set", self.bridge, "up")
+        if is_inside():
+            names = [f"{self.network}.254 ctl", *(f"{self.network}.{i} {name}" for i, name in enumerate(self.names, 1))]
+            hosts = pathlib.Path("/run/hosts")
+            hosts.write_text("127.0.0.1 localhost\n" + "\n".join(names) + "\n")
+            _call("mount", "--no-mtab", "--bind", str(hosts), "/etc/hosts")
         for number, (name, space) in enumerate(zip(self.names, self.namespaces), 1):
             if self.own_namespaces:
                 _call("ip", "netns", "add", space)

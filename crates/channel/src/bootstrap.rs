@@ -276,7 +276,12 @@ impl Bootstrap {
         }
         let Some(link) = &mut self.link else { return Ok(None) };
         loop {
-            let Some(message) = link.try_read()? else { return Ok(None) };
+            let message = match link.try_read() {
+                // Not every launcher ends a job whose agents are gone, and this process is nobody's child who would.
+                Err(e) if self.adopted => self.abort(1, e.origin),
+                message => message?,
+            };
+            let Some(message) = message else { return Ok(None) };
             if let Some(event) = link.event(message)? {
                 return Ok(Some(event));
             }

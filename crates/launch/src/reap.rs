@@ -14,7 +14,8 @@ pub fn children() -> Vec<Pid> {
     pids.filter(|pid| parent_of(*pid) == Some(me as Pid)).collect()
 }
 
-fn parent_of(pid: Pid) -> Option<Pid> {
+/// The parent of a process.
+pub fn parent_of(pid: Pid) -> Option<Pid> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may hold anything; what follows the last one is: state, parent.
     text.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()

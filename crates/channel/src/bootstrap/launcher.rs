@@ -3,7 +3,7 @@
 //! Order: Hydra's PMI (it may itself have been started by a launcher whose variables are still there), PMIx, other PMI. `FERRULE_PMI` overrules.
 
 use super::{pmi1, pmi2, pmix};
-use base::{Result, fail, log};
+use base::{Result, ensure, fail, log};
 
 /// Where a launcher has put this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +59,38 @@ pub fn get_long(launcher: &mut dyn Launcher, from: u32, key: &str) -> Result<Str
         fail!(ERR_OTHER, "the launcher's key-value space holds something else than was stored");
     };
     (0..count).map(|number| launcher.get(from, &format!("{key}.{number}"))).collect()
+}
+
+/// Under this key the first rank of a node puts the ranks there.
+fn peers_key(leader: u32) -> String {
+    format!("ferrule-peers-{leader}")
+}
+
+/// The ranks of a list.
+pub fn ranks_of(list: &str) -> impl Iterator<Item = u32> {
+    list.split(',').filter_map(|p| p.trim().parse().ok())
+}
+
+/// The first rank of a node tells which ranks are there, before the first fence.
+pub fn put_peers(launcher: &mut dyn Launcher, peers: &str) -> Result {
+    let Place { rank, leader, .. } = *launcher.place();
+    if rank == leader { put_long(launcher, &peers_key(leader), peers) } else { Ok(()) }
+}
+
+/// For each rank the lowest rank on its node, as [`put_peers`] has told. The lowest rank that belongs to no node yet leads one.
+pub fn leaders_by_peers(launcher: &mut dyn Launcher) -> Result<Vec<u32>> {
+    let mut leaders: Vec<Option<u32>> = vec![None; launcher.place().size as usize];
+    while let Some(first) = leaders.iter().position(Option::is_none) {
+        let leader = first as u32;
+        for peer in ranks_of(&get_long(launcher, leader, &peers_key(leader))?) {
+            match leaders.get_mut(peer as usize) {
+                Some(unknown) if unknown.is_none() => *unknown = Some(leader),
+                _ => fail!(ERR_OTHER, "the launcher puts a rank on two nodes, or one that does not exist"),
+            }
+        }
+        ensure!(leaders[first].is_some(), ERR_OTHER, "the launcher's nodes do not hold all ranks");
+    }
+    Ok(leaders.into_iter().flatten().collect())
 }
 
 /// What kind of launcher the environment names.

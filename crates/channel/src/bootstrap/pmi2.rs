@@ -1,6 +1,6 @@
 //! PMI-2 as Slurm's `srun --mpi=pmi2` speaks it over `PMI_FD`.
 
-use super::launcher::{Launcher, Place};
+use super::launcher::{self, Launcher, Place, ranks_of};
 use super::pmi1::Wire;
 use base::{Result, fail};
 use protocol::pmi::v2::{self, HEADER};
@@ -13,6 +13,7 @@ const VALUE_MAX: usize = 1000;
 pub struct Pmi2 {
     wire: Wire,
     place: Place,
+    /// As the mapping says; empty if the ranks tell each other.
     leaders: Vec<u32>,
     job: String,
 }
@@ -37,14 +38,27 @@ impl Pmi2 {
         let place = Place { rank, size, app_num: number("appnum"), universe_size: 0, leader: 0 };
         let job = ask(&mut wire, "job-getid", &[])?.get("jobid").unwrap_or_default().to_string();
         let mut pmi = Pmi2 { wire, place, leaders: Vec::new(), job };
-        let text = pmi.attribute("PMI_process_mapping")?.unwrap_or_default();
-        // Of a process that is alone some launchers say nothing.
-        let node_of = if size == 1 { vec![0] } else { mapping::parse(&text, size)? };
-        pmi.leaders = mapping::leaders(&node_of);
-        pmi.place.leader = pmi.leaders.get(rank as usize).copied().unwrap_or(0);
+        // Of a job with --distribution=arbitrary Slurm's mapping is wrong, but its tasks know who is beside them.
+        let tasks = variable("SLURM_GTIDS").filter(|list| ranks_of(list).any(|task| task == rank));
+        if let Some(tasks) = tasks {
+            pmi.place.leader = ranks_of(&tasks).min().unwrap_or(rank);
+            launcher::put_peers(&mut pmi, &tasks)?;
+        } else {
+            pmi.read_mapping()?;
+        }
         let universe = pmi.attribute("universeSize")?.and_then(|text| text.trim().parse().ok());
         pmi.place.universe_size = universe.unwrap_or(0);
         Ok(pmi)
+    }
+
+    fn read_mapping(&mut self) -> Result {
+        let Place { rank, size, .. } = self.place;
+        let text = self.attribute("PMI_process_mapping")?.unwrap_or_default();
+        // Of a process that is alone some launchers say nothing.
+        let node_of = if size == 1 { vec![0] } else { mapping::parse(&text, size)? };
+        self.leaders = mapping::leaders(&node_of);
+        self.place.leader = self.leaders.get(rank as usize).copied().unwrap_or(0);
+        Ok(())
     }
 
     fn attribute(&mut self, key: &str) -> Result<Option<String>> {
@@ -73,7 +87,7 @@ impl Launcher for Pmi2 {
     }
 
     fn leaders(&mut self) -> Result<Vec<u32>> {
-        Ok(self.leaders.clone())
+        if self.leaders.is_empty() { launcher::leaders_by_peers(self) } else { Ok(self.leaders.clone()) }
     }
 
     fn value_max(&self) -> usize {

@@ -1,7 +1,7 @@
 //! PMIx, as `srun --mpi=pmix` and PRRTE (`prterun`, Open MPI's `mpirun`) offer it, through the system's library.
 
-use super::launcher::{Launcher, Place};
-use base::{Result, ensure, fail, log};
+use super::launcher::{self, Launcher, Place, ranks_of};
+use base::{Result, fail, log};
 use sys::pmix::Value;
 
 base::config! {
@@ -18,14 +18,6 @@ fn library() -> String {
     // Of other versions some grumble at each other.
     let own = sys::watch::library_of_parent("libpmix.so");
     own.map_or_else(|| "libpmix.so.2".into(), |path| path.to_string_lossy().into_owned())
-}
-
-/// Under this key the first rank of each node puts the ranks there.
-const PEERS: &str = "ferrule-peers";
-
-/// The ranks of a list.
-fn peers(list: &str) -> impl Iterator<Item = u32> {
-    list.split(',').filter_map(|p| p.trim().parse().ok())
 }
 
 /// A connection to a PMIx server.
@@ -73,7 +65,7 @@ impl Pmix {
             Ok(Value::Text(text)) => text,
             _ => String::new(),
         };
-        let leader = peers(&local).min().filter(|_| peers(&local).any(|p| p == rank));
+        let leader = ranks_of(&local).min().filter(|_| ranks_of(&local).any(|p| p == rank));
         let Some(leader) = leader.or((size == 1).then_some(rank)) else {
             fail!(ERR_OTHER, "the PMIx server does not say which ranks share this node");
         };
@@ -84,10 +76,11 @@ impl Pmix {
             universe_size: number(None, "pmix.univ.size").unwrap_or(0),
             leader,
         };
-        if leader == rank && size > 1 {
-            failed(client.put(PEERS, &local))?;
+        let mut pmix = Pmix { client: Some(client), place };
+        if size > 1 {
+            launcher::put_peers(&mut pmix, &local)?;
         }
-        Ok(Pmix { client: Some(client), place })
+        Ok(pmix)
     }
 
     fn with<T>(&self, ask: impl FnOnce(&sys::pmix::Pmix) -> std::result::Result<T, String>) -> Result<T> {
@@ -108,18 +101,8 @@ impl Launcher for Pmix {
     }
 
     fn leaders(&mut self) -> Result<Vec<u32>> {
-        // Not every server tells the nodes of all ranks. The lowest rank that belongs to no node yet leads one.
-        let mut leaders: Vec<Option<u32>> = vec![None; self.place.size as usize];
-        while let Some(first) = leaders.iter().position(Option::is_none) {
-            for peer in peers(&self.get(first as u32, PEERS)?) {
-                match leaders.get_mut(peer as usize) {
-                    Some(leader) if leader.is_none() => *leader = Some(first as u32),
-                    _ => fail!(ERR_OTHER, "the PMIx server puts a rank on two nodes, or one that does not exist"),
-                }
-            }
-            ensure!(leaders[first].is_some(), ERR_OTHER, "the PMIx server's nodes do not hold all ranks");
-        }
-        Ok(leaders.into_iter().flatten().collect())
+        // Not every server tells the nodes of all ranks.
+        launcher::leaders_by_peers(self)
     }
 
     fn value_max(&self) -> usize {
