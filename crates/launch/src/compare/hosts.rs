@@ -1,4 +1,4 @@
-//! Emulated hosts: network namespaces on a bridge, with links of limited rate.
+//! Emulated hosts: network namespaces around a router, with links of limited rate.
 //!
 //! A cleaner process removes them when this process is done or gone, whatever ended it: it waits for the end of a pipe.
 
@@ -12,9 +12,17 @@ const HOSTS_MAX: usize = 60_000;
 /// What a link may send at once, and how long it keeps more.
 const BURST: [&str; 4] = ["burst", "256kb", "latency", "100ms"];
 
+/// Address of mpiexec's namespace.
+const LOGIN: &str = "10.99.255.254";
+
+/// Address of a host.
+fn address(host: usize) -> String {
+    format!("10.99.{}.{}", host / 250, host % 250 + 1)
+}
+
 /// The namespaces, as long as this lives.
 pub struct Hosts {
-    /// Where mpiexec runs; the bridge is in it.
+    /// Where mpiexec runs; it routes for all.
     pub login: String,
     /// One for each host.
     pub names: Vec<String>,
@@ -42,17 +50,21 @@ impl Hosts {
         self.names.iter().for_each(|name| all += &format!("netns add {name}\n"));
         batch(&["ip", "-batch", "-"], &all)?;
         let login = &self.login;
-        let mut bridge = String::from(
-            "link set lo up\nlink add br0 type bridge\naddr add 10.99.255.254/16 dev br0\nlink set br0 up\n",
-        );
+        // Routed, not bridged: all namespaces share one table of neighbours, which 64 hosts that know each other would overflow.
+        let mut router = String::from("link set lo up\n");
         for (i, name) in self.names.iter().enumerate() {
-            bridge += &format!("link add h{i} type veth peer name eth0 netns {name}\n");
-            bridge += &format!("link set h{i} master br0 up\n");
+            router += &format!("link add h{i} type veth peer name eth0 netns {name}\nlink set h{i} up\n");
+            router += &if i == 0 { format!("addr add {LOGIN}/32 dev h0\n") } else { String::new() };
+            router += &format!("route add {}/32 dev h{i} src {LOGIN}\n", address(i));
         }
-        batch(&["ip", "-n", login, "-batch", "-"], &bridge)?;
+        batch(&["ip", "-n", login, "-batch", "-"], &router)?;
+        let forward = "echo 1 > /proc/sys/net/ipv4/ip_forward";
+        batch(&["nsenter", &format!("--net=/run/netns/{login}"), "--", "sh", "-c", forward], "")?;
         for (i, name) in self.names.iter().enumerate() {
-            let own =
-                format!("link set lo up\naddr add 10.99.{}.{}/16 dev eth0\nlink set eth0 up\n", i / 250, i % 250 + 1);
+            let own = format!(
+                "link set lo up\naddr add {}/32 dev eth0\nlink set eth0 up\nroute add {LOGIN} dev eth0\nroute add default via {LOGIN}\n",
+                address(i)
+            );
             batch(&["ip", "-n", name, "-batch", "-"], &own)?;
         }
         Ok(())
