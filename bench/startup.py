@@ -21,7 +21,7 @@ import startup_plots
 
 ROOT = registry.ROOT
 FULL = ["--ranks", "2,4,8,16,32,64,128", "--repeats", "3", "--local-ranks", "1,2,4,8,16,32,64,128", "--sleepers", "1024",
-        "--session-ms", "0,100", "--connect", "demand"]
+        "--session-ms", "0,100", "--connect", "demand,all"]
 QUICK = ["--ranks", "2,4,8,16,32,128", "--repeats", "1", "--local-ranks", "1,4,16,64", "--sleepers", "256",
          "--session-ms", "0", "--connect", "demand"]
 #: Seconds after which no new point is begun.

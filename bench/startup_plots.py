@@ -54,7 +54,7 @@ def times(point: dict) -> list[float]:
 
 
 def settings(data: dict) -> list[tuple[int, str]]:
-    return sorted({(p["session_ms"], p["connect"]) for p in data["schemes"]})
+    return sorted({(p["session_ms"], p["connect"]) for p in data["schemes"]}, key=lambda s: (s[1] != "demand", s[0]))
 
 
 def chosen(data: dict, setting: tuple[int, str]) -> dict[tuple[str, int], dict]:
@@ -197,8 +197,10 @@ def markdown(data: dict) -> str:
         published = [m for m in data["models"] if m["source"] == "paper"]
         parts += ["## Models", "Constants by least squares of the relative errors, none negative (a term that is missing got zero); H is the number of hosts. "
                   + (meanings(own) if own else ""), model_table(data["models"])]
-        for setting in sorted({(m["session_ms"], m["connect"]) for m in own}):
+        for setting in settings(data):
             these = [m for m in own if (m["session_ms"], m["connect"]) == setting]
+            if not these:
+                continue
             parts += [f"### Predicted, {setting_title(setting)}",
                       "For hosts with processors of their own: starting ranks and handing out tables happen on all hosts at once, as `crates/netsim` says term by term. "
                       "In the published schemes, what a rank costs more than with `lazy` counts as the launcher's serial work, which is an upper bound. "

@@ -42,9 +42,9 @@ fn models_meet_simulated_times() {
             })
             .to_vec()
     };
-    let lazy = model::fit(Scheme::Lazy, &points(Scheme::Lazy), None).unwrap();
+    let lazy = model::fit(Scheme::Lazy, false, &points(Scheme::Lazy), None).unwrap();
     for scheme in Scheme::ALL {
-        let model = model::fit(scheme, &points(scheme), Some(&lazy)).unwrap();
+        let model = model::fit(scheme, false, &points(scheme), Some(&lazy)).unwrap();
         println!(
             "{}: {:?} error {:+.1}%, held out {:?}",
             scheme.name(),

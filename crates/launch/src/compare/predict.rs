@@ -42,9 +42,10 @@ fn fit_one(scheme: Scheme, points: &[&SchemePoint], results: &Results, lazy: Opt
         ranks_per_host: p.ranks.div_ceil(p.hosts.max(1)),
         tree_width: results.tree_width as usize,
     };
+    let connect_all = points[0].connect == "all";
     let points: Vec<Point> =
         points.iter().flat_map(|p| p.times().iter().map(|&seconds| Point { shape: shape(p), seconds })).collect();
-    model::fit(scheme, &points, lazy)
+    model::fit(scheme, connect_all, &points, lazy)
 }
 
 fn finite(value: f64) -> Option<f64> {
@@ -52,7 +53,7 @@ fn finite(value: f64) -> Option<f64> {
 }
 
 fn record(model: &Model, ranks_per_host: usize, tree_width: usize) -> ModelRecord {
-    let terms = model::terms(model.scheme).iter().enumerate().map(|(i, term)| TermRecord {
+    let terms = model.terms().iter().enumerate().map(|(i, term)| TermRecord {
         growth: term.growth.into(),
         meaning: term.meaning.into(),
         constant: model.fit.constants[i],

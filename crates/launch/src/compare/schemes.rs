@@ -49,8 +49,9 @@ impl Comparison {
         };
         let bed = Bed { hosts, knows: self.knows()?, program, report: self.scratch.0.join("report.json") };
         let mut settings = Vec::new();
-        for &session_ms in &self.options.session_ms {
-            settings.extend(self.options.connect.iter().map(|c| Setting { session_ms, connect: c.clone() }));
+        for connect in &self.options.connect {
+            let each = self.options.session_ms.iter();
+            settings.extend(each.map(|&session_ms| Setting { session_ms, connect: connect.clone() }));
         }
         self.progress.1 += settings.len() * self.options.ranks.len() * schemes.len();
         for setting in settings {

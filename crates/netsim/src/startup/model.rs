@@ -67,9 +67,16 @@ const CARDS: Term = Term {
     cluster: |s| ranks(s) * s.ranks_per_host as f64,
 };
 
-/// The terms of a scheme's model.
-pub fn terms(scheme: Scheme) -> &'static [Term] {
+/// As a card that is handed to a rank: work of that rank for each other one. Where the model has such a term already, connections add to it.
+const CONNECTIONS: Term = Term { meaning: "a connection", ..CARDS };
+
+/// The terms of a scheme's model; `connect_all` if `MPI_Init` makes all connections.
+pub fn terms(scheme: Scheme, connect_all: bool) -> &'static [Term] {
     match scheme {
+        Scheme::Original if connect_all => &[FIXED, START_AND_SERIAL, CONNECTIONS, IDS_TO_ALL],
+        // The ids that the launcher sends grow alike, but are far fewer seconds.
+        Scheme::Dr if connect_all => &[FIXED, START_AND_SERIAL, CONNECTIONS],
+        Scheme::Lazy if connect_all => &[FIXED, LEVELS, START, CONNECTIONS],
         Scheme::Original => &[FIXED, START_AND_SERIAL, IDS_TO_ALL],
         Scheme::Dr => &[FIXED, START_AND_SERIAL, IDS_NEEDED],
         Scheme::Bc => &[FIXED, START_AND_SERIAL, MESSAGES, RING],
@@ -80,8 +87,8 @@ pub fn terms(scheme: Scheme) -> &'static [Term] {
     }
 }
 
-fn start_index(scheme: Scheme) -> usize {
-    terms(scheme).iter().position(|t| t.growth == "N").expect("each model has the term")
+fn start_index(terms: &[Term]) -> usize {
+    terms.iter().position(|t| t.growth == "N").expect("each model has the term")
 }
 
 /// One measurement.
@@ -98,6 +105,8 @@ pub struct Point {
 pub struct Model {
     /// Of which scheme.
     pub scheme: Scheme,
+    /// Whether `MPI_Init` makes all connections.
+    pub connect_all: bool,
     /// Constants in the order of [`terms`].
     pub fit: Fit,
     /// Largest N that was measured.
@@ -110,8 +119,8 @@ pub struct Model {
     start: (f64, f64),
 }
 
-fn samples(scheme: Scheme, points: &[Point]) -> Vec<Sample> {
-    let values = |shape| terms(scheme).iter().map(|t| (t.emulated)(shape)).collect();
+fn samples(terms: &[Term], points: &[Point]) -> Vec<Sample> {
+    let values = |shape| emulated(terms, shape);
     points.iter().map(|p| Sample { terms: values(&p.shape), value: p.seconds, scale: p.seconds }).collect()
 }
 
@@ -123,14 +132,15 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 /// Fits the model of `scheme` with least relative errors; `lazy` is the model that tells what starting a rank costs. `None` with
 /// too few points.
-pub fn fit(scheme: Scheme, points: &[Point], lazy: Option<&Model>) -> Option<Model> {
+pub fn fit(scheme: Scheme, connect_all: bool, points: &[Point], lazy: Option<&Model>) -> Option<Model> {
     let points: Vec<Point> = points.iter().copied().filter(|p| p.seconds > 0.0 && p.seconds.is_finite()).collect();
-    let fit = least_squares::fit(&samples(scheme, &points))?;
+    let terms = terms(scheme, connect_all);
+    let fit = least_squares::fit(&samples(terms, &points))?;
     let last = points.iter().max_by_key(|p| p.shape.ranks())?.shape;
     let (there, before): (Vec<Point>, Vec<Point>) = points.iter().partition(|p| p.shape == last);
     let measured = median(there.iter().map(|p| p.seconds).collect());
-    let error = |fit: &Fit| fit.at(&emulated(scheme, &last)).0 / measured - 1.0;
-    let own = start_index(scheme);
+    let error = |fit: &Fit| fit.at(&emulated(terms, &last)).0 / measured - 1.0;
+    let own = start_index(terms);
     let start = match lazy {
         Some(lazy) => lazy.start,
         None if scheme == Scheme::Lazy => (fit.constants[own], fit.half_widths[own]),
@@ -138,29 +148,35 @@ pub fn fit(scheme: Scheme, points: &[Point], lazy: Option<&Model>) -> Option<Mod
     };
     Some(Model {
         scheme,
+        connect_all,
         ranks_max: last.ranks(),
         error: error(&fit),
-        held_out_error: least_squares::fit(&samples(scheme, &before)).map(|fit| error(&fit)),
+        held_out_error: least_squares::fit(&samples(terms, &before)).map(|fit| error(&fit)),
         fit,
         start,
     })
 }
 
-fn emulated(scheme: Scheme, shape: &Shape) -> Vec<f64> {
-    terms(scheme).iter().map(|t| (t.emulated)(shape)).collect()
+fn emulated(terms: &[Term], shape: &Shape) -> Vec<f64> {
+    terms.iter().map(|t| (t.emulated)(shape)).collect()
 }
 
 impl Model {
+    /// The terms that the constants belong to.
+    pub fn terms(&self) -> &'static [Term] {
+        terms(self.scheme, self.connect_all)
+    }
+
     /// Seconds, and half the width of their 95% interval, on emulated hosts.
     pub fn emulated(&self, shape: &Shape) -> (f64, f64) {
-        self.fit.at(&emulated(self.scheme, shape))
+        self.fit.at(&emulated(self.terms(), shape))
     }
 
     /// Seconds, and half the width of their 95% interval, on hosts with processors of their own.
     pub fn cluster(&self, shape: &Shape) -> (f64, f64) {
-        let values: Vec<f64> = terms(self.scheme).iter().map(|t| (t.cluster)(shape)).collect();
+        let values: Vec<f64> = self.terms().iter().map(|t| (t.cluster)(shape)).collect();
         let (value, half) = self.fit.at(&values);
-        let index = start_index(self.scheme);
+        let index = start_index(self.terms());
         if matches!(self.scheme, Scheme::Tree | Scheme::Hypercube | Scheme::Lazy) {
             return (value, half);
         }
