@@ -1,7 +1,7 @@
 """Measures path allocation and placement against bounds, on a set of cases; writes docs/performance/interconnect-allocation.json.
 
 Two questions. How near to the LP bound is the most loaded link between switches: D-mod-K, greedy, ours with one path per pair, ours split? And what do placement
-and routing gain alone and together, starting from cyclic placement? Nothing here depends on the speed of the machine but the column ``seconds``.
+and routing gain alone and together, starting from cyclic placement? Nothing here depends on the speed of the machine but ``seconds`` (processor time).
 Usage: allocation.py [output.json]
 """
 
@@ -68,9 +68,9 @@ def cell(topology: Topology, traffic: TrafficMatrix, per_host: int, placement: s
     demands = Demands.of_traffic(traffic, where, topology)
     loads, times = {}, {}
     for routing in routings:
-        begin = time.perf_counter()
+        begin = time.process_time()
         load_s = arc_seconds(fabric, demands, flow_paths(fabric, demands, routing))
-        times[routing] = round(time.perf_counter() - begin, 4)
+        times[routing] = round(time.process_time() - begin, 4)
         loads[routing] = {"switches": max_load_s(topology, load_s, True), "all": max_load_s(topology, load_s)}
     bound_s = lower_bound_s(fabric, demands)
     return {"pairs": demands.count, "bound": bound_s, "whole_bound": whole_bound_s(topology, demands, bound_s), "loads": loads, "seconds": times}
@@ -92,7 +92,7 @@ def main() -> None:
             row |= {"partition, then routing": alone["partition"]["ferrule"], "joint placement, d-mod-k": alone["joint"]["d-mod-k"]}
             together.append({"topology": spec, "pattern": pattern, "loads": row})
             print(f"{len(cases)} cases: {spec} {pattern}", file=sys.stderr, flush=True)
-    output.write_text(json.dumps({"version": 1, "cases": cases, "together": together}, indent=1) + "\n")
+    output.write_text(json.dumps({"version": 1, "cases": cases, "together": together}) + "\n")
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ def gain(row: Mapping[str, Any], way: str, which: str = "all") -> float:
 
 def bound_table(cases: Sequence[Mapping[str, Any]]) -> list[str]:
     """Distance from the bound by algorithm."""
-    lines = ["| allocation | within 2% of the bound | geometric mean | worst | longest time to compute |", "|---|---|---|---|---|"]
+    lines = ["| allocation | within 2% of the bound | geometric mean | worst | longest computation |", "|---|---|---|---|---|"]
     for routing, name in NAMES.items():
         values = ratios(cases, routing)
         near = sum(value <= 1.02 for value in values) / len(values)
@@ -91,7 +91,7 @@ def simulator_section(simgrid: Mapping[str, Any] | None, scale: Mapping[str, Any
             "",
         ]
     if scale is not None:
-        parts += ["## How long it takes", "", "One core, kernels compiled; simulation per combination.", "", "| what | flows (host pairs) | seconds |", "|---|---|---|"]
+        parts += ["## How long it takes", "", "Processor time of one core, kernels compiled; simulation per combination.", "", "| what | flows (host pairs) | seconds |", "|---|---|---|"]
         parts += [f"| {row['what']} | {row['flows']:,} | {row['seconds']:.3g} |" for row in scale["rows"]]
         parts.append("")
     return parts
