@@ -455,6 +455,22 @@ def kills() -> Iterator[tuple[str, Callable[[], None]]]:
                     check(not complaint, f"{scheme} {launch}, {victim}: {complaint}")
     yield "moments", moments
 
+    def in_a_chain() -> None:
+        """Agents on hosts of their own, each below the one before; files are sent before."""
+        rng = random.Random(seed)
+        before = private_directories()
+        with hosts(3) as (prefix, names):
+            launch = [*TEMPLATE, "-host", ",".join(names), "--tree-width", "1", "--map-by", "node"]
+            for words in [["--startup=tree"], ["--startup=lazy", "--preload"], ["--startup=mpd-bc", "--connect=all", "--preload"]]:
+                for _ in range(3):
+                    victim, complaint = killing.one_moment(lib, rng, 4, [*words, *launch], prefix)
+                    check(not complaint, f"{words}, {victim}: {complaint}")
+        deadline = time.monotonic() + 5
+        while (left := private_directories() - before) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        check(not left, f"left: {left}")
+    yield "in a chain of hosts", in_a_chain
+
 
 GROUPS = {
     "schemes": schemes, "hosts": over_hosts, "bytes": bytes_moved, "messages": messages, "sleepers": sleepers, "preload": preload, "bad": bad, "kills": kills,
