@@ -113,7 +113,7 @@ class Fabric:
         owner = [os.getpid(), started_ticks(os.getpid())] if owned else None
         (fabric.directory / "fabric.json").write_text(json.dumps({"owner": owner, "spec": json.loads(spec.to_json())}))
         if owned:
-            fabric._reaper = subprocess.Popen([sys.executable, __file__, "wait", fabric.ident], stdin=subprocess.PIPE, start_new_session=True)
+            fabric._reaper = subprocess.Popen([sys.executable, __file__, "wait", fabric.ident], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         try:
             fabric._start(controller)
         except BaseException:

@@ -42,7 +42,7 @@ def test_the_page(paper: Topology, tmp_path: Path) -> None:
     (tmp_path / "token").chmod(0o600)
     address = f"http://127.0.0.1:{free_port()}"
     with ovs.Fabric.up(spec_of(paper)) as fabric:
-        main = [sys.executable, "-c", "from ferrule_fabric.cli import main; main()", "serve", "--topology", f"file:{tmp_path}/topology.json", "--store", f"sqlite:///{tmp_path}/db"]
+        main = [sys.executable, "-c", "from ferrule_fabric.commands.network import serve; serve()", "--topology", f"file:{tmp_path}/topology.json", "--store", f"sqlite:///{tmp_path}/db"]
         with open(tmp_path / "log", "wb") as log:
             served = subprocess.Popen([*main, "--api", address[7:], "--token-file", str(tmp_path / "token"), "--openflow", f"unix:{fabric.controller_socket}"], stderr=log)
         try:
