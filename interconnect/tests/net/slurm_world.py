@@ -17,11 +17,11 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 sys.path[:0] = [str(HERE), str(ROOT / "testbeds/slurm"), str(ROOT / "testbeds/ovs"), str(ROOT / "interconnect/tests")]
 
-import slurm
 from conftest import spec_of
 from test_manager import Service
 
 import fabric as ovs
+import slurm
 from ferrule_fabric.topologies.fat_tree import two_level
 
 NODES, CPUS, SHIFT = 20, 8, 5
