@@ -312,7 +312,7 @@ fn rank_environment(job: &JobSpec, place: &Place, locals: &[u32], program: &Prog
 pub(super) fn adopted_info(job: &JobSpec, world: u32, locals: &[u32]) -> JobInfo {
     let program =
         Program { argv: Vec::new(), env: Vec::new(), directory: CString::default(), path: Ok(CString::default()) };
-    job_info(job, &Place { world, app: 0, local: 0, cpus: None }, locals, &program)
+    job_info(job, &Place { world, app: 0, local: 0, cpus: None, is_real: true }, locals, &program)
 }
 
 fn job_info(job: &JobSpec, place: &Place, locals: &[u32], program: &Program) -> JobInfo {
