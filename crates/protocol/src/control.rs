@@ -14,6 +14,7 @@ pub mod exchange;
 pub mod frame;
 pub mod handshake;
 pub mod inquiry;
+pub mod job;
 pub mod near;
 pub mod rank;
 pub mod report;

@@ -7,7 +7,7 @@ use crate::link::reframe;
 use crate::pollset::PollSet;
 use base::{Peer, log};
 use protocol::control::decode;
-use protocol::control::tree::{ALL, Message, Packet, ROOT, children, next_hop};
+use protocol::control::tree::{ALL, End, Message, Packet, Phase, ROOT, children, next_hop};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write;
@@ -66,54 +66,12 @@ impl Front {
 
     fn on_message(&mut self, message: Message) {
         match message {
-            Message::Started { node, agent_pid, pids } => {
-                if self.options.verbose {
-                    let host = &self.job.hosts[node as usize];
-                    eprintln!("mpiexec: node agent on {host}: pid {agent_pid}, {} ranks", pids.len());
-                }
-                for (rank, pid) in pids {
-                    if let Some(rank) = self.ranks.get_mut(rank as usize) {
-                        rank.pid = pid;
-                    }
-                }
-                self.node_started(node);
-            }
-            Message::StartFailed { rank, errno, text } => {
-                let cause = std::io::Error::from_raw_os_error(errno);
-                let hint = if errno == 24 { "; raise the limit of open files (ulimit -n)" } else { "" };
-                let text = format!("cannot start {text} (rank {rank} on {}): {cause}{hint}", self.host_of(rank));
-                self.verdict.add(text, if errno == 2 { 127 } else { 126 }, false);
-                self.end();
-            }
+            Message::Started { node, agent_pid, pids } => self.on_started(node, agent_pid, pids),
+            Message::StartFailed { rank, errno, text } => self.on_start_failed(rank, errno, &text),
             Message::Output { rank, stream, bytes, .. } => self.on_output(rank, stream, bytes),
             Message::StdinAck { .. } => self.input.acknowledged(),
-            Message::Exited { rank, pid, end, phase, killed } => {
-                let Some(state) = self.ranks.get_mut(rank as usize) else { return };
-                state.ended = true;
-                self.exchange_without(rank);
-                let who = who(rank, pid, self.host_of(rank));
-                if let Some((text, code, crash)) = judge(&who, &end, &phase).filter(|_| !killed) {
-                    let harmless = phase == (protocol::control::tree::Phase::Finalized {}) && !crash;
-                    self.on_rank_failure(rank, text, code, crash, harmless);
-                }
-                if self.job.stdin_rank == rank {
-                    self.input.stop();
-                }
-            }
-            Message::Aborted { rank, code, text } => {
-                let host = self.host_of(rank).to_string();
-                let pid = self.ranks.get(rank as usize).map_or(0, |r| r.pid);
-                let who = who(rank, pid, &host);
-                // The library's own words may already say everything.
-                let text = match text.as_str() {
-                    "" => format!("{who} called MPI_Abort with code {code}"),
-                    text if text.starts_with("MPI_Abort") => format!("{who}: {text}"),
-                    text => format!("{who} called MPI_Abort with code {code}: {text}"),
-                };
-                let status = if code & 0xff == 0 && code != 0 { 1 } else { code & 0xff };
-                self.verdict.add(text, status, false);
-                self.end();
-            }
+            Message::Exited { rank, pid, end, phase, killed } => self.on_exited(rank, pid, (&end, &phase), killed),
+            Message::Aborted { rank, code, text } => self.on_aborted(rank, code, &text),
             Message::BarrierUp { node, epoch } => {
                 self.barrier.report(node, epoch);
                 self.check_barrier();
@@ -151,6 +109,57 @@ impl Front {
             Message::Notice { text } => eprintln!("mpiexec: {text}"),
             other => log!(Warn, "message for an agent arrived at the front: {other:?}"),
         }
+    }
+
+    /// The ranks of a node run.
+    fn on_started(&mut self, node: u32, agent_pid: u32, pids: Vec<(u32, u32)>) {
+        if self.options.verbose {
+            let host = self.job.hosts.get(node as usize).map_or("?", String::as_str);
+            eprintln!("mpiexec: node agent on {host}: pid {agent_pid}, {} ranks", pids.len());
+        }
+        for (rank, pid) in pids {
+            if let Some(rank) = self.ranks.get_mut(rank as usize) {
+                rank.pid = pid;
+            }
+        }
+        self.node_started(node);
+    }
+
+    fn on_start_failed(&mut self, rank: u32, errno: i32, text: &str) {
+        let cause = std::io::Error::from_raw_os_error(errno);
+        let hint = if errno == 24 { "; raise the limit of open files (ulimit -n)" } else { "" };
+        let text = format!("cannot start {text} (rank {rank} on {}): {cause}{hint}", self.host_of(rank));
+        self.verdict.add(text, if errno == 2 { 127 } else { 126 }, false);
+        self.end();
+    }
+
+    fn on_exited(&mut self, rank: u32, pid: u32, (end, phase): (&End, &Phase), killed: bool) {
+        let Some(state) = self.ranks.get_mut(rank as usize) else { return };
+        state.ended = true;
+        self.exchange_without(rank);
+        let who = who(rank, pid, self.host_of(rank));
+        if let Some((text, code, crash)) = judge(&who, end, phase).filter(|_| !killed) {
+            let harmless = *phase == (Phase::Finalized {}) && !crash;
+            self.on_rank_failure(rank, text, code, crash, harmless);
+        }
+        if self.job.stdin_rank == rank {
+            self.input.stop();
+        }
+    }
+
+    fn on_aborted(&mut self, rank: u32, code: i32, text: &str) {
+        let host = self.host_of(rank).to_string();
+        let pid = self.ranks.get(rank as usize).map_or(0, |r| r.pid);
+        let who = who(rank, pid, &host);
+        // The library's own words may already say everything.
+        let text = match text {
+            "" => format!("{who} called MPI_Abort with code {code}"),
+            text if text.starts_with("MPI_Abort") => format!("{who}: {text}"),
+            text => format!("{who} called MPI_Abort with code {code}: {text}"),
+        };
+        let status = if code & 0xff == 0 && code != 0 { 1 } else { code & 0xff };
+        self.verdict.add(text, status, false);
+        self.end();
     }
 
     fn give(&mut self, orders: Vec<super::near::Order>) {
