@@ -11,6 +11,10 @@ use sys::process::Ended;
 /// How long after the first failure a crash may still be its cause.
 const CAUSE_LAG: Duration = Duration::from_millis(300);
 
+/// Code of an end that nobody has seen: under a launcher that ends the job after one rank's abort, others may end before the news of it is
+/// here. Nobody asks the front of such a job for its exit code.
+const UNSEEN: i32 = -1;
+
 /// One thing that went wrong.
 #[derive(Debug)]
 pub struct Failure {
@@ -41,7 +45,7 @@ pub fn judge(who: &str, end: &End, phase: &Phase) -> Option<(String, i32, bool)>
         End::Signal { signal, core } => (Ended::Signal(*signal, *core), 128 + signal),
         // Before MPI_Init has returned, too: its peers wait for it.
         End::Unseen {} if *phase != (Phase::Finalized {}) => {
-            return Some((format!("{who} ended without calling MPI_Finalize"), 1, true));
+            return Some((format!("{who} ended without calling MPI_Finalize"), UNSEEN, false));
         }
         End::Unseen {} => return None,
     };
@@ -66,7 +70,8 @@ impl Verdict {
     pub fn cause(&self) -> Option<&Failure> {
         let first = self.failures.first()?;
         let crash = self.failures.iter().find(|f| f.crash && f.when.duration_since(first.when) < CAUSE_LAG);
-        crash.filter(|_| !first.crash).or(Some(first))
+        let seen = self.failures.iter().find(|f| f.code != UNSEEN && first.code == UNSEEN);
+        crash.filter(|_| !first.crash).or(seen).or(Some(first))
     }
 }
 
