@@ -94,5 +94,6 @@ def test_probes_name_their_port(dpid: int, port: int) -> None:
 @given(st.binary(max_size=100))
 def test_foreign_packets_say_nothing(data: bytes) -> None:
     assert discovery.heard(data) is None
-    whole = discovery.probe(3, 4)
-    assert discovery.heard(whole[:14] + data) in (None, discovery.heard(whole[:14] + data))
+    # Behind a head that looks like ours, anything may follow: it is read or says nothing, but never raises.
+    said = discovery.heard(discovery.probe(3, 4)[:14] + data)
+    assert said is None or len(said) == 2

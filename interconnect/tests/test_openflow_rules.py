@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 
 import pytest
@@ -96,7 +95,7 @@ def walk(network: FakeNetwork, sets: list[Compiled], rng: random.Random, check_e
         old = new
 
 
-@settings(max_examples=int(os.environ.get('EX', 20)), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(SPECS), st.integers(0, 10**6), st.booleans(), st.booleans())
 def test_updates_never_lose_or_loop(spec: str, seed: int, tight_before: bool, tight_after: bool) -> None:
     rng = random.Random(seed)
