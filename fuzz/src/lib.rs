@@ -18,6 +18,7 @@ pub mod shm_ring;
 pub mod slurm_lists;
 pub mod tcp_conn;
 pub mod tcp_hello;
+pub mod topology;
 
 /// A target: its name and what it does with an input.
 pub type Target = (&'static str, fn(&[u8]));
@@ -38,4 +39,5 @@ pub const TARGETS: &[Target] = &[
     ("slurm_lists", slurm_lists::run),
     ("tcp_conn", tcp_conn::run),
     ("tcp_hello", tcp_hello::run),
+    ("topology", topology::run),
 ];

@@ -48,6 +48,8 @@ counters! {
     STALE_PIECES, "packets dropped because their message had been pulled meanwhile";
     SINGLE_COPY_DEMOTED, "pairs for which single copy was given up at run time";
     PACKETS_REJECTED, "packets dropped because they were malformed or foreign";
+    INBOXES_PLACED, "inboxes whose pages the kernel takes from their owner's NUMA node";
+    RINGS_POPULATED, "rings whose pages their owner allocated itself, for want of a say in where the kernel takes them";
     CONNECTIONS, "network connections opened";
     BOOTSTRAP_MESSAGES, "messages exchanged with the node agent";
     EXCHANGE_MESSAGES_SENT, "messages sent in the exchange of endpoints at the start";

@@ -2,11 +2,15 @@
 //!
 //! The receiver makes the memory ([`crate::layout`]) and hands its descriptor to peers. It looks at the ring that was active last
 //! first, then at some others in turn, at all of them before it sleeps.
+//!
+//! On a machine with several NUMA nodes the memory comes from the owner's ([`Placement`]), though senders are the first to write there.
 
 use crate::cells::{CellName, Cells};
 use crate::layout::*;
 use crate::ring::{Arrived, Consumer, Corrupt, LINE, PREFIX};
 use crate::sleep;
+use base::counters::{INBOXES_PLACED, RINGS_POPULATED};
+use base::log;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
@@ -40,12 +44,41 @@ pub struct Inbox {
     /// Threads that sleep or are about to: while there are any, every poll looks at everything.
     armed: u32,
     cells: Cells<MappedCells>,
+    placement: Placement,
     mapping: Mapping,
     fd: OwnedFd,
 }
 
 // SAFETY: the raw pointers lead into the mapping, which belongs to the process; all access goes through `&mut self`.
 unsafe impl Send for Inbox {}
+
+/// How pages come to the owner's NUMA node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Placement {
+    /// There is only one node.
+    Any,
+    /// By a policy of the memory, which holds whichever process touches a page first.
+    Policy,
+    /// The owner touches what a new sender may use, as far as that hasn't been there before. Docker denies policies.
+    Touch,
+}
+
+impl Placement {
+    /// The best one for the memory of a process at home on `node`.
+    fn of(mapping: &Mapping, node: Option<usize>) -> Placement {
+        let Some(node) = node else { return Placement::Any };
+        match mapping.prefer_node(node) {
+            Ok(()) => {
+                INBOXES_PLACED.add(1);
+                Placement::Policy
+            }
+            Err(e) => {
+                log!(Debug, "no NUMA policy for the inbox (mbind: {e}): rings are touched when their sender connects");
+                Placement::Touch
+            }
+        }
+    }
+}
 
 #[derive(Debug)]
 struct Ring {
@@ -106,6 +139,7 @@ impl Inbox {
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "impossible size of an inbox"))?;
         let fd = sys::mem::sealed_memfd(c"ferrule-inbox", geometry.bytes())?;
         let mapping = Mapping::shared(fd.as_fd(), geometry.bytes())?;
+        let placement = Placement::of(&mapping, sys::topology::home_node());
         let barrier = sys::wake::register_barrier() && sys::wake::barrier_everywhere();
         let values = [
             (AT_VERSION, VERSION),
@@ -127,7 +161,7 @@ impl Inbox {
         // SAFETY: the mapping has this geometry's size and lives in the same object.
         let cells = Cells::new(unsafe { MappedCells::new(mapping.as_ptr(), geometry) }, cells);
         let rings = Vec::new();
-        Ok(Inbox { rings, known, geometry, hot: 0, streak: 0, alone: 0, next: 0, armed: 0, cells, mapping, fd })
+        Ok(Inbox { rings, known, geometry, hot: 0, streak: 0, alone: 0, next: 0, armed: 0, cells, placement, mapping, fd })
     }
 
     /// The descriptor that peers get.
@@ -262,9 +296,29 @@ impl Inbox {
             let sender = index * 64 + fresh.trailing_zeros() as usize;
             fresh &= fresh - 1;
             if sender < self.geometry.senders {
+                if self.placement == Placement::Touch {
+                    self.touch(sender);
+                }
                 // SAFETY: the mapping lives as long as `rings`, and the sender's number was checked.
                 let words = unsafe { MappedWords::new(self.mapping.as_ptr(), self.geometry, sender) };
                 self.rings.push(Ring { sender, consumer: Consumer::new(words, self.geometry.ring_bytes / LINE) });
+            }
+        }
+    }
+
+    /// Allocates the pages of a sender's ring here, and with the first one's those of the cells.
+    fn touch(&mut self, sender: usize) {
+        let cells = self.geometry.bytes() - self.geometry.cell_states_at();
+        let first = self.rings.is_empty() && cells > 0;
+        let done = match self.mapping.populate(self.geometry.ring_at(sender), self.geometry.ring_bytes) {
+            Ok(()) if first => self.mapping.populate(self.geometry.cell_states_at(), cells),
+            other => other,
+        };
+        match done {
+            Ok(()) => RINGS_POPULATED.add(1),
+            Err(e) => {
+                log!(Debug, "rings can't be touched in advance (madvise: {e})");
+                self.placement = Placement::Any;
             }
         }
     }
@@ -337,4 +391,50 @@ impl Inbox {
 #[inline(always)]
 fn record(ring: &Ring, index: usize, at: Arrived) -> Record {
     Record { start: ring.consumer.words().at(at.line), len: at.len, ring: index as u32 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outbox::Outbox;
+    use std::os::unix::fs::MetadataExt;
+
+    /// An inbox and the pages it has before and after its second sender has connected.
+    fn pages(placement: impl Fn(&Mapping) -> Placement) -> (Inbox, u64, u64) {
+        const RING: usize = 1 << 16;
+        let identity = Identity { nonce: 7, probe_address: 0, probe_value: 0 };
+        let mut inbox = Inbox::create(4, RING, 8, &identity).unwrap();
+        inbox.placement = placement(&inbox.mapping);
+        let file = std::fs::File::from(inbox.fd.try_clone().unwrap());
+        let pages = || file.metadata().unwrap().blocks() * 512 / PAGE as u64;
+        let mut outbox = Outbox::open(inbox.fd(), 2, 7).unwrap();
+        let room = outbox.reserve(8).unwrap().unwrap();
+        _ = outbox.publish(room, &[0; HEADER_WORDS]);
+        let before = pages();
+        assert!(matches!(inbox.poll(), Some(Polled::Record(_))));
+        let after = pages();
+        (inbox, before, after)
+    }
+
+    #[test]
+    fn the_owner_touches_what_a_sender_will_use() {
+        let populated = RINGS_POPULATED.value();
+        let (inbox, before, after) = pages(|_| Placement::Touch);
+        if inbox.placement == Placement::Touch {
+            // The ring but for the page that its sender has touched; the cells and their states.
+            assert!(after >= before + 15 + 16, "{before} {after}");
+            assert_eq!(RINGS_POPULATED.value(), populated + 1);
+        }
+    }
+
+    #[test]
+    fn a_policy_allocates_nothing() {
+        for node in [None, Some(0)] {
+            let (inbox, before, after) = pages(|mapping| match Placement::of(mapping, node) {
+                Placement::Touch => Placement::Any,
+                placement => placement,
+            });
+            assert_eq!(before, after, "{:?}", inbox.placement);
+        }
+    }
 }

@@ -80,11 +80,11 @@ impl Geometry {
         PAGE + sender * LINE
     }
 
-    fn ring_at(self, sender: usize) -> usize {
+    pub(crate) fn ring_at(self, sender: usize) -> usize {
         (PAGE + self.senders * LINE).next_multiple_of(PAGE) + sender * self.ring_bytes
     }
 
-    fn cell_states_at(self) -> usize {
+    pub(crate) fn cell_states_at(self) -> usize {
         self.ring_at(self.senders)
     }
 

@@ -92,6 +92,28 @@ impl Mapping {
         self.at.as_ptr()
     }
 
+    /// Makes the kernel take new pages of the memory, whoever touches them first, from NUMA node `node` as long as it has some.
+    pub fn prefer_node(&self, node: usize) -> io::Result<()> {
+        let mut nodes = [0u64; 16];
+        *nodes.get_mut(node / 64).ok_or(io::ErrorKind::InvalidInput)? |= 1 << (node % 64);
+        // The kernel takes one bit less than it is told.
+        let bits = 64 * nodes.len() + 1;
+        // SAFETY: the range is this mapping, and `nodes` is readable for so many bits; no memory is changed.
+        let n = unsafe {
+            libc::syscall(libc::SYS_mbind, self.at.as_ptr(), self.len, libc::MPOL_PREFERRED, nodes.as_ptr(), bits, 0)
+        };
+        if n < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Allocates the pages of `len` bytes from `at` on as if this thread wrote to them; what is there already stays.
+    pub fn populate(&self, at: usize, len: usize) -> io::Result<()> {
+        if at.checked_add(len).is_none_or(|end| end > self.len) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        // SAFETY: the range was checked to be in this mapping; contents don't change.
+        check(unsafe { libc::madvise(self.at.as_ptr().add(at).cast(), len, libc::MADV_POPULATE_WRITE) }).map(drop)
+    }
+
     /// Bytes mapped.
     pub fn len(&self) -> usize {
         self.len
@@ -145,6 +167,25 @@ mod tests {
         // SAFETY: the descriptor is open.
         assert_eq!(unsafe { libc::ftruncate(fd.as_raw_fd(), 0) }, -1, "the seal must hold");
         assert!(Mapping::shared(fd.as_fd(), 8193).is_err());
+    }
+
+    #[test]
+    fn pages_are_placed_and_allocated() {
+        use std::os::unix::fs::MetadataExt;
+        let fd = sealed_memfd(c"ferrule-test", 65536).unwrap();
+        let file = std::fs::File::from(fd.try_clone().unwrap());
+        let mapping = Mapping::shared(fd.as_fd(), 65536).unwrap();
+        // Containers deny it, and a kernel may know nothing of nodes; all have node 0.
+        if let Err(e) = mapping.prefer_node(0) {
+            assert!(matches!(e.raw_os_error(), Some(libc::EPERM | libc::ENOSYS)), "{e}");
+        }
+        assert!(mapping.prefer_node(1 << 20).is_err());
+        assert_eq!(file.metadata().unwrap().blocks(), 0);
+        match mapping.populate(16384, 16384) {
+            Ok(()) => assert!((32..128).contains(&file.metadata().unwrap().blocks())),
+            Err(e) => assert_eq!(e.raw_os_error(), Some(libc::EINVAL), "{e}"),
+        }
+        assert!(mapping.populate(65536, 1).is_err() && mapping.populate(1, usize::MAX).is_err());
     }
 
     #[test]

@@ -1,0 +1,3 @@
+//! See `fuzz::topology`.
+#![no_main]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::topology::run(data));
