@@ -161,7 +161,20 @@ impl Inbox {
         // SAFETY: the mapping has this geometry's size and lives in the same object.
         let cells = Cells::new(unsafe { MappedCells::new(mapping.as_ptr(), geometry) }, cells);
         let rings = Vec::new();
-        Ok(Inbox { rings, known, geometry, hot: 0, streak: 0, alone: 0, next: 0, armed: 0, cells, placement, mapping, fd })
+        Ok(Inbox {
+            rings,
+            known,
+            geometry,
+            hot: 0,
+            streak: 0,
+            alone: 0,
+            next: 0,
+            armed: 0,
+            cells,
+            placement,
+            mapping,
+            fd,
+        })
     }
 
     /// The descriptor that peers get.
