@@ -61,8 +61,8 @@ static void again(void) {
 
 int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "";
-    const char *names[] = {"PMI_RANK", "PMIX_RANK"};
-    for (int i = 0; i < 2 && !strcmp(mode, "early"); i++) {
+    const char *names[] = {"PMI_RANK", "PMIX_RANK", "PMI_ID"};
+    for (int i = 0; i < 3 && !strcmp(mode, "early"); i++) {
         const char *text = getenv(names[i]);
         if (text && atoi(text) == 1) return atoi(argv[2]);
     }
