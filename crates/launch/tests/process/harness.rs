@@ -52,10 +52,11 @@ pub fn start(args: &[&str]) -> Job {
     start_with(args, &[])
 }
 
-/// Starts mpiexec with variables.
+/// Starts mpiexec with variables. Signals that whoever runs the tests ignores (nohup) are not ignored by it.
 pub fn start_with(args: &[&str], env: &[(&str, &str)]) -> Job {
     let mark = unique();
-    let child = Command::new(env!("CARGO_BIN_EXE_mpiexec"))
+    let child = Command::new("env")
+        .args(["--default-signal=HUP,INT,QUIT,TERM", env!("CARGO_BIN_EXE_mpiexec")])
         .args(args)
         .env("LAUNCH_TEST_MARK", &mark)
         .envs(env.iter().copied())
