@@ -157,8 +157,8 @@ def two_worlds(yard: Yard) -> None:
     ch = yard.container("charliecloud")
     mpich = ROOT / "build/peers/mpich/bin/mpiexec"
     if mpich.exists():
-        job = execute([str(mpich), "-n", "2", *ch.enter, TRAFFIC, "small"], {})
-        assert job.code != 0 and "traffic:" not in job.text and "start the program by ferrule's mpiexec" in job.text, job.shown()
+        # Another library's launcher starts one world of two ranks, not two worlds of one.
+        expect_right(execute([str(mpich), "-n", "2", *ch.enter, TRAFFIC, "small"], {}))
         # A program that was built for, and would find, MPICH's library runs on ours: the ABI is the same.
         other = build_for(mpich.parent.parent)
         options = ["--container", "docker", "--container-image", image.TAG, "--ranks-per-container", "1", "--container-args", " ".join(engines.volumes())]
