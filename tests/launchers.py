@@ -81,10 +81,11 @@ def remains() -> list[str]:
     for path in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             words = (path / "cmdline").read_bytes().split(b"\0")[0].decode()
+            name = (path / "comm").read_text().strip()
         except OSError:
             continue
         if words in (RING, MPIEXEC):
-            found.append(f"{path.name} {words} {(path / 'comm').read_text().strip()}")
+            found.append(f"{path.name} {words} {name}")
     return found
 
 
