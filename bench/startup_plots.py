@@ -171,7 +171,7 @@ def markdown(data: dict) -> str:
              "Written by `make bench-startup` (`bench/startup.py`, `ferrule startup`). Arms take turns; a figure is the median of the repeats, "
              "in brackets the fastest and the slowest.",
              f"- cpu: {machine['cpu']}, {machine['processors']} processors for all hosts and ranks\n- kernel: {machine['kernel']}\n"
-             f"- load when started: {machine['load']}\n- date: {when}\n- command: `ferrule {' '.join(w for w in data['command'] if '=' not in w)}`",
+             f"- load when started: {machine['load']}\n- date: {when}\n- command: `ferrule startup {' '.join(w for w in data['command'] if '=' not in w)}`",
              "## Goals\n" + "\n".join(goals(data))]
     if data["schemes"]:
         parts.append(f"## Schemes\nHosts are network namespaces with {data['ranks_per_host']} ranks each and links of {data['rate']}; agents come to them by "
