@@ -67,8 +67,9 @@ pub struct Preference {
 /// Largest messages of all classes but the last one.
 const CLASS_BYTES: [usize; 4] = [32 << 10, 128 << 10, 512 << 10, 2 << 20];
 const CLASSES: usize = CLASS_BYTES.len() + 1;
-/// Measurements of a way before it can be called the slower one: the first ones are spoilt by page faults and cold caches.
-const TRIES: u32 = 16;
+/// Measurements of a way before it can be called the slower one: the first ones are spoilt by page faults (until all cells have been
+/// used) and cold caches.
+const TRIES: [u32; CLASSES] = [64, 16, 16, 16, 16];
 /// Measurements after which older ones are forgotten, a window later.
 const WINDOW: u32 = 32;
 /// Messages of a class after which the slower way is tried again, at first; twice as many whenever it is still slower.
@@ -77,7 +78,9 @@ const RETRY_AFTER: u32 = 256;
 const RETRY_AFTER_MAX: u32 = 8192;
 /// How many in a row: one alone would find cold caches.
 const RETRIES: u32 = 8;
-/// How much faster than streaming a pull must be: its time does not hold the two messages about it.
+/// What a pull costs beside the copying that is measured: the offer, the answer, and that the sender waits for it.
+const PULL_EXTRA_NS: u64 = 1500;
+/// How much faster than streaming a pull must be.
 const PULL_GAIN: f64 = 1.1;
 
 /// What is known of one way for one class of sizes.
@@ -96,6 +99,8 @@ struct Class {
     retry_in: u32,
     retry_after: u32,
     retries: u32,
+    /// Its [`TRIES`].
+    tries: u32,
 }
 
 impl Way {
@@ -116,29 +121,26 @@ impl Way {
 }
 
 impl Class {
-    const UNKNOWN: Class = Class {
-        streamed: Way::UNKNOWN,
-        pulled: Way::UNKNOWN,
-        retry_in: RETRY_AFTER,
-        retry_after: RETRY_AFTER,
-        retries: 0,
-    };
+    fn new(tries: u32) -> Class {
+        let (streamed, pulled) = (Way::UNKNOWN, Way::UNKNOWN);
+        Class { streamed, pulled, retry_in: RETRY_AFTER, retry_after: RETRY_AFTER, retries: 0, tries }
+    }
+
+    fn is_known(&self) -> bool {
+        self.streamed.tries >= self.tries && self.pulled.tries >= self.tries
+    }
 
     fn pull_is_faster(&self) -> bool {
         self.pulled.best_ns() * PULL_GAIN < self.streamed.best_ns()
     }
 
     fn pulls(&self) -> bool {
-        if self.streamed.tries < TRIES || self.pulled.tries < TRIES {
-            self.streamed.tries >= TRIES
-        } else {
-            self.pull_is_faster() != (self.retries > 0)
-        }
+        if self.is_known() { self.pull_is_faster() != (self.retries > 0) } else { self.streamed.tries >= self.tries }
     }
 
     /// One more message is measured.
     fn count(&mut self, was_faster: bool) {
-        if self.streamed.tries < TRIES || self.pulled.tries < TRIES {
+        if !self.is_known() {
             return;
         }
         if self.pull_is_faster() != was_faster {
@@ -159,7 +161,7 @@ impl Class {
 impl Preference {
     /// Nothing is known yet. Without cells, or without single copy, there is no choice.
     pub fn new(has_cells: bool, can_pull: bool) -> Preference {
-        Preference { has_choice: has_cells && can_pull, classes: [Class::UNKNOWN; CLASSES] }
+        Preference { has_choice: has_cells && can_pull, classes: TRIES.map(Class::new) }
     }
 
     /// Whether the next message of `len` bytes should be pulled, if there is a choice.
@@ -183,9 +185,9 @@ impl Preference {
         self.note(len, ns, |class| &mut class.streamed);
     }
 
-    /// A message of `len` bytes took `ns`, pulled.
+    /// The data of a message of `len` bytes took `ns` to be pulled.
     pub fn note_pulled(&mut self, len: usize, ns: u64) {
-        self.note(len, ns, |class| &mut class.pulled);
+        self.note(len, ns + PULL_EXTRA_NS, |class| &mut class.pulled);
     }
 
     fn note(&mut self, len: usize, ns: u64, way: impl Fn(&mut Class) -> &mut Way) {
@@ -244,7 +246,7 @@ mod tests {
 
     #[test]
     fn the_faster_way_is_preferred_and_the_other_retried() {
-        for (stream_ns, pull_ns) in [(100, 200), (200, 50)] {
+        for (stream_ns, pull_ns) in [(10_000, 20_000), (20_000, 5_000)] {
             let mut preference = Preference::new(true, true);
             let n = streamed(&mut preference, 4000, stream_ns, pull_ns);
             assert_eq!(n > 2000, stream_ns < pull_ns, "{n} of 4000 were streamed");
@@ -256,10 +258,10 @@ mod tests {
     #[test]
     fn a_preference_follows_the_machine() {
         let mut preference = Preference::new(true, true);
-        streamed(&mut preference, 3000, 100, 200);
-        let after = streamed(&mut preference, 2000, 1000, 200);
+        streamed(&mut preference, 3000, 10_000, 20_000);
+        let after = streamed(&mut preference, 2000, 100_000, 20_000);
         assert!(after < 300, "{after} were streamed after that had become slow");
-        let back = streamed(&mut preference, 20_000, 100, 200);
+        let back = streamed(&mut preference, 20_000, 10_000, 20_000);
         assert!(back > 15_000, "only {back} were streamed after that had become fast again");
         assert_eq!(preference.pulled_classes() & 1 << class_of(1000), 0, "other sizes are another matter");
     }
