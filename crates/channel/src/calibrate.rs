@@ -21,7 +21,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::OnceLock;
 
 base::config! {
-    /// Largest message that a shared-memory lane sends eagerly; at most a quarter of the ring.
+    /// Largest message that a shared-memory lane sends eagerly; at most a cell, or without cells a quarter of the ring.
     SHM_EAGER_MAX: u64 = 16384, 0..=1073741824, "bytes";
     /// Largest payload that goes into a record of the ring while there are cells for larger ones.
     RECORD_MAX: u64 = 2048, 0..=1073741824, "bytes";
