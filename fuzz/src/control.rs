@@ -6,6 +6,7 @@ use launch::container::Container;
 use launch::invite::Invite;
 use launch::top::table::{self, Sample};
 use launch::waits::{Seen, explain};
+use protocol::control::adopt::Plan;
 use protocol::control::exchange::Step;
 use protocol::control::frame::{HEADER, RANK_LIMIT, Splitter, frame};
 use protocol::control::handshake::{self, Key};
@@ -18,7 +19,7 @@ use protocol::control::{Card, JobInfo, ToAgent, ToRank, Wire, decode, encode};
 /// Plays one input.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
-    match input.byte() % 16 {
+    match input.byte() % 17 {
         0 => codec::<Packet>(input.rest()),
         1 => codec::<ToAgent>(input.rest()),
         2 => codec::<ToRank>(input.rest()),
@@ -34,6 +35,7 @@ pub fn run(data: &[u8]) {
         13 => answer(input.rest()),
         14 => codec::<Step>(input.rest()),
         15 => codec::<Times>(input.rest()),
+        16 => codec::<Plan>(input.rest()),
         _ => routes(&mut input),
     }
 }

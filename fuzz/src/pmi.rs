@@ -56,7 +56,10 @@ fn round_trip(input: &mut Input<'_>) {
     if let Ok(line) = v1::command("put", &[("kvsname", "k"), (&key, &value)]) {
         assert_eq!(line.iter().filter(|b| **b == b'\n').count(), 1);
         let reply = v1::parse(&line[..line.len() - 1]).expect("what we say");
-        assert_eq!((reply.command.as_str(), reply.get("kvsname").map(|k| k.split(' ').next())), ("put", Some(Some("k"))));
+        assert_eq!(
+            (reply.command.as_str(), reply.get("kvsname").map(|k| k.split(' ').next())),
+            ("put", Some(Some("k")))
+        );
     }
     if let Ok(message) = v2::command("kvs-put", &[("key", "k"), ("value", &value)]) {
         let body = &message[v2::HEADER..];

@@ -19,7 +19,9 @@ pub fn run(data: &[u8]) {
         Ok(names) => {
             assert!(!names.is_empty() && names.len() <= HOSTS_MAX);
             let sound = |name: &String| {
-                !name.is_empty() && !name.starts_with('-') && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+                !name.is_empty()
+                    && !name.starts_with('-')
+                    && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
             };
             assert!(names.iter().all(sound));
         }

@@ -7,7 +7,8 @@ use channel::tcp::hello::{self, Identity};
 /// Plays one input.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
-    let identity = |me: u32| Identity { me: Peer(me), size: 4, job_id: 77, key: *b"sixteen secrets!", ids: Default::default() };
+    let identity =
+        |me: u32| Identity { me: Peer(me), size: 4, job_id: 77, key: *b"sixteen secrets!", ids: Default::default() };
     let (dialler, listener) = (identity(1), identity(2));
     let (theirs, ours) = ([5; 16], [6; 16]);
     let mut greeting = hello::hello(&dialler, Peer(2), &theirs);

@@ -31,8 +31,6 @@ pub struct Outbox {
     share: usize,
     /// Those that it keeps, and the positions behind the records that named them last; in that order.
     kept: VecDeque<(CellName, u64)>,
-    /// A cell that no record names yet.
-    claimed: Option<CellName>,
     /// Position behind the last record that names a cell.
     cells_until: u64,
     mapping: Mapping,
@@ -84,20 +82,8 @@ impl Outbox {
         // SAFETY: as above.
         let cells = Cells::new(unsafe { MappedCells::new(mapping.as_ptr(), geometry) }, cells);
         let share = Some(cells.count() / (senders - 1).max(1)).filter(|share| *share >= SHARE_MIN).unwrap_or(0);
-        let (kept, claimed) = (VecDeque::with_capacity(share), None);
-        Ok(Outbox {
-            producer,
-            covered,
-            identity,
-            ring_bytes,
-            cells,
-            sender,
-            share,
-            kept,
-            claimed,
-            cells_until: 0,
-            mapping,
-        })
+        let kept = VecDeque::with_capacity(share);
+        Ok(Outbox { producer, covered, identity, ring_bytes, cells, sender, share, kept, cells_until: 0, mapping })
     }
 
     /// What the owner tells.
@@ -115,13 +101,9 @@ impl Outbox {
         self.cells.count()
     }
 
-    /// A cell, and the first of its [`CELL_BYTES`]: this sender's until [`Outbox::publish_cell`]. The next call returns the same one
-    /// again if that isn't called.
+    /// A cell, and the first of its [`CELL_BYTES`]; [`Outbox::publish_cell`] must follow, or it stays claimed.
     pub fn claim_cell(&mut self) -> Option<(CellName, *mut u8)> {
-        if self.claimed.is_none() {
-            self.claimed = self.next_cell();
-        }
-        self.claimed.map(|cell| (cell, self.cells.states().data(cell.index())))
+        self.next_cell().map(|cell| (cell, self.cells.states().data(cell.index())))
     }
 
     /// New cells up to this sender's share, then the one of them that was sent first, then what others leave.
@@ -145,7 +127,6 @@ impl Outbox {
     #[must_use]
     pub fn publish_cell(&mut self, room: Room, header: &[u64; HEADER_WORDS], cell: CellName) -> bool {
         let ring = self.publish(room, header);
-        self.claimed = None;
         self.cells_until = self.producer.position();
         if cell.is_kept() {
             self.kept.push_back((cell, self.cells_until));
