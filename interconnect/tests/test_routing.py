@@ -10,14 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ferrule_fabric import Demands, FabricError, RoutePlan, Topology
+from ferrule_fabric.patterns.spec import pattern_of
+from ferrule_fabric.placing.place import placed
+from ferrule_fabric.placing.select import selected
 from ferrule_fabric.routing import jobs
 from ferrule_fabric.routing.allocate import ALGORITHMS, Options, allocate, flow_paths, max_load_s, plan_loads_s
-from ferrule_fabric.routing.bound import cut_bound_s, lower_bound_s, path_shares
+from ferrule_fabric.routing.bound import cut_bound_s, lower_bound_s, path_shares, whole_bound_s
 from ferrule_fabric.routing.candidates import candidates_of
 from ferrule_fabric.routing.deadlock import layers, plan_cycle
+from ferrule_fabric.routing.exact import Effort, solved
 from ferrule_fabric.routing.fabric import fabric_of
 from ferrule_fabric.routing.fairness import estimated_time_s, fair_rates, finish_times_s
 from ferrule_fabric.routing.flow_paths import arc_seconds, paths_of, plan_of
+from ferrule_fabric.routing.search import paths_chosen
 from ferrule_fabric.topologies.spec import topology_of
 
 SPECS = (
@@ -89,6 +94,38 @@ def test_exact_agrees_with_trying_everything() -> None:
         least = min(least, float(load.max()))
     plan = allocate(topology, demands, "exact")
     assert max_load_s(topology, plan_loads_s(topology, demands, plan), True) == pytest.approx(least)
+    assert least * (1 - 1e-5) <= solved(fabric, candidates, demands.bytes).bound_s <= least * (1 + 1e-9)
+    beaten = solved(fabric, candidates, demands.bytes, at_most_s=least * 0.99)
+    assert beaten.chosen is None and least * 0.98 < beaten.bound_s <= least * (1 + 1e-9)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.sampled_from(SPECS), st.integers(0, 2**31), st.integers(1, 3))
+def test_equal_flows_are_solved_together(spec: str, seed: int, sizes: int) -> None:
+    """Classes of equal demands: every demand gets one path of its commodity, and the bound in whole flows holds for the optimum."""
+    topology = TOPOLOGIES[spec]
+    generator = np.random.default_rng(seed)
+    ends = generator.integers(0, topology.host_count, (2, 40))
+    demands = Demands.of_pairs(topology.host_count, ends[0], ends[1], generator.integers(1, sizes + 1, 40) * 1_000_000)
+    fabric = fabric_of(topology)
+    candidates = candidates_of(fabric, demands)
+    result = solved(fabric, candidates, demands.bytes, effort=Effort(gap=0.01, nodes_max=50))
+    if result.chosen is None:
+        return
+    assert np.all(result.chosen >= candidates.path_first[candidates.commodity]) and np.all(result.chosen < candidates.path_first[candidates.commodity + 1])
+    reached = max_load_s(topology, arc_seconds(fabric, demands, paths_chosen(candidates, result.chosen)), True)
+    bound = lower_bound_s(fabric, demands)
+    assert bound * (1 - 1e-6) <= whole_bound_s(fabric, demands, bound) <= reached * (1 + 1e-6)
+    assert result.bound_s <= reached * (1 + 1e-6)
+
+
+def test_the_integer_program_helps_where_exchanges_are_stuck() -> None:
+    topology = topology_of("hyperx:size=4x4,hosts=2")
+    traffic = pattern_of("permutation:ranks=128,bytes=1e9").total
+    demands = Demands.of_traffic(traffic, placed(topology, traffic, selected(topology, 32, "first"), 4, "cyclic", 1), topology)
+    fabric = fabric_of(topology)
+    load = {i: max_load_s(topology, arc_seconds(fabric, demands, flow_paths(fabric, demands, "ferrule", options=Options(integer=i))), True) for i in (False, True)}
+    assert load[True] == pytest.approx(lower_bound_s(fabric, demands)) and load[False] > 1.2 * load[True]
 
 
 def test_d_mod_k_spreads_destinations_and_depends_on_them_only() -> None:

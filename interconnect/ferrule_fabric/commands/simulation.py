@@ -60,7 +60,7 @@ def _cells(scenario: Scenario, folder: Path, output: Path | None, loads: bool, q
 def _streams(scenario: Scenario, stream: Stream, folder: Path, output: Path | None, quiet: bool) -> None:
     patterns = [pattern_of(spec, folder) for spec in scenario.patterns]
     jobs = jobs_of(stream, patterns, scenario.seed)
-    options = Options(scenario.paths_max, scenario.slack, scenario.seed)
+    options = Options(scenario.paths_max, scenario.slack, scenario.seed, integer=False)
     summaries: list[Mapping[str, Any]] = []
     details: list[Mapping[str, Any]] = []
     with _bar(scenario.cell_count * stream.jobs, quiet) as bar:

@@ -32,10 +32,11 @@ def _begin(parent: int) -> None:
 
 def _arrival(topology: Topology, others: Others, job: str, demands: Demands, algorithm: str) -> Routes | tuple[str, str]:
     from ferrule_fabric.routing import jobs
+    from ferrule_fabric.routing.allocate import Options
 
     running = {name: (held, RoutePlan(topology.digest, routes, name)) for name, held, routes in others}
     try:
-        return dict(jobs.arrival(topology, running, job, demands, algorithm).routes)
+        return dict(jobs.arrival(topology, running, job, demands, algorithm, Options(integer=False)).routes)
     except FabricError as error:
         return error.where, error.problem
 

@@ -20,7 +20,7 @@ from ferrule_fabric.routing.fabric import Fabric, fabric_of
 from ferrule_fabric.routing.flow_paths import FlowPaths, arc_seconds
 
 # Allocation inside the search over placements.
-QUICK = Options(passes=4, rounding=False)
+QUICK = Options(passes=4, rounding=False, integer=False)
 PLACEMENTS = ("block", "cyclic", "random", "partition", "joint")
 # Above these the even spread would need too much memory, or a pass too much time; partition alone then stands for joint.
 SEARCH_SWITCHES_MAX = 256

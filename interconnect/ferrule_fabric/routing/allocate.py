@@ -1,7 +1,7 @@
 """The way in: one function from demands to a `RoutePlan`, and the judgement of plans.
 
 Algorithms: ``d-mod-k``, ``s-mod-k``, ``ecmp`` (static); ``greedy`` (the paper's, by maximum) and ``greedy-min-sum``; ``ferrule`` (greedy and the rounded linear program, then
-rerouting and exchanges); ``ferrule-time`` (least estimated time instead of least load, phase by phase where there are phases); ``split`` (the linear program's
+rerouting and exchanges, then a bounded integer program); ``ferrule-time`` (least estimated time instead of least load, phase by phase where there are phases); ``split`` (the linear program's
 optimum, some pairs on several weighted paths); ``exact`` (integer program, small cases).
 """
 
@@ -17,7 +17,7 @@ from ferrule_fabric.model.plan import RoutePlan
 from ferrule_fabric.model.topology import FloatArray, IntArray, Topology
 from ferrule_fabric.model.traffic import Demands
 from ferrule_fabric.routing import exact as exact_solver
-from ferrule_fabric.routing.bound import cut_bound_s, path_shares
+from ferrule_fabric.routing.bound import cut_bound_s, path_shares, whole_bound_s
 from ferrule_fabric.routing.candidates import PATHS_MAX, Candidates, candidates_of
 from ferrule_fabric.routing.fabric import Fabric, fabric_of
 from ferrule_fabric.routing.flow_paths import FlowPaths, arc_seconds, paths_of, plan_of
@@ -35,18 +35,22 @@ NEAR = 1.0002
 EXCHANGE_MAX = 20_000
 # The linear program as a second start: up to so many paths, a few tenths of a second.
 ROUNDING_PATHS_MAX = 30_000
+# The integer program, where all that hasn't come near the bound: up to so many variables, and only the root of its tree. Seconds at most, mostly tenths.
+INTEGER_CHOICES_MAX = 4_000
+INTEGER_EFFORT = exact_solver.Effort(gap=0.005, nodes_max=1, limit_s=20.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """``paths_max`` candidate paths per pair of switches, up to ``slack`` hops longer than shortest; ``seed`` for all that is drawn; ``passes`` of rerouting;
-    ``rounding``: also start from the rounded linear program where the search from greedy isn't near the bound."""
+    ``rounding``: also start from the rounded linear program where the search from greedy isn't near the bound; ``integer``: then the integer program."""
 
     paths_max: int = PATHS_MAX
     slack: int = 0
     seed: int = 0
     passes: int = 20
     rounding: bool = True
+    integer: bool = True
 
 
 DEFAULTS = Options()
@@ -87,9 +91,13 @@ def _searched(fabric: Fabric, candidates: Candidates, demands: Demands, backgrou
     best, top_s = _improved(fabric, candidates, demands, start, background, options, enough_s)
     if top_s > enough_s and options.rounding and demands.count <= EXCHANGE_MAX and candidates.path_first[-1] <= ROUNDING_PATHS_MAX:
         share_bytes, bound_s = path_shares(fabric, candidates, demands.bytes, background)
+        bound_s = bound_s if background is not None else whole_bound_s(fabric, demands, bound_s)
         if top_s > NEAR * bound_s:
             other, other_s = _improved(fabric, candidates, demands, rounded(candidates, demands, share_bytes), background, options, NEAR * bound_s)
-            best = other if other_s < top_s else best
+            best, top_s = (other, other_s) if other_s < top_s else (best, top_s)
+        if top_s > (1 + INTEGER_EFFORT.gap) * bound_s and options.integer and exact_solver.choices(candidates, demands.bytes) <= INTEGER_CHOICES_MAX:
+            found = exact_solver.solved(fabric, candidates, demands.bytes, background, INTEGER_EFFORT, top_s).chosen
+            best = found if found is not None and _top_s(fabric, candidates, demands, found, background) < top_s else best
     return paths_chosen(candidates, best)
 
 
@@ -100,8 +108,12 @@ def _improved(
     better = rerouted(fabric, candidates, demands.bytes, start, background, options.passes, options.seed, enough_s=enough_s)
     if demands.count <= EXCHANGE_MAX:
         better = exchanged(fabric, candidates, demands.bytes, better, background, enough=enough_s)
-    load_s = arc_seconds(fabric, demands, paths_chosen(candidates, better)) + (0.0 if background is None else background)
-    return better, max_load_s(fabric.topology, load_s, True)
+    return better, _top_s(fabric, candidates, demands, better, background)
+
+
+def _top_s(fabric: Fabric, candidates: Candidates, demands: Demands, chosen: IntArray, background: FloatArray | None) -> float:
+    load_s = arc_seconds(fabric, demands, paths_chosen(candidates, chosen)) + (0.0 if background is None else background)
+    return max_load_s(fabric.topology, load_s, True)
 
 
 def plan_loads_s(topology: Topology, demands: Demands, plan: RoutePlan) -> FloatArray:

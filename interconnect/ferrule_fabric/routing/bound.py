@@ -6,6 +6,8 @@ program has (destinations x arcs) variables. No allocation that uses shortest pa
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import coo_array
@@ -89,6 +91,17 @@ def cut_bound_s(fabric: Fabric, demands: Demands, background: FloatArray | None 
             wanted = wanted + np.bincount(part[ends][border], weights=taken[border], minlength=fabric.switch_count)
             highest = max(highest, float((wanted[room > 0] / room[room > 0]).max(initial=0.0)))
     return highest
+
+
+def whole_bound_s(fabric: Fabric, demands: Demands, bound_s: float) -> float:
+    """A bound for one path per pair from one for split traffic: where all links between switches are alike, a load is a multiple of the greatest common
+    divisor of the demands, hence so is the bound. Only without background."""
+    capacities = np.unique(fabric.topology.arc_capacity_bps[fabric.topology.arc_between_switches])
+    crossing = demands.bytes[fabric.host_switch[demands.src] != fabric.host_switch[demands.dst]]
+    if capacities.size != 1 or not crossing.size or np.any(crossing != np.floor(crossing)):
+        return bound_s
+    unit_s = float(np.gcd.reduce(crossing.astype(np.int64))) * 8 / float(capacities[0])
+    return max(bound_s, math.ceil(bound_s / unit_s - 1e-6) * unit_s) if unit_s > 0 else bound_s
 
 
 def path_shares(fabric: Fabric, candidates: Candidates, volumes: FloatArray, background: FloatArray | None = None) -> tuple[FloatArray, float]:
