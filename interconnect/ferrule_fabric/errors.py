@@ -13,3 +13,7 @@ class FabricError(ValueError):
         super().__init__(f"{where}: {problem}")
         self.where = where
         self.problem = problem
+
+    def __reduce__(self) -> tuple[type[FabricError], tuple[str, str]]:
+        """So that it travels between processes."""
+        return type(self), (self.where, self.problem)

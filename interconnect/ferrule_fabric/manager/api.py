@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 from fastapi.staticfiles import StaticFiles
@@ -20,12 +20,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from ferrule_fabric import __version__
 from ferrule_fabric.errors import FabricError
 from ferrule_fabric.manager.metrics import exposition
-from ferrule_fabric.manager.service import Denied, Manager, Unknown
+from ferrule_fabric.manager.predict import WHAT_IF_RANKS_MAX, Question
+from ferrule_fabric.manager.service import Busy, Denied, Manager, Unknown
 from ferrule_fabric.model.documents import topology_to_json
 from ferrule_fabric.model.traffic import RANKS_MAX, TrafficMatrix
 from ferrule_fabric.openflow.rules import Selector
+from ferrule_fabric.patterns.spec import GENERATORS, pattern_of
 from ferrule_fabric.profiles import profile_from_json
 from ferrule_fabric.store.database import Application, Run
+from ferrule_fabric.topologies.spec import SpecOptions
 
 BODY_BYTES_MAX = 256 << 20
 JOB_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.+:@-]{0,127}$"
@@ -54,6 +57,35 @@ class JobStart(_Body):
     tcp_port: int | None = None
     dscp: int | None = None
     by: str = "mac"
+
+
+class WhatIf(_Body):
+    """How would it run? ``pattern`` is a stored one's name (with ``ranks``) or a generator's text such as ``cg:ranks=128,bytes=1e8``; or the ``traffic`` itself."""
+
+    pattern: str = Field(default="", max_length=1024)
+    ranks: int | None = Field(default=None, ge=1, le=RANKS_MAX)
+    traffic: Traffic | None = None
+    ranks_per_host: int = 8
+    selection: str = "first"
+    placements: list[str] = Field(default=["block", "cyclic", "joint"], max_length=10)
+    routings: list[str] = Field(default=["d-mod-k", "greedy", "ferrule"], max_length=10)
+    hosts: list[str] = Field(default=[], max_length=100_000)
+    beside: bool = True
+
+
+def _phases(body: WhatIf, manager: Manager) -> tuple[TrafficMatrix, ...]:
+    if (body.traffic is None) == (not body.pattern):
+        raise FabricError("what-if", "needs a pattern or traffic, one of them")
+    if body.traffic is not None or body.pattern.partition(":")[0] not in GENERATORS:
+        if body.ranks is None:
+            raise FabricError("what-if.ranks", "is needed")
+        if body.traffic is None:
+            return (manager.pattern(body.pattern, body.ranks),)
+        return (TrafficMatrix.of_pairs(body.ranks, body.traffic.src, body.traffic.dst, body.traffic.bytes),)
+    # Checked before a generator makes a matrix of that size.
+    if SpecOptions(f"pattern {body.pattern!r}", body.pattern.partition(":")[2]).whole("ranks") > WHAT_IF_RANKS_MAX:
+        raise FabricError("what-if.pattern", f"more than {WHAT_IF_RANKS_MAX} ranks")
+    return tuple(phase.traffic for phase in pattern_of(body.pattern).phases)
 
 
 def _user(request: Request) -> int:
@@ -130,6 +162,23 @@ def create_app(manager: Manager, token: str | None) -> FastAPI:
     async def end(name: str, uid: User) -> dict[str, int]:
         return {"ended": await manager.end(name, uid)}
 
+    @app.get("/v1/jobs/{name}/loads")
+    async def loads(name: str, _: User) -> dict[str, Any]:
+        return await manager.loads(name)
+
+    @app.get("/v1/history")
+    async def history(_: User, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> list[dict[str, Any]]:
+        return manager.history(limit)
+
+    @app.post("/v1/what-if")
+    async def what_if(body: WhatIf, _: User) -> list[dict[str, Any]]:
+        question = Question(_phases(body, manager), body.ranks_per_host, body.selection, tuple(body.placements), tuple(body.routings), tuple(body.hosts))
+        return await manager.what_if(question, body.beside)
+
+    @app.get("/v1/patterns")
+    async def patterns(_: User) -> list[dict[str, Any]]:
+        return manager.known_patterns()
+
     @app.put("/v1/patterns/{name:path}", status_code=201)
     async def learn(name: str, request: Request, uid: User) -> dict[str, Any]:
         if uid not in manager.admins:
@@ -164,6 +213,10 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(Denied)
     async def denied(request: Request, error: Denied) -> JSONResponse:
         return _problem(401 if "token" in str(error) else 403, "user", str(error))
+
+    @app.exception_handler(Busy)
+    async def busy(_: Request, error: Busy) -> JSONResponse:
+        return _problem(429, "path", str(error))
 
     @app.exception_handler(Unknown)
     async def unknown(_: Request, error: Unknown) -> JSONResponse:

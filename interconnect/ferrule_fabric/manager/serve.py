@@ -115,7 +115,7 @@ async def _serve(topology: Topology, settings: Settings, state: State) -> None:
             for task in (counting, warming):
                 task.cancel()
             await asyncio.gather(counting, warming, return_exceptions=True)
-            manager.worker.close()
+            manager.close()
             await manager.controller.stop()
             log.info("stopped", extra={"jobs": len(manager.jobs)})
 

@@ -10,16 +10,19 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from ferrule_fabric.errors import FabricError
-from ferrule_fabric.manager.state import JobRow, State
-from ferrule_fabric.manager.worker import Worker
+from ferrule_fabric.manager import worker
+from ferrule_fabric.manager.predict import Question
+from ferrule_fabric.manager.state import JobRow, PastRow, State
 from ferrule_fabric.model.documents import plan_from_json, plan_to_json
 from ferrule_fabric.model.placement import Placement
-from ferrule_fabric.model.plan import RoutePlan
+from ferrule_fabric.model.plan import Route, RoutePlan
 from ferrule_fabric.model.topology import Topology
 from ferrule_fabric.model.traffic import Demands, Flow, TrafficMatrix
 from ferrule_fabric.openflow.compiler import JobRoutes
@@ -30,11 +33,17 @@ from ferrule_fabric.store.database import Application, PatternStore
 log = logging.getLogger("ferrule_fabric.manager")
 
 JOBS_MAX = 10_000
+QUESTIONS_MAX = 8
 COUNT_INTERVAL_S = 1.0
+T = TypeVar("T")
 
 
 class Denied(Exception):
     """Who asks may not do this."""
+
+
+class Busy(Exception):
+    """Too many ask at once."""
 
 
 class Unknown(Exception):
@@ -69,13 +78,16 @@ class Manager:
     def __init__(self, topology: Topology, state: State, patterns: PatternStore, admins: frozenset[int], entries_max: int, algorithm: str = "ferrule") -> None:
         self.state, self.patterns, self.admins, self.algorithm = state, patterns, admins, algorithm
         self.controller = Controller(topology, state.next_generation(), entries_max)
-        self.worker = Worker()
+        # Jobs that start needn't wait for predictions.
+        self.worker, self.oracle = worker.Worker(), worker.Worker()
         self.warm = False
         self.jobs: dict[str, Job] = {}
         self.started_s = time.time()
         self.load_bps: dict[int, float] = {}
         self._counted: tuple[float, dict[int, int]] = (0.0, {})
         self._lock = asyncio.Lock()
+        self._asking = 0
+        self._judging: set[asyncio.Task[None]] = set()
         self._restore(topology)
 
     def _restore(self, topology: Topology) -> None:
@@ -96,7 +108,7 @@ class Manager:
         if topology.host_count > 1:
             flow = Flow(topology.hosts[0].name, topology.hosts[-1].name, 1)
             try:
-                await self.worker.arrival(topology, {}, "", Demands.of_flows([flow], topology), self.algorithm)
+                await self.worker.run(worker.arrival, topology, [], "", Demands.of_flows([flow], topology), self.algorithm)
             except FabricError as error:
                 log.warning("no route in the whole network", extra={"reason": str(error)})
         self.warm = True
@@ -121,7 +133,8 @@ class Manager:
             topology = self.controller.topology
             demands = Demands.of_traffic(traffic, Placement(tuple(hosts)), topology)
             others = {job: (held.demands, held.plan) for job, held in self.jobs.items() if job != name}
-            plan = await self.worker.arrival(topology, others, name, demands, self.algorithm)
+            routes = await self.worker.run(worker.arrival, topology, worker.listed(others), name, demands, self.algorithm)
+            plan = RoutePlan(topology.digest, routes, name, self.algorithm)
             route_s = time.perf_counter() - began
             number = known.row.number if known else self.state.next_number()
             sizes = json.dumps([[flow.src, flow.dst, flow.bytes] for flow in demands.flows(topology)])
@@ -134,6 +147,7 @@ class Manager:
                 self._forget(known, row)
                 raise
             self.jobs[name] = job
+            self._remember(job, topology)
             started = Started(name, number, len(plan) - len(left_out), tuple(left_out), route_s, time.perf_counter() - began - route_s)
             log.info("job started", extra={"job": name, "uid": uid, "pairs": started.pairs, "left_out": len(left_out), "route_s": route_s, "install_s": started.install_s})
             return started
@@ -159,9 +173,68 @@ class Manager:
             for job in found:
                 await self.controller.remove(job.row.number)
                 self.state.drop(job.row.number)
+                self.state.ended(job.row.number, time.time())
                 del self.jobs[job.row.job]
                 log.info("job ended", extra={"job": job.row.job, "uid": uid})
             return len(found)
+
+    # History and predictions
+
+    def _remember(self, job: Job, topology: Topology) -> None:
+        """Puts a job into the history and has its gain predicted, after the answer to who started it."""
+        row = job.row
+        hosts = int(np.union1d(job.demands.src, job.demands.dst).size)
+        past = PastRow(row.number, row.job, row.uid, row.pattern, hosts, len(job.plan), row.started_s)
+
+        async def work() -> None:
+            try:
+                self.state.remember(past)
+                found = await self.oracle.run(worker.judge, topology, job.demands, dict(job.plan.routes))
+                told = {name: {key: value for key, value in one.items() if key != "arc_s"} for name, one in found.items()}
+                self.state.predicted(row.number, json.dumps(told))
+            except FabricError as error:
+                log.warning("no prediction", extra={"job": row.job, "reason": str(error)})
+
+        task = asyncio.create_task(work())
+        self._judging.add(task)
+        task.add_done_callback(self._judging.discard)
+
+    async def loads(self, name: str) -> dict[str, Any]:
+        """A job's loads and time on default routes and on those it has now, by arc. Raises `Unknown`."""
+        if name not in self.jobs:
+            raise Unknown(f"no job {name!r}")
+        job = self.jobs[name]
+        now = self.controller.jobs.get(job.row.number)
+        return await self._ask(worker.judge, self.controller.topology, job.demands, dict((now.plan if now else job.plan).routes))
+
+    async def what_if(self, question: Question, beside: bool) -> list[dict[str, Any]]:
+        """Predictions; ``beside`` the running jobs or on an empty network. Raises `Busy`."""
+        others = worker.listed({name: (job.demands, job.plan) for name, job in self.jobs.items()}) if beside else []
+        return await self._ask(worker.answer, self.controller.topology, others, question)
+
+    async def _ask(self, function: Callable[..., T], *arguments: Any) -> T:
+        if self._asking >= QUESTIONS_MAX:
+            raise Busy("too many questions at once; try again")
+        self._asking += 1
+        try:
+            return await self.oracle.run(function, *arguments)
+        finally:
+            self._asking -= 1
+
+    def history(self, limit: int) -> list[dict[str, Any]]:
+        """The latest jobs, latest first."""
+        return [asdict(row) | {"predicted": json.loads(row.predicted)} for row in self.state.history(limit)]
+
+    def known_patterns(self) -> list[dict[str, Any]]:
+        """The stored patterns."""
+        return [{"pattern": one.command, "input_hash": one.input_hash, "ranks": one.ranks} for one in self.patterns.applications()]
+
+    def close(self) -> None:
+        """Ends the processes."""
+        for task in self._judging:
+            task.cancel()
+        self.worker.close()
+        self.oracle.close()
 
     # Looking
 
@@ -208,10 +281,19 @@ class Manager:
             now = self.controller.jobs.get(row.number)
             plan = now.plan if now else job.plan
             told["flows"] = [
-                {"src": f.src, "dst": f.dst, "bytes": f.bytes, "path": topology.path_nodes(plan.routes[f.src, f.dst].paths[0].arcs) if (f.src, f.dst) in plan.routes else None}
+                {"src": f.src, "dst": f.dst, "bytes": f.bytes, "path": ways[0]["nodes"] if ways else None, "paths": ways}
                 for f in job.demands.flows(topology)
+                for ways in [_ways(topology, plan.routes.get((f.src, f.dst)))]
             ]
         return told
+
+
+def _ways(topology: Topology, route: Route | None) -> list[dict[str, Any]]:
+    """The paths of a route as names of nodes, with their shares, the largest first; nothing for the default route."""
+    if route is None:
+        return []
+    listed = sorted(zip(route.weights, route.paths), key=lambda one: -one[0])
+    return [{"nodes": topology.path_nodes(path.arcs), "share": round(share, 6)} for share, path in listed]
 
 
 def _routes(job: Job, topology: Topology) -> JobRoutes:

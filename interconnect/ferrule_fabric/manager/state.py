@@ -31,8 +31,22 @@ jobs_table = Table(
     Column("plan", Text, nullable=False),
     Column("traffic", Text, nullable=False),
 )
+history_table = Table(
+    "manager_history",
+    metadata,
+    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=False),
+    Column("job", String(128), nullable=False),
+    Column("uid", BigInteger, nullable=False),
+    Column("pattern", String(1024), nullable=False),
+    Column("hosts", Integer, nullable=False),
+    Column("pairs", Integer, nullable=False),
+    Column("started_s", Float, nullable=False),
+    Column("ended_s", Float),
+    Column("predicted", Text, nullable=False),
+)
 counters_table = Table("manager_counters", metadata, Column("name", String(32), primary_key=True), Column("value", BigInteger, nullable=False))
 ADVISORY_LOCK = 0xFE44
+HISTORY_MAX = 10_000
 
 
 @dataclass(frozen=True)
@@ -47,6 +61,21 @@ class JobRow:
     selector: str
     plan: str
     traffic: str
+
+
+@dataclass(frozen=True)
+class PastRow:
+    """A job that had routes, running (``ended_s`` None) or not. ``predicted`` is JSON: loads and times on default routes and on its own."""
+
+    number: int
+    job: str
+    uid: int
+    pattern: str
+    hosts: int
+    pairs: int
+    started_s: float
+    ended_s: float | None = None
+    predicted: str = "{}"
 
 
 class State:
@@ -130,6 +159,28 @@ class State:
         """All jobs."""
         with self._transaction() as connection:
             return tuple(JobRow(**row._mapping) for row in connection.execute(select(jobs_table).order_by(jobs_table.c.number)))
+
+    def remember(self, row: PastRow) -> None:
+        """Stores a row of the history, in place of the one of that number; the oldest go when there are more than `HISTORY_MAX`."""
+        with self._transaction() as connection:
+            connection.execute(delete(history_table).where(history_table.c.number == row.number))
+            connection.execute(insert(history_table).values(asdict(row)))
+            connection.execute(delete(history_table).where(history_table.c.number <= row.number - HISTORY_MAX))
+
+    def predicted(self, number: int, predicted: str) -> None:
+        """Adds to a row of the history what is predicted."""
+        with self._transaction() as connection:
+            connection.execute(update(history_table).where(history_table.c.number == number).values(predicted=predicted))
+
+    def ended(self, number: int, ended_s: float) -> None:
+        """Notes when a job ended."""
+        with self._transaction() as connection:
+            connection.execute(update(history_table).where(history_table.c.number == number).values(ended_s=ended_s))
+
+    def history(self, limit: int) -> tuple[PastRow, ...]:
+        """The latest jobs, latest first."""
+        with self._transaction() as connection:
+            return tuple(PastRow(**row._mapping) for row in connection.execute(select(history_table).order_by(history_table.c.number.desc()).limit(limit)))
 
     def count(self) -> int:
         """How many jobs there are."""

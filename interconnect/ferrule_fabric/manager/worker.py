@@ -1,4 +1,4 @@
-"""Computes routes in a process of its own, so that the sessions with switches never wait for it (nor for what is compiled on first use)."""
+"""Computes in a process of its own, so that the sessions with switches never wait for it (nor for what is compiled on first use)."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ import ctypes
 import multiprocessing
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from typing import Any, TypeVar
 
 from ferrule_fabric.errors import FabricError
+from ferrule_fabric.manager.predict import Question
 from ferrule_fabric.model.plan import Route, RoutePlan
-from ferrule_fabric.model.topology import Topology
+from ferrule_fabric.model.topology import FloatArray, Topology
 from ferrule_fabric.model.traffic import Demands
 
 TIMEOUT_S = 60.0
 PR_SET_PDEATHSIG = 1
 Routes = dict[tuple[str, str], Route]
 Others = list[tuple[str, Demands, Routes]]
+T = TypeVar("T")
 
 
 def _begin(parent: int) -> None:
@@ -30,40 +33,62 @@ def _begin(parent: int) -> None:
         os._exit(1)
 
 
-def _arrival(topology: Topology, others: Others, job: str, demands: Demands, algorithm: str) -> Routes | tuple[str, str]:
+def arrival(topology: Topology, others: Others, job: str, demands: Demands, algorithm: str) -> Routes:
+    """`routing.jobs.arrival` without the integer program: a job that starts waits for this."""
     from ferrule_fabric.routing import jobs
     from ferrule_fabric.routing.allocate import Options
 
     running = {name: (held, RoutePlan(topology.digest, routes, name)) for name, held, routes in others}
-    try:
-        return dict(jobs.arrival(topology, running, job, demands, algorithm, Options(integer=False)).routes)
-    except FabricError as error:
-        return error.where, error.problem
+    return dict(jobs.arrival(topology, running, job, demands, algorithm, Options(integer=False)).routes)
+
+
+def background_s(topology: Topology, others: Others) -> FloatArray:
+    """What these jobs put on each arc, seconds."""
+    from ferrule_fabric.routing import jobs
+
+    return jobs.background_s(topology, {name: (held, RoutePlan(topology.digest, routes, name)) for name, held, routes in others})
+
+
+def answer(topology: Topology, others: Others, question: Question) -> list[dict[str, Any]]:
+    """`predict.what_if` beside running jobs."""
+    from ferrule_fabric.manager.predict import what_if
+
+    return what_if(topology, background_s(topology, others) if others else None, question)
+
+
+def judge(topology: Topology, demands: Demands, routes: Routes) -> dict[str, Any]:
+    """`predict.judged`."""
+    from ferrule_fabric.manager.predict import judged
+
+    return judged(topology, demands, routes)
+
+
+def listed(jobs: Mapping[str, tuple[Demands, RoutePlan]]) -> Others:
+    """Jobs as they travel to the process."""
+    return [(name, held, dict(plan.routes)) for name, (held, plan) in jobs.items()]
 
 
 class Worker:
-    """The process; a new one is started when it has died."""
+    """The process; a new one is started when it has died or taken too long."""
 
-    def __init__(self) -> None:
+    def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
+        self.timeout_s = timeout_s
         self._pool = self._new()
 
     @staticmethod
     def _new() -> ProcessPoolExecutor:
         return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin, (os.getpid(),))
 
-    async def arrival(self, topology: Topology, others: Mapping[str, tuple[Demands, RoutePlan]], job: str, demands: Demands, algorithm: str) -> RoutePlan:
-        """`routing.jobs.arrival`. Raises `FabricError`, also when it takes longer than `TIMEOUT_S`."""
-        listed: Others = [(name, held, dict(plan.routes)) for name, (held, plan) in others.items()]
+    async def run(self, function: Callable[..., T], *arguments: Any) -> T:
+        """The function's result. Raises its `FabricError`, and one when it takes too long."""
+        pool = self._pool
         try:
-            future = asyncio.get_running_loop().run_in_executor(self._pool, _arrival, topology, listed, job, demands, algorithm)
-            found = await asyncio.wait_for(future, TIMEOUT_S)
+            return await asyncio.wait_for(asyncio.get_running_loop().run_in_executor(pool, function, *arguments), self.timeout_s)
         except (BrokenProcessPool, TimeoutError) as error:
-            self.close()
-            self._pool = self._new()
-            raise FabricError("routing", f"no result: {type(error).__name__}") from None
-        if isinstance(found, tuple):
-            raise FabricError(*found)
-        return RoutePlan(topology.digest, found, job, algorithm)
+            if pool is self._pool:
+                self.close()
+                self._pool = self._new()
+            raise FabricError("computation", f"no result: {type(error).__name__}") from None
 
     def close(self) -> None:
         """Ends the process, whatever it does."""
