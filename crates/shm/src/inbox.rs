@@ -139,8 +139,28 @@ impl Inbox {
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "impossible size of an inbox"))?;
         let fd = sys::mem::sealed_memfd(c"ferrule-inbox", geometry.bytes())?;
         let mapping = Mapping::shared(fd.as_fd(), geometry.bytes())?;
-        let placement = Placement::of(&mapping, sys::topology::home_node());
         let barrier = sys::wake::register_barrier() && sys::wake::barrier_everywhere();
+        Ok(Inbox::over(fd, mapping, geometry, barrier, identity))
+    }
+
+    /// As [`Inbox::create`], in a new file at `path`, which the caller removes.
+    pub fn create_in_file(
+        path: &std::path::Path,
+        (senders, ring_bytes, cells): (usize, usize, usize),
+        identity: &Identity,
+    ) -> io::Result<Inbox> {
+        let geometry = Geometry::new(senders, ring_bytes, cells)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "impossible size of an inbox"))?;
+        let file = sys::shared_file::create(path, geometry.bytes())?;
+        let mapping = Mapping::of_file(&file)?;
+        // A barrier ends at the own kernel, and a sandbox is one.
+        Ok(Inbox::over(file.into(), mapping, geometry, false, identity))
+    }
+
+    /// `mapping` is new memory, all zeroes, of the geometry's size.
+    fn over(fd: OwnedFd, mapping: Mapping, geometry: Geometry, barrier: bool, identity: &Identity) -> Inbox {
+        let Geometry { senders, ring_bytes, cells } = geometry;
+        let placement = Placement::of(&mapping, sys::topology::home_node());
         let values = [
             (AT_VERSION, VERSION),
             (AT_SENDERS, senders as u64),
@@ -161,20 +181,7 @@ impl Inbox {
         // SAFETY: the mapping has this geometry's size and lives in the same object.
         let cells = Cells::new(unsafe { MappedCells::new(mapping.as_ptr(), geometry) }, cells);
         let rings = Vec::new();
-        Ok(Inbox {
-            rings,
-            known,
-            geometry,
-            hot: 0,
-            streak: 0,
-            alone: 0,
-            next: 0,
-            armed: 0,
-            cells,
-            placement,
-            mapping,
-            fd,
-        })
+        Inbox { rings, known, geometry, hot: 0, streak: 0, alone: 0, next: 0, armed: 0, cells, placement, mapping, fd }
     }
 
     /// The descriptor that peers get.

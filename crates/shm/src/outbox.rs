@@ -50,12 +50,21 @@ pub struct Room {
 impl Outbox {
     /// Connects as sender `sender` to the inbox `fd`, which must be that of the process with this `nonce`.
     pub fn open(fd: BorrowedFd<'_>, sender: usize, nonce: u128) -> io::Result<Outbox> {
+        let mapping = Mapping::shared(fd, sys::mem::fixed_size(fd)?)?;
+        Outbox::over(mapping, sender, nonce)
+    }
+
+    /// As [`Outbox::open`], for an inbox that is in a file.
+    pub fn open_file(file: &std::fs::File, sender: usize, nonce: u128) -> io::Result<Outbox> {
+        Outbox::over(Mapping::of_file(file)?, sender, nonce)
+    }
+
+    fn over(mapping: Mapping, sender: usize, nonce: u128) -> io::Result<Outbox> {
         let bad = |what| Err(io::Error::new(io::ErrorKind::InvalidData, what));
-        let bytes = sys::mem::fixed_size(fd)?;
+        let bytes = mapping.len();
         if bytes < PAGE {
             return bad("inbox is too small");
         }
-        let mapping = Mapping::shared(fd, bytes)?;
         // SAFETY: at least a page is mapped.
         let load = |at| unsafe { word(mapping.as_ptr(), at) }.load(Acquire);
         if load(AT_MAGIC) != MAGIC || load(AT_VERSION) != VERSION {

@@ -9,6 +9,7 @@ pub mod fdpass;
 pub mod mem;
 pub mod pmix;
 pub mod process;
+pub mod shared_file;
 pub mod sock;
 pub mod terminal;
 pub mod topology;

@@ -70,6 +70,22 @@ impl Mapping {
         if len == 0 || fixed_size(fd)? < len {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "shared memory is smaller than it should be"));
         }
+        Mapping::of(fd, len)
+    }
+
+    /// Maps all of a regular file. Whoever may write the file can shrink it, and then who touches the mapping gets SIGBUS: only for
+    /// files of [`crate::shared_file`], which belong to this user alone.
+    pub fn of_file(file: &std::fs::File) -> io::Result<Mapping> {
+        let meta = file.metadata()?;
+        let len = usize::try_from(meta.len()).map_err(|_| io::ErrorKind::InvalidData)?;
+        if !meta.is_file() || len == 0 {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "shared memory is not in a file, or it is empty"));
+        }
+        use std::os::fd::AsFd;
+        Mapping::of(file.as_fd(), len)
+    }
+
+    fn of(fd: BorrowedFd<'_>, len: usize) -> io::Result<Mapping> {
         // SAFETY: a new mapping at an address that the kernel chooses touches no existing memory.
         let at = unsafe {
             libc::mmap(
@@ -127,7 +143,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range was mapped by `shared`, and whoever kept a pointer promised not to use it any more.
+        // SAFETY: the range was mapped by `of`, and whoever kept a pointer promised not to use it any more.
         unsafe { libc::munmap(self.at.as_ptr().cast(), self.len) };
     }
 }

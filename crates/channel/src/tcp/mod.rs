@@ -39,7 +39,7 @@ base::config! {
     /// Largest message that is sent over TCP without asking the receiver; the same on all ranks.
     TCP_EAGER_MAX: u64 = 32768, 256..=1048576, "bytes";
     /// Largest piece of a streamed message; the same on all ranks.
-    TCP_PACKET_MAX: u64 = 262144, 4096..=16777216, "bytes";
+    TCP_PACKET_MAX: u64 = 1048576, 4096..=16777216, "bytes";
     /// How long a peer is dialled at all of its addresses before it is given up.
     TCP_CONNECT_TIMEOUT_MS: u64 = 30000, 1..=3600000, "ms";
     /// How long whoever connects may take to introduce himself.
