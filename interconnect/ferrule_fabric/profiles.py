@@ -152,6 +152,8 @@ def _matrix(by_rank: dict[int, dict[str, Any]], procs: int, where: str) -> Traff
     for rank, entry in by_rank.items():
         place = f"{where}: rank {rank}"
         row, number = _counts(entry, "tx_bytes", procs, place), _counts(entry, "tx_messages", procs, place)
+        if row is None and "tx" in entry:
+            row, number = _sparse(entry["tx"], procs, place)
         if row is not None:
             volume[rank], sent[rank] = row, True
             messages[rank] = number if number is not None else row > 0
@@ -166,6 +168,19 @@ def _matrix(by_rank: dict[int, dict[str, Any]], procs: int, where: str) -> Traff
     return TrafficMatrix.of_dense(volume, messages)
 
 
+def _sparse(listed: Any, procs: int, where: str) -> tuple[IntArray, IntArray]:
+    """Bytes and messages by peer from a list of ``{peer, bytes, messages}``."""
+    volume, messages = np.zeros(procs, dtype=np.int64), np.zeros(procs, dtype=np.int64)
+    if not isinstance(listed, list) or not all(isinstance(row, dict) for row in listed):
+        raise FabricError(f"{where}: tx", "must be a list of objects")
+    for i, row in enumerate(listed):
+        place = f"{where}: tx[{i}]"
+        peer = _whole(row, "peer", place, procs - 1)
+        volume[peer] += _whole(row, "bytes", place, BYTES_VALUE_MAX)
+        messages[peer] += _whole(row, "messages", place, BYTES_VALUE_MAX)
+    return volume, messages
+
+
 def _phases(by_rank: dict[int, dict[str, Any]], procs: int, where: str) -> tuple[TrafficMatrix, ...]:
     counts: set[int] = set()
     for rank, entry in by_rank.items():
@@ -177,7 +192,7 @@ def _phases(by_rank: dict[int, dict[str, Any]], procs: int, where: str) -> tuple
     result = []
     for f in range(number):
         own = {rank: entry["phases"][f] for rank, entry in by_rank.items() if f < len(entry.get("phases", []))}
-        if any("tx_bytes" in entry and any(entry["tx_bytes"]) for entry in own.values()):
+        if any(entry.get("tx_bytes") and any(entry["tx_bytes"]) or entry.get("tx") for entry in own.values()):
             result.append(_matrix(own, procs, f"{where}: phase {f}"))
     return tuple(result)
 

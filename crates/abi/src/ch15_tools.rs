@@ -4,8 +4,11 @@ use crate::api::api;
 use crate::kinds::*;
 
 api! {
-    /// Controls a profiling tool; the library itself ignores it
-    MPI_Pcontrol => (level: Level) on anytime { Ok(()) }
+    /// Controls profiling: 0 pauses it, 1 goes on, other levels begin a phase
+    MPI_Pcontrol => (level: Level) on anytime {
+        mpi::env::control_profile(level);
+        Ok(())
+    }
 
     /// Number that changes when categories do
     MPI_T_category_changed => (update_number: OutInt) on tool later

@@ -150,6 +150,7 @@ impl Bootstrap {
             continue_on_failure: false,
             launched: false,
             startup: protocol::control::exchange::Startup::LAZY,
+            profile: protocol::control::profile::Orders::OFF,
         };
         base::log::set_prefix(format!("0@{}", job.node_names[0]));
         Bootstrap {
@@ -329,6 +330,14 @@ impl Bootstrap {
     /// From now on the agent takes an exit without [`Bootstrap::finalize`] for a failure.
     pub fn initialized(&mut self) -> Result {
         self.send(&ToAgent::Initialized {})
+    }
+
+    /// Gives the agent the memory in which this rank counts what it sends.
+    pub fn share_profile(&mut self, memory: OwnedFd) -> Result {
+        match &mut self.link {
+            Some(link) => link.write(&ToAgent::Profile {}, &[memory]),
+            None => Ok(()),
+        }
     }
 
     /// Answers [`Event::Dump`].

@@ -9,11 +9,13 @@
 //!
 //! Invariant: a peer is reported `Lost` once, after everything that it had sent before has been polled.
 
+mod counts;
 mod lanes;
 mod poll;
 mod startup;
 
 use crate::bootstrap::{Bootstrap, Card, JobInfo};
+use crate::profile::{Profile, Rows};
 use crate::self_::{SelfLane, SelfPacket};
 use crate::shm::{ShmHub, ShmLane, ShmPacket};
 use crate::tcp::hello::{Identity, Ids};
@@ -119,6 +121,9 @@ pub struct ChannelFabric {
     directory: Vec<Option<Box<Card>>>,
     /// What this process has registered.
     card: Option<Box<Card>>,
+    /// Where messages are counted: rows of `profile`.
+    counting: Rows,
+    profile: Option<Box<Profile>>,
 }
 
 fn refused(what: &'static str, error: &std::io::Error) -> Error {
@@ -155,7 +160,12 @@ impl ChannelFabric {
             control_lost: false,
             directory: Vec::new(),
             card: None,
+            counting: Rows::NONE,
+            profile: None,
         };
+        if job.profile.on {
+            fabric.begin_profile(job.size);
+        }
         if job.size > 1 {
             fabric.open_lanes(&job)?;
         }
@@ -297,6 +307,7 @@ impl ChannelFabric {
 
     /// Ends all lanes: what was sent is on its way when this returns, or its receiver is gone.
     pub fn close(&mut self) -> Result {
+        self.end_profile();
         if WHY.value() {
             for line in self.why_table() {
                 base::log::write(Level::Info, format_args!("why: {line}"));

@@ -9,6 +9,7 @@ pub mod calibrate;
 mod exchange;
 pub mod fabric;
 pub mod locality;
+pub mod profile;
 pub mod protocols;
 pub mod self_;
 pub mod shm;

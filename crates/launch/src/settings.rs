@@ -26,6 +26,12 @@ base::config! {
     CONNECT: text = "demand";
     /// Where nodes put files that are sent to them (--preload): a directory from which programs may be run; empty for $TMPDIR or /tmp.
     PRELOAD_PARENT: text = "";
+    /// File into which mpiexec writes who sends how much to whom, as --profile; empty for none.
+    PROFILE: text = "";
+    /// Count for each communicator and collective, too, as --profile-detail.
+    PROFILE_DETAIL: bool = false;
+    /// Count for each time slice of so many seconds, too, as --profile-slice; 0 for none.
+    PROFILE_SLICE: f64 = 0.0, 0.0..=86400.0, "seconds";
     /// What ranks are bound to unless --bind-to says: none, hwthread, core, numa, socket.
     BIND_TO: text = "none";
 }

@@ -188,6 +188,7 @@ pub fn finalize() -> Result {
     // The program's last chance (11.2.4); everything works meanwhile.
     let deleted = attr::delete_all(&**own);
     crate::p2p::buffered::flush(&rt().buffer)?;
+    rt().engine.with(|engine| engine.fabric().end_profile());
     // Nobody leaves while another may still need an answer.
     let met = rt().world.get().map_or(Ok(()), coll::internal::barrier);
     match met {

@@ -16,6 +16,7 @@ pub mod handshake;
 pub mod inquiry;
 pub mod job;
 pub mod near;
+pub mod profile;
 pub mod rank;
 pub mod report;
 pub mod tree;
@@ -24,4 +25,4 @@ pub use codec::{Wire, decode, encode};
 pub use rank::{Card, JobInfo, ToAgent, ToRank};
 
 /// Version of both conversations; ends of different versions refuse each other.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;

@@ -83,10 +83,24 @@ impl Fabric for ChannelFabric {
         if let Lane::Shm(lane) = self.lane(peer)
             && source.len() <= lane.limits().eager_max
         {
-            return Some(lane.try_send_from(header, &[], source, 0, source.len()));
+            let outcome = lane.try_send_from(header, &[], source, 0, source.len());
+            if outcome == Outcome::Done {
+                self.count(peer, source.len());
+            }
+            return Some(outcome);
         }
+        // Counted by the engine if it doesn't leave at once.
         let len = source.len();
-        (len <= self.limits(peer)?.eager_max).then(|| self.try_send_from(peer, header, &[], source, 0, len))
+        let outcome =
+            (len <= self.limits(peer)?.eager_max).then(|| self.try_send_from(peer, header, &[], source, 0, len));
+        if outcome == Some(Outcome::Done) {
+            self.count(peer, len);
+        }
+        outcome
+    }
+
+    fn note_sent(&mut self, peer: Peer, len: usize) {
+        self.count(peer, len);
     }
 
     #[inline(always)]

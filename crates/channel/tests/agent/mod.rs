@@ -91,6 +91,7 @@ impl Agent {
             continue_on_failure: true,
             launched: true,
             startup: protocol::control::exchange::Startup::LAZY,
+            profile: protocol::control::profile::Orders::OFF,
         }
     }
 }

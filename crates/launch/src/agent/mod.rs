@@ -13,6 +13,7 @@ mod files;
 mod near;
 mod output;
 mod processes;
+mod profile;
 mod rank;
 mod route;
 mod start;
@@ -259,6 +260,7 @@ impl Agent {
         self.stdin.rank_ended(world);
         // Its last words first, so that the news of its death comes after them.
         self.drain_rank(at);
+        self.tell_profile(at);
         self.send_up(ROOT, Message::Exited { rank: world, pid: pid as u32, end, phase: phase.clone(), killed });
         let why = self.death_words(at, how);
         self.on_card_never(world, &why);

@@ -2,6 +2,7 @@
 
 use super::Agent;
 use super::fdlink::FdLink;
+use super::profile::Counts;
 use crate::pollset::PollSet;
 use base::{Peer, log};
 use protocol::control::rank::Times;
@@ -34,6 +35,8 @@ pub struct Rank {
     pub times: Option<Box<Times>>,
     /// Number of programs that it has finalized.
     pub generation: u32,
+    /// Where its programs count what they send, if they do.
+    pub counts: Vec<Counts>,
     /// What a next program is told.
     pub info: Box<JobInfo>,
     pub(super) streams: [Stream; 2],
@@ -64,6 +67,7 @@ impl Rank {
             spawned_ns: (began_ns, spawned_ns),
             times: None,
             generation: 0,
+            counts: Vec::new(),
             info,
             streams,
             control: Some(FdLink::new(socket)),
@@ -89,6 +93,7 @@ impl Rank {
             aborted: false,
             card: None,
             generation: 0,
+            counts: Vec::new(),
             info,
             streams,
             control: None,
@@ -181,8 +186,11 @@ impl Rank {
 
     /// The next message of the rank; closes the socket when it breaks the protocol or hangs up.
     fn next_message(&mut self) -> Option<(ToAgent, Vec<OwnedFd>)> {
-        let announced =
-            |message: &ToAgent| if let ToAgent::Register { fd_count, .. } = message { *fd_count } else { 0 };
+        let announced = |message: &ToAgent| match message {
+            ToAgent::Register { fd_count, .. } => *fd_count,
+            ToAgent::Profile {} => 1,
+            _ => 0,
+        };
         match self.control.as_mut()?.next_message(announced) {
             Ok(message) => message,
             Err(why) => {
@@ -244,6 +252,7 @@ impl Agent {
             ToAgent::Barrier {} => self.on_barrier(world),
             ToAgent::Offer { ids } => self.on_offer(at, ids),
             ToAgent::Startup { times } => self.on_times(at, times),
+            ToAgent::Profile {} => self.on_profile(at, fds),
             ToAgent::Report { report } => self.send_up(ROOT, Message::Report { rank: world, report }),
             ToAgent::Abort { code, text } => {
                 rank.aborted = true;

@@ -337,6 +337,7 @@ fn job_info(job: &JobSpec, place: &Place, locals: &[u32], program: &Program) -> 
         continue_on_failure: job.continue_on_failure,
         launched: true,
         startup: job.startup.clone(),
+        profile: job.profile.clone(),
     }
 }
 

@@ -125,6 +125,12 @@ pub struct Options {
     pub report_startup: bool,
     /// A file for that.
     pub startup_file: Option<std::path::PathBuf>,
+    /// A file for what ranks send to whom.
+    pub profile: Option<std::path::PathBuf>,
+    /// For each communicator and collective.
+    pub profile_detail: bool,
+    /// For each time slice, in seconds.
+    pub profile_slice_s: Option<f64>,
     /// Send programs and their libraries.
     pub preload: bool,
     /// Send these files.
@@ -159,6 +165,9 @@ impl Default for Options {
             connect_all: None,
             report_startup: false,
             startup_file: None,
+            profile: None,
+            profile_detail: false,
+            profile_slice_s: None,
             preload: false,
             preload_files: Vec::new(),
             warnings: Vec::new(),

@@ -126,6 +126,7 @@ fn job_of(plan: Plan) -> JobSpec {
         grace_ms: settings::KILL_GRACE.value() as u32,
         discover: nodes > 1,
         startup: protocol::control::exchange::Startup::LAZY,
+        profile: super::profile::orders(&Options::default()),
         preload: Vec::new(),
         adopted_from: plan.launcher,
     }

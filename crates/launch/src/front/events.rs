@@ -89,6 +89,8 @@ impl Front {
             }
             Message::Offer { generation, offer } => self.on_offer(generation, offer),
             Message::Gathered { node, generation, cards } => self.on_gathered(node, generation, cards),
+            Message::ProfileRank { head } => self.on_profile_rank(head),
+            Message::ProfilePart { rank, part, rows } => self.on_profile_part(rank, part, rows),
             Message::StartupTimes { node, sent, ranks } => self.on_times(node, sent, ranks),
             Message::Hints { node, hints } => {
                 let orders = self.near.on_hints(node, hints);
@@ -137,6 +139,7 @@ impl Front {
         let Some(state) = self.ranks.get_mut(rank as usize) else { return };
         state.ended = true;
         self.exchange_without(rank);
+        self.note_end(rank, end, phase, killed);
         let who = who(rank, pid, self.host_of(rank));
         if let Some((text, code, crash)) = judge(&who, end, phase).filter(|_| !killed) {
             let harmless = *phase == (Phase::Finalized {}) && !crash;
@@ -151,6 +154,7 @@ impl Front {
         let host = self.host_of(rank).to_string();
         let pid = self.ranks.get(rank as usize).map_or(0, |r| r.pid);
         let who = who(rank, pid, &host);
+        self.note_abort(rank, format!("called MPI_Abort with code {code}"));
         // The library's own words may already say everything.
         let text = match text {
             "" => format!("{who} called MPI_Abort with code {code}"),

@@ -10,6 +10,7 @@ mod exchange;
 mod inquiry;
 mod launching;
 mod near;
+mod profile;
 mod report;
 mod setup;
 mod signals;
@@ -68,6 +69,7 @@ struct Front {
     exchange: exchange::Exchange,
     launching: launching::Launching,
     report: report::Report,
+    profile: Option<profile::Profile>,
     /// Files that are being sent.
     preload: Option<Sender>,
     verdict: Verdict,
@@ -152,6 +154,7 @@ impl Front {
             exchange: exchange::Exchange::default(),
             launching: launching::Launching::new(key, plan.local_nodes, plan.containers),
             report: report::Report::default(),
+            profile: profile::Profile::begin(&options, &plan.job)?,
             preload: (!plan.preload.files.is_empty()).then(|| Sender::new(plan.preload, nodes)),
             verdict: Verdict::default(),
             ending: None,
@@ -274,6 +277,7 @@ impl Front {
     fn conclude(&mut self) -> i32 {
         self.launching.clear_line();
         self.report_unfinished();
+        self.write_profile();
         let Some(cause) = self.verdict.cause() else { return 0 };
         let others = self.ranks.len() - 1;
         if self.ending.is_none() && self.job.continue_on_failure {

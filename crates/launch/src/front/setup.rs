@@ -102,6 +102,7 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
         grace_ms: settings::KILL_GRACE.value() as u32,
         discover,
         startup,
+        profile: super::profile::orders(options),
         preload: Vec::new(),
         adopted_from: String::new(),
     };

@@ -2,6 +2,7 @@
 
 use super::codec::wire;
 use super::exchange::Startup;
+use super::profile::Orders;
 
 wire! {
     /// One program of the command line.
@@ -88,6 +89,8 @@ wire! {
         pub discover: bool,
         /// How endpoints are exchanged.
         pub startup: Startup,
+        /// How messages are counted.
+        pub profile: Orders,
         /// Files that are sent before ranks start.
         pub preload: Vec<PreloadFile>,
         /// The launcher that has started the ranks, which then call their agents; empty if agents start them.

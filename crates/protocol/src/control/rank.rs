@@ -11,6 +11,7 @@
 
 use super::codec::wire;
 use super::exchange::{Entry, Id, Offer, Startup};
+use super::profile::Orders;
 use super::report::Report;
 use base::Peer;
 use std::net::SocketAddr;
@@ -57,6 +58,8 @@ wire! {
         pub launched: bool,
         /// How endpoints are exchanged.
         pub startup: Startup,
+        /// How messages are counted.
+        pub profile: Orders,
     }
 }
 
@@ -146,6 +149,8 @@ wire! {
             /// The times.
             times: Times,
         },
+        /// The memory in which the rank counts what it sends (`super::profile`): its descriptor comes along.
+        Profile = 9 {},
         /// The answer to `Dump`, as soon as the rank is in MPI.
         Report = 20 {
             /// What it does there.

@@ -7,6 +7,7 @@ use super::codec::wire;
 use super::exchange::{Entry, Offer};
 pub use super::job::{App, Bind, CHUNK_MAX, JobSpec, Launcher, Placed, PreloadFile};
 use super::near::{Call, Hints};
+use super::profile::{Part, RankHead, Row};
 use super::rank::{Card, Times};
 use super::report::{Process, Report};
 use base::Peer;
@@ -352,6 +353,20 @@ wire! {
             node: u32,
             /// What is wrong.
             text: String,
+        },
+        /// Up: one program of a rank has been counted; its parts follow.
+        ProfileRank = 70 {
+            /// It.
+            head: RankHead,
+        },
+        /// Up: messages of the program that the rank's last `ProfileRank` was about.
+        ProfilePart = 71 {
+            /// Rank.
+            rank: u32,
+            /// What they are.
+            part: Part,
+            /// By peer, ascending.
+            rows: Vec<Row>,
         },
         /// Up: what a rank does in MPI.
         Report = 40 {

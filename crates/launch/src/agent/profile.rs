@@ -1,0 +1,171 @@
+//! Reads what ranks have counted (`protocol::control::profile`), when they have ended, and tells mpiexec.
+//!
+//! The memory is a rank's, so nothing in it is believed that doesn't fit: sizes, numbers of ranks, lengths of records.
+
+use super::Agent;
+use base::log;
+use protocol::control::profile::{
+    AT_BEGAN, AT_BEGAN_UNIX, AT_CROWDED, AT_ENDED, AT_LEVEL, AT_PHASE_BEGAN, AT_RANKS, AT_RECORDS, HEADER_BYTES,
+    HEADER_WORDS, MAGIC, Part, RECORD_PHASE, RECORD_WORDS, RECORDS_BYTES, ROW_WORDS, RankHead, Row, memory_bytes,
+    records_at,
+};
+use protocol::control::tree::{Message, ROOT};
+use std::fs::File;
+use std::io::{Error, Result};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use sys::clock::now_ns;
+
+/// Most programs of one rank whose counts are kept.
+const PROGRAMS_MAX: usize = 1000;
+/// Rows that are read at once.
+const CHUNK_ROWS: usize = 256;
+
+/// The memory of one program of a rank.
+pub struct Counts {
+    file: File,
+    ranks: usize,
+}
+
+/// What was read.
+struct Read {
+    head: RankHead,
+    parts: Vec<(Part, Vec<Row>)>,
+}
+
+fn malformed(why: &str) -> Error {
+    Error::other(format!("its profile is malformed: {why}"))
+}
+
+impl Counts {
+    /// The memory of a rank in a job of `ranks` ranks.
+    pub fn open(memory: OwnedFd, ranks: usize) -> Result<Counts> {
+        // Its size can't change, so nothing is missing later.
+        if sys::mem::fixed_size(memory.as_fd())? != memory_bytes(ranks) {
+            return Err(malformed("wrong size"));
+        }
+        Ok(Counts { file: memory.into(), ranks })
+    }
+
+    fn words(&self, at: usize, count: usize) -> Result<Vec<u64>> {
+        let mut bytes = vec![0; 8 * count];
+        self.file.read_exact_at(&mut bytes, at as u64)?;
+        Ok(bytes.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect())
+    }
+
+    fn rows(&self) -> Result<Vec<Row>> {
+        let mut rows = Vec::new();
+        for first in (0..self.ranks).step_by(CHUNK_ROWS) {
+            let count = CHUNK_ROWS.min(self.ranks - first);
+            let words = self.words(HEADER_BYTES + first * 8 * ROW_WORDS, count * ROW_WORDS)?;
+            let found = words.chunks_exact(ROW_WORDS).zip(first..);
+            rows.extend(found.filter_map(|(words, peer)| Row::of_words(peer as u32, words)));
+        }
+        Ok(rows)
+    }
+
+    /// Everything that the program of `rank` has counted until now.
+    fn read(&self, rank: u32, program: u32) -> Result<Read> {
+        let header = self.words(0, HEADER_WORDS)?;
+        if header[0] != MAGIC || header[AT_RANKS] != self.ranks as u64 {
+            return Err(malformed("wrong header"));
+        }
+        let began = header[AT_BEGAN];
+        let since = |ns: u64| ns.saturating_sub(began);
+        let ended = if header[AT_ENDED] > 0 { header[AT_ENDED] } else { now_ns() };
+        let mut parts = self.records((header[AT_RECORDS] & !1) as usize, began)?;
+        // If it ended while it set rows aside, they are in the last record.
+        let rows = if header[AT_RECORDS] & 1 == 0 { self.rows()? } else { Vec::new() };
+        let level = header[AT_LEVEL] as i64 as i32;
+        let phase = Part::Phase { level, began_ns: since(header[AT_PHASE_BEGAN]), ended_ns: since(ended) };
+        parts.push((phase, rows));
+        let head = RankHead {
+            rank,
+            program,
+            began_unix_ns: header[AT_BEGAN_UNIX],
+            duration_ns: since(ended),
+            finalized: header[AT_ENDED] > 0,
+            crowded: header[AT_CROWDED],
+        };
+        Ok(Read { head, parts })
+    }
+
+    fn records(&self, bytes: usize, began: u64) -> Result<Vec<(Part, Vec<Row>)>> {
+        if bytes > RECORDS_BYTES || !bytes.is_multiple_of(8) {
+            return Err(malformed("wrong length of records"));
+        }
+        let words = self.words(records_at(self.ranks), bytes / 8)?;
+        let (mut rest, mut parts) = (words.as_slice(), Vec::new());
+        while !rest.is_empty() {
+            let (head, contents) = rest.split_at_checked(RECORD_WORDS).ok_or_else(|| malformed("a record is cut"))?;
+            let length = usize::try_from(head[1] / 8).unwrap_or(usize::MAX);
+            let (contents, after) =
+                contents.split_at_checked(length).ok_or_else(|| malformed("a record is too long"))?;
+            if head[0] == RECORD_PHASE {
+                let part = Part::Phase {
+                    level: head[2] as i64 as i32,
+                    began_ns: head[3].saturating_sub(began),
+                    ended_ns: head[4].saturating_sub(began),
+                };
+                parts.push((part, self.rows_of_phase(contents)?));
+            }
+            rest = after;
+        }
+        Ok(parts)
+    }
+
+    fn rows_of_phase(&self, contents: &[u64]) -> Result<Vec<Row>> {
+        let mut rows: Vec<Row> = Vec::new();
+        let mut current: (u64, [u64; ROW_WORDS]) = (0, [0; ROW_WORDS]);
+        for [peer, word, value] in contents.as_chunks().0 {
+            if *peer >= self.ranks as u64 || *word >= ROW_WORDS as u64 || *peer < current.0 {
+                return Err(malformed("a record names an impossible peer or size"));
+            }
+            if *peer > current.0 {
+                rows.extend(Row::of_words(current.0 as u32, &current.1));
+                current = (*peer, [0; ROW_WORDS]);
+            }
+            current.1[*word as usize] = *value;
+        }
+        rows.extend(Row::of_words(current.0 as u32, &current.1));
+        Ok(rows)
+    }
+}
+
+impl Agent {
+    /// A rank has begun to count.
+    pub(super) fn on_profile(&mut self, at: usize, fds: Vec<OwnedFd>) {
+        let Some(job) = self.job.as_ref().filter(|job| job.profile.on) else { return };
+        let (ranks, rank) = (job.ranks.len(), &mut self.ranks[at]);
+        let Some(memory) = fds.into_iter().next() else {
+            return log!(
+                Warn,
+                "the profile of rank {} got lost: open files are at their limit (ulimit -n)",
+                rank.world
+            );
+        };
+        match Counts::open(memory, ranks) {
+            Ok(counts) if rank.counts.len() < PROGRAMS_MAX => rank.counts.push(counts),
+            Ok(_) => {
+                log!(Warn, "rank {} has run more than {PROGRAMS_MAX} programs: the rest is not profiled", rank.world)
+            }
+            Err(why) => log!(Warn, "rank {} is not profiled: {why}", rank.world),
+        }
+    }
+
+    /// A rank has ended: what it has counted goes to mpiexec.
+    pub(super) fn tell_profile(&mut self, at: usize) {
+        let rank = self.ranks[at].world;
+        for (program, counts) in std::mem::take(&mut self.ranks[at].counts).iter().enumerate() {
+            match counts.read(rank, program as u32) {
+                Ok(read) => {
+                    self.send_up(ROOT, Message::ProfileRank { head: read.head });
+                    for (part, rows) in read.parts {
+                        self.send_up(ROOT, Message::ProfilePart { rank, part, rows });
+                    }
+                }
+                Err(why) => log!(Warn, "what rank {rank} has sent is not known: {why}"),
+            }
+        }
+    }
+}

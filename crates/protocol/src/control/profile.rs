@@ -1,0 +1,200 @@
+//! What a rank has sent, to whom, in which sizes: the memory in which a rank counts it, and how its agent tells mpiexec.
+//!
+//! ```text
+//! rank: memfd [ header | a row per peer | records… ] ─ descriptor ─► agent, which reads it when the rank has ended, however it ended
+//!                                                                 ─► mpiexec: ProfileRank, ProfilePart…
+//! ```
+//! The memory is all words of 8 bytes in the order of the machine, because it never leaves the host. A row counts the messages to one
+//! peer: word 0 holds their bytes, word `1 + k` those of size class `k`. Class 0 are empty messages, class `k` those of `2^(k-1)` to
+//! `2^k - 1` bytes. Records are what was set aside: phases that are over, and the rows of one communicator or collective.
+
+use super::codec::wire;
+
+/// First word of the memory.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"FPROFIL1");
+/// Bytes before the first row: a page.
+pub const HEADER_BYTES: usize = 4096;
+/// Words of a row.
+pub const ROW_WORDS: usize = 64;
+/// Bytes of a row.
+pub const ROW_BYTES: usize = 8 * ROW_WORDS;
+/// Room for records; pages that nobody touches cost nothing.
+pub const RECORDS_BYTES: usize = 64 << 20;
+
+/// Word of the header: number of ranks, which is that of rows.
+pub const AT_RANKS: usize = 1;
+/// Word of the header: nanoseconds since 1970 when counting began.
+pub const AT_BEGAN_UNIX: usize = 2;
+/// Word of the header: the monotonic clock then.
+pub const AT_BEGAN: usize = 3;
+/// Word of the header: the monotonic clock when the program called `MPI_Finalize`; 0 before.
+pub const AT_ENDED: usize = 4;
+/// Word of the header: bytes of records, and in bit 0 whether the last record repeats what is still in the rows.
+pub const AT_RECORDS: usize = 5;
+/// Word of the header: the level of the phase whose messages are in the rows.
+pub const AT_LEVEL: usize = 6;
+/// Word of the header: the monotonic clock when that phase began.
+pub const AT_PHASE_BEGAN: usize = 7;
+/// Word of the header: phases and scopes for which there was no room, and which are counted with what was there.
+pub const AT_CROWDED: usize = 8;
+/// Words of the header that are read.
+pub const HEADER_WORDS: usize = 9;
+
+/// Bytes of the memory in a job of `ranks` ranks.
+pub fn memory_bytes(ranks: usize) -> usize {
+    records_at(ranks) + RECORDS_BYTES
+}
+
+/// Where records begin.
+pub fn records_at(ranks: usize) -> usize {
+    (HEADER_BYTES + ranks * ROW_BYTES).next_multiple_of(HEADER_BYTES)
+}
+
+/// The word of a row that counts messages of `bytes` bytes.
+#[inline(always)]
+pub fn word_of(bytes: u64) -> usize {
+    // 1 + the number of bits that it takes to write `bytes`; sizes from 2^62 on don't exist.
+    ((bytes << 2) | 2).ilog2() as usize
+}
+
+/// Words before the contents of each record: its kind, the bytes of its contents, and what depends on the kind.
+pub const RECORD_WORDS: usize = 8;
+/// Kind of record: a phase that is over: level, beginning, end; then peer, word and value for each word that isn't 0.
+pub const RECORD_PHASE: u64 = 1;
+/// Kind of record: rows of one communicator and collective: context, number of the collective; then its name and the rows.
+pub const RECORD_SCOPE: u64 = 2;
+/// Bytes of a scope's name.
+pub const NAME_BYTES: usize = 128;
+
+wire! {
+    /// How a job is profiled.
+    pub struct Orders {
+        /// At all.
+        pub on: bool,
+        /// For each communicator and collective, too.
+        pub detail: bool,
+        /// Time slices, in milliseconds; 0 for none.
+        pub slice_ms: u32,
+    }
+}
+
+impl Orders {
+    /// Not at all.
+    pub const OFF: Orders = Orders { on: false, detail: false, slice_ms: 0 };
+}
+
+wire! {
+    /// The messages to one peer.
+    pub struct Row {
+        /// World rank.
+        pub peer: u32,
+        /// Bytes of all of them.
+        pub bytes: u64,
+        /// Size class and number of messages, ascending.
+        pub sizes: Vec<(u8, u64)>,
+    }
+}
+
+impl Row {
+    /// The row whose words are given; `None` if nothing was sent.
+    pub fn of_words(peer: u32, words: &[u64]) -> Option<Row> {
+        let used = words.iter().enumerate().skip(1).take(ROW_WORDS - 1).filter(|(_, n)| **n > 0);
+        let sizes: Vec<(u8, u64)> = used.map(|(at, n)| (at as u8 - 1, *n)).collect();
+        (!sizes.is_empty()).then(|| Row { peer, bytes: words[0], sizes })
+    }
+
+    /// Number of messages.
+    pub fn messages(&self) -> u64 {
+        self.sizes.iter().fold(0u64, |sum, (_, n)| sum.saturating_add(*n))
+    }
+
+    /// Adds the messages of another row.
+    pub fn add(&mut self, other: &Row) {
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        for (class, n) in &other.sizes {
+            match self.sizes.binary_search_by_key(class, |(c, _)| *c) {
+                Ok(at) => self.sizes[at].1 = self.sizes[at].1.saturating_add(*n),
+                Err(at) => self.sizes.insert(at, (*class, *n)),
+            }
+        }
+    }
+}
+
+wire! {
+    /// What some rows are about.
+    pub enum Part {
+        /// A phase. Times in nanoseconds since counting began.
+        Phase = 1 {
+            /// The level that `MPI_Pcontrol` was called with; 1 for the first phase.
+            level: i32,
+            /// Beginning.
+            began_ns: u64,
+            /// End.
+            ended_ns: u64,
+        },
+        /// A time slice.
+        Slice = 2 {
+            /// Beginning.
+            began_ns: u64,
+            /// End.
+            ended_ns: u64,
+        },
+        /// One communicator and collective, in all phases.
+        Scope = 3 {
+            /// What distinguishes the communicator among those of the job.
+            context: u64,
+            /// Its name, or what it is.
+            comm: String,
+            /// The collective; empty for messages of the program itself.
+            collective: String,
+        },
+    }
+}
+
+wire! {
+    /// What is known of one program of a rank.
+    pub struct RankHead {
+        /// Rank.
+        pub rank: u32,
+        /// Which of the rank's programs, from 0.
+        pub program: u32,
+        /// Nanoseconds since 1970 when counting began.
+        pub began_unix_ns: u64,
+        /// How long the program was between `MPI_Init` and `MPI_Finalize`, or its end.
+        pub duration_ns: u64,
+        /// It has called `MPI_Finalize`.
+        pub finalized: bool,
+        /// Phases and scopes for which there was no room.
+        pub crowded: u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_are_powers_of_two() {
+        assert_eq!([0, 1, 2, 3, 4, 7, 8].map(word_of), [1, 2, 3, 3, 4, 4, 5]);
+        for k in 1..62 {
+            assert_eq!(word_of(1 << k), k + 2);
+            assert_eq!(word_of((1 << k) - 1), k + 1);
+        }
+        assert!(word_of((1 << 62) - 1) < ROW_WORDS && word_of(u64::MAX) < ROW_WORDS);
+    }
+
+    #[test]
+    fn rows_tell_what_was_counted() {
+        let mut words = [0; ROW_WORDS];
+        assert_eq!(Row::of_words(3, &words), None);
+        for bytes in [0, 0, 5, 1000] {
+            words[0] += bytes;
+            words[word_of(bytes)] += 1;
+        }
+        let mut row = Row::of_words(3, &words).unwrap();
+        assert_eq!(row, Row { peer: 3, bytes: 1005, sizes: vec![(0, 2), (3, 1), (10, 1)] });
+        assert_eq!(row.messages(), 4);
+        row.add(&Row { peer: 3, bytes: 1, sizes: vec![(1, 1), (3, 1)] });
+        assert_eq!(row, Row { peer: 3, bytes: 1006, sizes: vec![(0, 2), (1, 1), (3, 2), (10, 1)] });
+    }
+}
