@@ -117,10 +117,12 @@ api! {
     MPI_Testany => (
         count: Length, array_of_requests: InOutRequestArray, indx: OutInt, flag: OutFlag, status: OutStatus
     ) on none {
-        let ended = complete::testany(handles(array_of_requests, count)?, status.or(&mut { Status::EMPTY }))?;
+        let mut ended = None;
+        let handles = handles(array_of_requests, count)?;
+        let result = complete::testany(handles, status.or(&mut { Status::EMPTY }), &mut ended);
         flag.set_flag(ended.is_some());
         indx.set(index(ended.flatten()));
-        Ok(())
+        result
     }
 
     /// Which operations are complete
@@ -149,9 +151,11 @@ api! {
     MPI_Waitany => (
         count: Length, array_of_requests: InOutRequestArray, indx: OutInt, status: OutStatus
     ) on none {
-        let ended = complete::waitany(handles(array_of_requests, count)?, status.or(&mut { Status::EMPTY }))?;
+        let mut ended = None;
+        let handles = handles(array_of_requests, count)?;
+        let result = complete::waitany(handles, status.or(&mut { Status::EMPTY }), &mut ended);
         indx.set(index(ended));
-        Ok(())
+        result
     }
 
     /// Waits for at least one operation

@@ -49,11 +49,25 @@ int main(int argc, char **argv)
     if (check_rank == 0) {
         OK(MPI_Send(buf, 100, MPI_BYTE, 1, 4, MPI_COMM_WORLD));
         OK(MPI_Send(buf, 100, MPI_BYTE, 1, 5, MPI_COMM_WORLD));
+        OK(MPI_Send(buf, 100, MPI_BYTE, 1, 6, MPI_COMM_WORLD));
+        OK(MPI_Send(buf, 100, MPI_BYTE, 1, 7, MPI_COMM_WORLD));
     } else if (check_rank == 1) {
         MPI_Message m;
         FAILS(MPI_ERR_TRUNCATE, MPI_Recv(buf, 10, MPI_BYTE, 0, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
         OK(MPI_Mprobe(0, 5, MPI_COMM_WORLD, &m, MPI_STATUS_IGNORE));
         FAILS(MPI_ERR_TRUNCATE, MPI_Mrecv(buf, 10, MPI_BYTE, &m, MPI_STATUS_IGNORE));
+        /* the any forms tell which one failed */
+        for (int tag = 6; tag < 8; tag++) {
+            MPI_Request rq[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+            int index = -9, flag = tag == 6, code;
+            OK(MPI_Irecv(buf, 10, MPI_BYTE, 0, tag, MPI_COMM_WORLD, &rq[1]));
+            do
+                code = tag == 6 ? MPI_Waitany(2, rq, &index, MPI_STATUS_IGNORE) : MPI_Testany(2, rq, &index, &flag, MPI_STATUS_IGNORE);
+            while (!flag);
+            FAILS(MPI_ERR_TRUNCATE, code);
+            EQ(index, 1);
+            EQ(rq[1] == MPI_REQUEST_NULL, 1);
+        }
     }
     return check_done();
 }

@@ -178,27 +178,31 @@ fn look_twice(handles: &[Handle]) -> Result<Sight> {
     }
 }
 
-/// `MPI_Waitany`: the index of the request that ended, `None` if there is no active one.
-pub fn waitany(handles: &mut [Handle], status: &mut Status) -> Result<Option<usize>> {
+/// `MPI_Waitany`: the index of the request that ended, also by an error, goes to `ended`: `None` if there is no active one.
+pub fn waitany(handles: &mut [Handle], status: &mut Status, ended: &mut Option<usize>) -> Result {
     match look_until_complete(handles)? {
-        Sight::Complete(i) => finish(&mut handles[i], status).map(|()| Some(i)),
+        Sight::Complete(i) => {
+            *ended = Some(i);
+            finish(&mut handles[i], status)
+        }
         _ => {
-            *status = Status::EMPTY;
-            Ok(None)
+            (*ended, *status) = (None, Status::EMPTY);
+            Ok(())
         }
     }
 }
 
-/// `MPI_Testany`: `None` if active requests exist and none is complete; else as [`waitany`].
-pub fn testany(handles: &mut [Handle], status: &mut Status) -> Result<Option<Option<usize>>> {
+/// `MPI_Testany`: `ended` is `None` if active requests exist and none is complete; else as [`waitany`].
+pub fn testany(handles: &mut [Handle], status: &mut Status, ended: &mut Option<Option<usize>>) -> Result {
     match look_twice(handles)? {
-        Sight::Complete(i) => finish(&mut handles[i], status).map(|()| Some(Some(i))),
-        Sight::NoneComplete => Ok(None),
-        Sight::NoneActive => {
-            *status = Status::EMPTY;
-            Ok(Some(None))
+        Sight::Complete(i) => {
+            *ended = Some(Some(i));
+            finish(&mut handles[i], status)?;
         }
+        Sight::NoneComplete => *ended = None,
+        Sight::NoneActive => (*ended, *status) = (Some(None), Status::EMPTY),
     }
+    Ok(())
 }
 
 /// Ends every complete active request, their indices go to `indices`; how many there were.
