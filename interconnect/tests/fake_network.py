@@ -1,11 +1,11 @@
-"""A network that executes flow rules: says where a packet goes, given the tables of all switches."""
+"""A network that executes flow rules and groups: says where a packet goes, or may go, given the tables of all switches."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from ferrule_fabric.model.topology import Topology
-from ferrule_fabric.openflow.rules import Table
+from ferrule_fabric.openflow.rules import Change, Groups, Rule, Table, apply, groups_of
 
 
 class Lost(Exception):
@@ -22,6 +22,8 @@ class FakeNetwork:
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
         self.tables: dict[int, Table] = {node: {} for node in range(topology.host_count, topology.node_count)}
+        self.groups: dict[int, Groups] = {node: {} for node in self.tables}
+        self.head, self.tail = topology.arc_head.tolist(), topology.arc_tail.tolist()
         self.port_arc = {(int(topology.arc_tail[arc]), topology.arc_ports(arc)[0]): arc for arc in range(topology.arc_count)}
 
     def packet(self, src: str, dst: str, **more: int) -> dict[str, str | int]:
@@ -30,35 +32,61 @@ class FakeNetwork:
         fields: dict[str, str | int] = {"eth_src": str(ends[0].mac), "eth_dst": str(ends[1].mac), "eth_type": 0x0800, "ipv4_src": str(ends[0].ipv4), "ipv4_dst": str(ends[1].ipv4)}
         return fields | {"ip_proto": 6, "ip_dscp": 0, "tcp_dst": 5000} | more
 
-    def ports(self, node: int, packet: Mapping[str, str | int]) -> tuple[int, ...]:
-        """Where a switch sends a packet."""
-        taking = [rule for rule in self.tables[node].values() if rule.match.takes(packet)]
+    def hold(self, tables: Mapping[int, Table]) -> None:
+        """Switches hold these rules and the groups that they need."""
+        self.tables = {node: dict(table) for node, table in tables.items()}
+        self.groups = {node: groups_of(table.values()) for node, table in tables.items()}
+
+    def apply(self, node: int, changes: list[Change]) -> None:
+        """A switch executes changes."""
+        apply(self.tables[node], self.groups[node], changes)
+
+    def rule(self, node: int, packet: Mapping[str, str | int]) -> Rule | None:
+        """The rule that takes a packet at a switch."""
+        # Most rules are for another destination: said first, because tests ask this millions of times.
+        ends = (None, packet["eth_dst"], packet.get("ipv4_dst"))
+        taking = [rule for (_, match), rule in self.tables[node].items() if match.eth_dst in ends and match.ipv4_dst in ends and match.takes(packet)]
         if not taking:
-            return ()
+            return None
         best = max(rule.priority for rule in taking)
         chosen = [rule for rule in taking if rule.priority == best]
         assert len(chosen) == 1, f"two rules of one priority take a packet: {chosen}"
-        return chosen[0].ports
+        return chosen[0]
 
-    def send(self, src: str, packet: Mapping[str, str | int]) -> tuple[int, ...]:
-        """Arcs that a packet travels from host ``src`` to whichever host it reaches. Raises `Lost` or `Loop`."""
-        topology = self.topology
-        arc = int(topology.host_uplink_arcs[topology.node_index[src]])
-        arcs, seen = [arc], set()
-        while True:
-            if not topology.arc_up[arc]:
+    def ways(self, src: str, packet: Mapping[str, str | int]) -> dict[tuple[int, ...], float]:
+        """All paths (arcs) that a packet may travel from host ``src``, each to whichever host it reaches, with their shares. Raises `Lost` or `Loop`."""
+        topology, up = self.topology, self.topology.arc_up
+        first = int(topology.host_uplink_arcs[topology.node_index[src]])
+        going: list[tuple[tuple[int, ...], float]] = [((first,), 1.0)]
+        found: dict[tuple[int, ...], float] = {}
+        while going:
+            arcs, share = going.pop()
+            arc = arcs[-1]
+            if not up[arc]:
                 raise Lost(f"{packet} on a link that is down: {topology.path_nodes(arcs)}")
-            node = int(topology.arc_head[arc])
+            node = self.head[arc]
             if node < topology.host_count:
-                return tuple(arcs)
-            if node in seen:
+                found[arcs] = found.get(arcs, 0.0) + share
+                continue
+            if any(self.tail[before] == node for before in arcs):
                 raise Loop(f"{packet}: {topology.path_nodes(arcs)}")
-            seen.add(node)
-            ports = [port for port in self.ports(node, packet) if self.port_arc.get((node, port)) != (arc ^ 1)]
-            if len(ports) != 1 or (node, ports[0]) not in self.port_arc:
-                raise Lost(f"{packet} at {topology.node_names[node]} with ports {ports}: {topology.path_nodes(arcs)}")
-            arc = self.port_arc[node, ports[0]]
-            arcs.append(arc)
+            for port, part in self._out(node, packet, arc, arcs):
+                going.append(((*arcs, self.port_arc[node, port]), share * part))
+        return found
+
+    def _out(self, node: int, packet: Mapping[str, str | int], arc: int, arcs: tuple[int, ...]) -> list[tuple[int, float]]:
+        """Ports by which a switch may send a packet that came by an arc, with shares."""
+        rule = self.rule(node, packet)
+        ports = () if rule is None else rule.ports
+        if rule is not None and rule.group is not None:
+            assert self.groups[node][rule.group.number] == rule.group
+            out = [(port, weight / sum(rule.weights)) for port, weight in zip(ports, rule.weights)]
+        else:
+            out = [(port, 1.0) for port in ports if self.port_arc.get((node, port)) != (arc ^ 1)]
+        back = any(self.port_arc.get((node, port)) == (arc ^ 1) for port, _ in out)
+        if back or not out or (rule is not None and not rule.weights and len(out) != 1) or any((node, port) not in self.port_arc for port, _ in out):
+            raise Lost(f"{packet} at {self.topology.node_names[node]} with ports {ports}: {self.topology.path_nodes(arcs)}")
+        return out
 
     def flood(self, src: str, packet: Mapping[str, str | int]) -> list[str]:
         """Hosts that a broadcast reaches, each as often as it is reached. Raises `Loop` when it circulates."""
@@ -76,6 +104,7 @@ class FakeNetwork:
             if node < topology.host_count:
                 reached.append(topology.node_names[node])
                 continue
-            out = [self.port_arc[node, port] for port in self.ports(node, packet)]
+            rule = self.rule(node, packet)
+            out = [self.port_arc[node, port] for port in (rule.ports if rule else ())]
             waiting += [step for step in out if step != arc ^ 1]
         return reached

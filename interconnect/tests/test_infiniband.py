@@ -12,7 +12,7 @@ from test_openflow_rules import SPECS, TOPOLOGIES, random_plan
 from ferrule_fabric.errors import FabricError
 from ferrule_fabric.infiniband.opensm import lft_file, options, sl2vl
 from ferrule_fabric.infiniband.tables import forwarding_tables, lids_from_ibnetdiscover
-from ferrule_fabric.openflow.compiler import heaviest
+from ferrule_fabric.openflow.splits import heaviest
 
 
 @settings(max_examples=30, deadline=None)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from os_ken.ofproto import ofproto_parser
 from os_ken.ofproto import ofproto_v1_3 as of
+from os_ken.ofproto import ofproto_v1_3_parser as wire
 from os_ken.ofproto.ofproto_protocol import ProtocolDesc
 
 from ferrule_fabric.errors import FabricError
 from ferrule_fabric.openflow import codec, discovery
-from ferrule_fabric.openflow.rules import Add, Match, Remove, Rule
+from ferrule_fabric.openflow.rules import Add, AddGroup, Group, Match, Remove, RemoveGroup, Rule
 
 DATAPATH = ProtocolDesc(version=4)
 macs = st.integers(0, 2**48 - 1).map(lambda n: ":".join(f"{n:012x}"[i : i + 2] for i in range(0, 12, 2)))
@@ -34,11 +36,11 @@ def parsed(data: bytes):  # type: ignore[no-untyped-def]
 @settings(max_examples=200, deadline=None)
 @given(rules)
 def test_flow_mods_are_what_os_ken_reads(rule: Rule) -> None:
-    message = parsed(codec.flow_mod(Add(rule), 7))
+    message = parsed(codec.modification(Add(rule), 7))
     assert (message.command, message.priority, message.cookie, message.table_id) == (of.OFPFC_ADD, rule.priority, rule.cookie, 0)
     assert dict(message.match.items()) == {name: getattr(rule.match, name) for name in Match.__slots__ if getattr(rule.match, name) is not None}
     assert [action.port for action in message.instructions[0].actions] == list(rule.ports)
-    message = parsed(codec.flow_mod(Remove(rule.priority, rule.match, rule.cookie), 7))
+    message = parsed(codec.modification(Remove(rule.priority, rule.match, rule.cookie), 7))
     assert (message.command, message.cookie, message.cookie_mask, message.out_port) == (of.OFPFC_DELETE_STRICT, rule.cookie, 2**64 - 1, of.OFPP_ANY)
 
 
@@ -48,12 +50,47 @@ def test_flow_statistics_give_the_rules_back(listed: list[Rule]) -> None:
     body = b""
     for rule in listed:
         # An entry holds the match and instructions as a flow modification has them, at byte 48 there and here.
-        rest = codec.flow_mod(Add(rule), 1)[48:]
+        rest = codec.modification(Add(rule), 1)[48:]
         body += struct.pack("!HBBIIHHHH4xQQQ", 48 + len(rest), 0, 0, 1, 2, rule.priority, 0, 0, 0, rule.cookie, 3, 4) + rest
     data = codec.HEADER.pack(4, of.OFPT_MULTIPART_REPLY, 16 + len(body), 7) + struct.pack("!HH4x", of.OFPMP_FLOW, 0) + body
     xid, flows = codec.decode(data)
-    assert xid == 7 and isinstance(flows, codec.Flows)
+    assert xid == 7 and isinstance(flows, codec.Flows) and not flows.grouped
     assert flows.rules == tuple(listed) and not flows.more and flows.others == 0
+
+
+weighted = st.lists(st.tuples(st.integers(1, 0xFFFFFF00), st.integers(1, 65535)), min_size=2, max_size=5).map(lambda pairs: Group(*map(tuple, zip(*pairs))))
+
+
+@settings(max_examples=100, deadline=None)
+@given(weighted, rules)
+def test_groups_are_what_os_ken_writes(group: Group, rule: Rule) -> None:
+    buckets = [wire.OFPBucket(w, p, of.OFPG_ANY, [wire.OFPActionOutput(p, of.OFPCML_NO_BUFFER)]) for p, w in zip(group.ports, group.weights)]
+    theirs = [wire.OFPGroupMod(DATAPATH, of.OFPGC_ADD, of.OFPGT_SELECT, group.number, buckets), wire.OFPGroupMod(DATAPATH, of.OFPGC_DELETE, of.OFPGT_SELECT, group.number, [])]
+    assert [codec.modification(change, 7) for change in (AddGroup(group), RemoveGroup(group.number))] == [codec.encode(message, 7) for message in theirs]
+    assert group.number < of.OFPG_MAX
+    message = parsed(codec.modification(Add(replace(rule, ports=group.ports, weights=group.weights)), 7))
+    assert [action.group_id for action in message.instructions[0].actions] == [group.number]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(weighted, max_size=4), st.booleans())
+def test_group_descriptions_give_the_groups_back(listed: list[Group], spoilt: bool) -> None:
+    body = b""
+    for group in listed:
+        buckets = codec.modification(AddGroup(group), 1)[16:]
+        body += struct.pack("!HBxI", 8 + len(buckets), of.OFPGT_ALL if spoilt else of.OFPGT_SELECT, group.number) + buckets
+    body += struct.pack("!HBxI", 8, of.OFPGT_SELECT, 5)  # somebody else's
+    data = codec.HEADER.pack(4, of.OFPT_MULTIPART_REPLY, 16 + len(body), 7) + struct.pack("!HH4x", of.OFPMP_GROUP_DESC, 0) + body
+    _, held = codec.decode(data)
+    assert isinstance(held, codec.GroupsHeld) and held.groups == {group.number: None if spoilt else group for group in listed}
+
+
+def test_rules_that_use_a_group_name_it() -> None:
+    group = Group((1, 2), (60, 40))
+    rest = codec.modification(Add(Rule(5, Match(eth_type=0x800), group.ports, 9, group.weights)), 1)[48:]
+    body = struct.pack("!HBBIIHHHH4xQQQ", 48 + len(rest), 0, 0, 1, 2, 5, 0, 0, 0, 9, 3, 4) + rest
+    _, flows = codec.decode(codec.HEADER.pack(4, of.OFPT_MULTIPART_REPLY, 16 + len(body), 7) + struct.pack("!HH4x", of.OFPMP_FLOW, 0) + body)
+    assert isinstance(flows, codec.Flows) and flows.grouped == ((Rule(5, Match(eth_type=0x800), (), 9), group.number),) and not flows.rules
 
 
 @settings(max_examples=500, deadline=None)

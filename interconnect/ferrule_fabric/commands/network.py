@@ -16,7 +16,7 @@ import httpx
 from ferrule_fabric.errors import FabricError
 from ferrule_fabric.manager.address import SOCKET, client_of
 from ferrule_fabric.model.topology import Topology
-from ferrule_fabric.openflow.compiler import TABLE_ENTRIES_MAX
+from ferrule_fabric.openflow.compiler import GROUPS_MAX, TABLE_ENTRIES_MAX
 from ferrule_fabric.routing.allocate import ALGORITHMS
 from ferrule_fabric.topologies.spec import topology_of
 
@@ -47,8 +47,11 @@ def _token(path: FilePath | None) -> str | None:
 @click.option("--tls-key", type=click.Path(exists=True))
 @click.option("--tls-clients", type=click.Path(exists=True), help="certificates of authorities: clients must show one of theirs")
 @click.option("--table-entries", default=TABLE_ENTRIES_MAX, show_default=True, help="rules that fit into a switch")
+@click.option("--groups", default=GROUPS_MAX, show_default=True, help="groups that fit into a switch, for split routes; 0 for one path per pair always")
 @click.option("--algorithm", type=click.Choice(ALGORITHMS), default="ferrule", show_default=True)
-def serve(spec: str, store: str, api: str, openflow: str, group: str | None, admin: tuple[str, ...], token_file: FilePath | None, table_entries: int, algorithm: str, **tls: str | None) -> None:
+def serve(
+    spec: str, store: str, api: str, openflow: str, group: str | None, admin: tuple[str, ...], token_file: FilePath | None, table_entries: int, groups: int, algorithm: str, **tls: str | None
+) -> None:
     """Run the interconnect manager."""
     from ferrule_fabric.manager.serve import Settings, run
 
@@ -57,7 +60,7 @@ def serve(spec: str, store: str, api: str, openflow: str, group: str | None, adm
         admins = tuple(pwd.getpwnam(name).pw_uid for name in admin)
     except KeyError as error:
         raise FabricError("--group, --admin", f"there is no such group or user: {error}") from None
-    run(topology_of(spec), Settings(store, api, openflow, _token(token_file), group_id, table_entries, algorithm, admins, **tls))
+    run(topology_of(spec), Settings(store, api, openflow, _token(token_file), group_id, table_entries, algorithm, admins, groups, **tls))
 
 
 def _call(api: str, token_file: FilePath | None, method: str, path: str, **more: Any) -> Any:

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from ferrule_fabric.errors import FabricError
 from ferrule_fabric.model.plan import RoutePlan
 from ferrule_fabric.model.topology import Topology
-from ferrule_fabric.openflow.compiler import heaviest, port_of
+from ferrule_fabric.openflow.compiler import port_of
 from ferrule_fabric.openflow.defaults import DefaultRoutes, default_routes
+from ferrule_fabric.openflow.splits import heaviest
 
 LMC_MAX = 7
 LID_UNICAST_MAX = 0xBFFF

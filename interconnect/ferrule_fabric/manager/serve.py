@@ -23,7 +23,7 @@ from ferrule_fabric.manager.api import create_app
 from ferrule_fabric.manager.service import Manager
 from ferrule_fabric.manager.state import State
 from ferrule_fabric.model.topology import Topology
-from ferrule_fabric.openflow.compiler import TABLE_ENTRIES_MAX
+from ferrule_fabric.openflow.compiler import GROUPS_MAX, TABLE_ENTRIES_MAX
 from ferrule_fabric.store.database import PatternStore
 
 _OWN = set(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "color_message"}
@@ -41,6 +41,7 @@ class Settings:
     entries_max: int = TABLE_ENTRIES_MAX
     algorithm: str = "ferrule"
     admins: tuple[int, ...] = ()
+    groups_max: int = GROUPS_MAX
     tls_certificate: str | None = None
     tls_key: str | None = None
     tls_clients: str | None = None
@@ -99,7 +100,7 @@ async def serve(topology: Topology, settings: Settings) -> None:
 async def _serve(topology: Topology, settings: Settings, state: State) -> None:
     log = logging.getLogger("ferrule_fabric.manager")
     with PatternStore(settings.store) as patterns:
-        manager = Manager(topology, state, patterns, frozenset({0, os.geteuid(), *settings.admins}), settings.entries_max, settings.algorithm)
+        manager = Manager(topology, state, patterns, frozenset({0, os.geteuid(), *settings.admins}), settings.entries_max, settings.algorithm, settings.groups_max)
         openflow = address_of(settings.openflow, "--openflow")
         if isinstance(openflow, Path):
             await manager.controller.listen(unix=openflow)

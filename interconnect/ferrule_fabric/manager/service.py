@@ -25,7 +25,7 @@ from ferrule_fabric.model.placement import Placement
 from ferrule_fabric.model.plan import Route, RoutePlan
 from ferrule_fabric.model.topology import Topology
 from ferrule_fabric.model.traffic import Demands, Flow, TrafficMatrix
-from ferrule_fabric.openflow.compiler import JobRoutes
+from ferrule_fabric.openflow.compiler import GROUPS_MAX, JobRoutes
 from ferrule_fabric.openflow.controller import Controller
 from ferrule_fabric.openflow.rules import Selector
 from ferrule_fabric.store.database import Application, PatternStore
@@ -75,9 +75,11 @@ class Started:
 class Manager:
     """See the module's head. ``admins`` are user ids that may do everything."""
 
-    def __init__(self, topology: Topology, state: State, patterns: PatternStore, admins: frozenset[int], entries_max: int, algorithm: str = "ferrule") -> None:
+    def __init__(
+        self, topology: Topology, state: State, patterns: PatternStore, admins: frozenset[int], entries_max: int, algorithm: str = "ferrule", groups_max: int = GROUPS_MAX
+    ) -> None:
         self.state, self.patterns, self.admins, self.algorithm = state, patterns, admins, algorithm
-        self.controller = Controller(topology, state.next_generation(), entries_max)
+        self.controller = Controller(topology, state.next_generation(), entries_max, groups_max=groups_max)
         # Jobs that start needn't wait for predictions.
         self.worker, self.oracle = worker.Worker(), worker.Worker()
         self.warm = False

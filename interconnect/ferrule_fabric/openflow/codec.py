@@ -1,6 +1,6 @@
 """OpenFlow 1.3 as bytes. Section numbers are those of the OpenFlow Switch Specification 1.3.5.
 
-Flow modifications, of which there are many, are made here; everything else by os-ken, whose parser also reads what switches send. What comes in is
+Modifications of flows, of which there are many, and of groups are made here; everything else by os-ken, whose parser also reads what switches send. What comes in is
 turned into the few types below; anything malformed raises `FabricError` and the session ends.
 """
 
@@ -18,7 +18,7 @@ from os_ken.ofproto import ofproto_v1_3_parser as wire
 from os_ken.ofproto.ofproto_protocol import ProtocolDesc
 
 from ferrule_fabric.errors import FabricError
-from ferrule_fabric.openflow.rules import COOKIE_MASK, Add, Change, Match, Rule
+from ferrule_fabric.openflow.rules import COOKIE_MASK, GROUP_MAGIC, GROUP_MAGIC_MASK, Add, AddGroup, Change, Group, Match, RemoveGroup, Rule
 
 VERSION = 4
 HEADER = struct.Struct("!BBHI")
@@ -94,10 +94,22 @@ class PacketIn:
 
 @dataclass(frozen=True, slots=True)
 class Flows:
-    """Entries of a switch's table (one part): rules that we could have made; of others only their number."""
+    """Entries of a switch's table (one part): rules that we could have made; of others only their number.
+
+    ``grouped`` are rules that send packets to a group, with its number; what ports these are, the group says.
+    """
 
     rules: tuple[Rule, ...]
+    grouped: tuple[tuple[Rule, int], ...]
     others: int
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsHeld:
+    """Groups with our mark (one part): their content by number; None where it isn't what that number says."""
+
+    groups: dict[int, Group | None]
     more: bool
 
 
@@ -116,7 +128,7 @@ class Done:
     kind: int
 
 
-Message = Hello | Echo | Failure | Features | Ports | PortChange | PacketIn | Flows | PortCounters | Done
+Message = Hello | Echo | Failure | Features | Ports | PortChange | PacketIn | Flows | GroupsHeld | PortCounters | Done
 
 
 class Framer:
@@ -181,6 +193,11 @@ def flows_request(xid: int, cookie: int = 0, mask: int = 0) -> bytes:
     return encode(wire.OFPFlowStatsRequest(_DATAPATH, cookie=cookie, cookie_mask=mask), xid)
 
 
+def groups_request(xid: int) -> bytes:
+    """Asks for all groups."""
+    return encode(wire.OFPGroupDescStatsRequest(_DATAPATH, 0), xid)
+
+
 def role_request(xid: int, generation: int) -> bytes:
     """Asks to be the switch's master (section 6.3.6)."""
     return encode(wire.OFPRoleRequest(_DATAPATH, of.OFPCR_ROLE_MASTER, generation & COOKIE_MASK), xid)
@@ -211,20 +228,38 @@ def _match(match: Match) -> bytes:
 
 
 @lru_cache(maxsize=4096)
-def _instructions(ports: tuple[int, ...]) -> bytes:
-    actions = b"".join(struct.pack("!HHIH6x", of.OFPAT_OUTPUT, 16, port, of.OFPCML_NO_BUFFER) for port in ports)
+def _instructions(ports: tuple[int, ...], group: int | None) -> bytes:
+    actions = b"".join(_output(port) for port in ports) if group is None else struct.pack("!HHI", of.OFPAT_GROUP, 8, group)
     return struct.pack("!HH4x", of.OFPIT_APPLY_ACTIONS, 8 + len(actions)) + actions
 
 
-def flow_mod(change: Change, xid: int) -> bytes:
-    """OFPT_FLOW_MOD for one change (section 7.3.4.1)."""
+def _output(port: int) -> bytes:
+    return struct.pack("!HHIH6x", of.OFPAT_OUTPUT, 16, port, of.OFPCML_NO_BUFFER)
+
+
+def modification(change: Change, xid: int) -> bytes:
+    """The message for one change: OFPT_FLOW_MOD (section 7.3.4.1) or OFPT_GROUP_MOD (7.3.4.2)."""
+    if isinstance(change, AddGroup):
+        return _group_mod(of.OFPGC_ADD, change.group.number, change.group, xid)
+    if isinstance(change, RemoveGroup):
+        return _group_mod(of.OFPGC_DELETE, change.number, None, xid)
     if isinstance(change, Add):
-        rule = change.rule
-        body = _FLOW_MOD.pack(rule.cookie, 0, 0, of.OFPFC_ADD, 0, 0, rule.priority, of.OFP_NO_BUFFER, of.OFPP_ANY, of.OFPG_ANY, 0) + _match(rule.match) + _instructions(rule.ports)
+        rule, group = change.rule, change.rule.group
+        body = _FLOW_MOD.pack(rule.cookie, 0, 0, of.OFPFC_ADD, 0, 0, rule.priority, of.OFP_NO_BUFFER, of.OFPP_ANY, of.OFPG_ANY, 0)
+        body += _match(rule.match) + _instructions(rule.ports, group.number if group else None)
     else:
         head = _FLOW_MOD.pack(change.cookie, COOKIE_MASK, 0, of.OFPFC_DELETE_STRICT, 0, 0, change.priority, of.OFP_NO_BUFFER, of.OFPP_ANY, of.OFPG_ANY, 0)
         body = head + _match(change.match)
     return HEADER.pack(VERSION, of.OFPT_FLOW_MOD, HEADER.size + len(body), xid) + body
+
+
+def _group_mod(command: int, number: int, group: Group | None, xid: int) -> bytes:
+    """A group of type select. Each bucket watches its port: the switch leaves out what is down before the controller has heard of it."""
+    buckets = b""
+    for port, weight in zip(group.ports, group.weights) if group else ():
+        buckets += struct.pack("!HHII4x", 32, weight, port, of.OFPG_ANY) + _output(port)
+    body = struct.pack("!HBxI", command, of.OFPGT_SELECT, number) + buckets
+    return HEADER.pack(VERSION, of.OFPT_GROUP_MOD, HEADER.size + len(body), xid) + body
 
 
 def delete_by_cookie(cookie: int, mask: int, xid: int) -> bytes:
@@ -283,10 +318,36 @@ def _statistics(message: Any) -> Message | None:
     if isinstance(message, wire.OFPPortStatsReply):
         return PortCounters({entry.port_no: (entry.rx_bytes, entry.tx_bytes) for entry in message.body}, more)
     if isinstance(message, wire.OFPFlowStatsReply):
-        rules = [_rule(entry) for entry in message.body]
-        known = tuple(rule for rule in rules if rule is not None)
-        return Flows(known, len(rules) - len(known), more)
+        return _flows(message.body, more)
+    if isinstance(message, wire.OFPGroupDescStatsReply):
+        return GroupsHeld({entry.group_id: _group(entry) for entry in message.body if entry.group_id & GROUP_MAGIC_MASK == GROUP_MAGIC}, more)
     return None
+
+
+def _flows(entries: list[Any], more: bool) -> Flows:
+    rules: list[Rule] = []
+    grouped: list[tuple[Rule, int]] = []
+    others = 0
+    for entry in entries:
+        rule, group = _rule(entry)
+        if rule is None:
+            others += 1
+        elif group is None:
+            rules.append(rule)
+        else:
+            grouped.append((rule, group))
+    return Flows(tuple(rules), tuple(grouped), others, more)
+
+
+def _group(entry: Any) -> Group | None:
+    """The group of an entry if it holds what we would put under its number."""
+    ports: list[int] = []
+    for bucket in entry.buckets:
+        if len(bucket.actions) != 1 or bucket.actions[0].type != of.OFPAT_OUTPUT:
+            return None
+        ports.append(bucket.actions[0].port)
+    group = Group(tuple(ports), tuple(bucket.weight for bucket in entry.buckets))
+    return group if entry.type == of.OFPGT_SELECT and group.number == entry.group_id else None
 
 
 def _port(description: Any) -> Port:
@@ -294,14 +355,20 @@ def _port(description: Any) -> Port:
     return Port(description.port_no, description.name.decode("ascii", "replace"), not down)
 
 
-def _rule(entry: Any) -> Rule | None:
-    """The rule of a table entry, None if it has anything that our rules never have."""
+def _rule(entry: Any) -> tuple[Rule | None, int | None]:
+    """The rule of a table entry, None if it has anything that our rules never have; and the number of the group that it uses."""
     fields = dict(entry.match.items())
     if entry.table_id or fields.keys() - _FIELDS.keys() or any(not isinstance(value, str | int) for value in fields.values()):
-        return None
+        return None, None
+    actions = [action for instruction in entry.instructions for action in getattr(instruction, "actions", [None])]
+    if any(instruction.type != of.OFPIT_APPLY_ACTIONS for instruction in entry.instructions):
+        return None, None
+    group: int | None = None
     ports: list[int] = []
-    for instruction in entry.instructions:
-        if instruction.type != of.OFPIT_APPLY_ACTIONS or any(action.type != of.OFPAT_OUTPUT for action in instruction.actions):
-            return None
-        ports += [action.port for action in instruction.actions]
-    return Rule(entry.priority, Match(**fields), tuple(ports), entry.cookie)
+    if len(actions) == 1 and actions[0].type == of.OFPAT_GROUP:
+        group = int(actions[0].group_id)
+    elif any(action.type != of.OFPAT_OUTPUT for action in actions):
+        return None, None
+    else:
+        ports = [action.port for action in actions]
+    return Rule(entry.priority, Match(**fields), tuple(ports), entry.cookie), group

@@ -2,9 +2,9 @@
 
 Rules of a job stand on every switch of a pair's path (*full*). Where that exceeds a table, rules that say what the default route says anyway are left
 out (*compact*; in a fat tree only the first switch keeps one). Where that is still too much, whole pairs stay on their default route: those with the
-least traffic first.
+least traffic first. A pair whose route has several paths is split by groups (`splits`); where a switch has more of these than fit, its pairs take one path.
 
-`Compiled.rank` is what `update` needs: how many links are left to the destination on the way that packets are to take. Whatever is done at switches in
+`Compiled.path_rank` is what `update` needs: how many links are left to the destination on the way that packets are to take. Whatever is done at switches in
 ascending order of rank never leads a packet back (see `update`).
 """
 
@@ -16,12 +16,28 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ferrule_fabric.errors import FabricError
-from ferrule_fabric.model.plan import Route, RoutePlan
+from ferrule_fabric.model.plan import RoutePlan
 from ferrule_fabric.model.topology import Topology
 from ferrule_fabric.openflow.defaults import DefaultRoutes, default_routes
-from ferrule_fabric.openflow.rules import BROADCAST, COOKIE_MAGIC, PRIORITY_BROADCAST, PRIORITY_DEFAULT, Match, Rule, Selector, Table, job_cookie, mac_of
+from ferrule_fabric.openflow.rules import (
+    BROADCAST,
+    COOKIE_MAGIC,
+    PRIORITY_BROADCAST,
+    PRIORITY_DEFAULT,
+    Group,
+    Groups,
+    Match,
+    Rule,
+    Selector,
+    Table,
+    groups_of,
+    job_cookie,
+    mac_of,
+)
+from ferrule_fabric.openflow.splits import Splitter, Ways, whole_weights
 
 TABLE_ENTRIES_MAX = 100_000
+GROUPS_MAX = 1_000
 Key = tuple[int, Match]
 Pair = tuple[str, str]
 
@@ -48,12 +64,12 @@ class Compiled:
     ends: dict[Key, tuple[int, int]] = field(default_factory=dict)
     """Source and destination (host numbers) of the keys of job rules."""
     path_rank: dict[Key, dict[int, int]] = field(default_factory=dict)
-    """For each key of job rules the switches of its path with the number of links left."""
+    """For each key of job rules the switches of its paths with the number of links left (the most, where paths part)."""
     compact: bool = False
     left_out: tuple[tuple[int, Pair, str], ...] = ()
     """Pairs that take default routes though a plan has them: job number, pair, why."""
-    paths: dict[Key, tuple[int, ...]] = field(default_factory=dict)
-    """Arcs of each key of job rules."""
+    paths: dict[Key, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+    """Paths (arcs) of each key of job rules."""
     default_host: dict[Key, int] = field(default_factory=dict)
     """The host (number) of each key of default rules."""
 
@@ -94,14 +110,13 @@ class Compiled:
                     yield key, node
 
 
-def heaviest(route: Route) -> tuple[int, ...]:
-    """The arcs of a route's path with the largest share."""
-    best = max(range(len(route.paths)), key=lambda i: route.weights[i])
-    return route.paths[best].arcs
-
-
 def compile_rules(
-    topology: Topology, jobs: Sequence[JobRoutes] = (), entries_max: int = TABLE_ENTRIES_MAX, broadcast: bool = True, defaults: DefaultRoutes | None = None
+    topology: Topology,
+    jobs: Sequence[JobRoutes] = (),
+    entries_max: int = TABLE_ENTRIES_MAX,
+    broadcast: bool = True,
+    defaults: DefaultRoutes | None = None,
+    groups_max: int = GROUPS_MAX,
 ) -> Compiled:
     """Rules for default routes and jobs. Raises `FabricError` where the topology lacks addresses or ports that rules need, or a plan isn't for it."""
     for job in jobs:
@@ -109,13 +124,13 @@ def compile_rules(
     routes = defaults or default_routes(topology)
     base = _default_tables(topology, routes, broadcast)
     hosts = {rule.key: host for host, arcs in routes.arc.items() for rule in [_default_rule(topology, host, next(iter(arcs.values())))]}
-    full = replace(_with_jobs(topology, routes, base, jobs, False, frozenset()), default_host=hosts)
+    full = replace(_with_jobs(topology, routes, base, jobs, False, frozenset(), groups_max), default_host=hosts)
     if not _overfull(full, entries_max):
         return full
     without: set[tuple[int, Pair]] = set()
     volume = {job.number: job.volume for job in jobs}
     while True:
-        compiled = replace(_with_jobs(topology, routes, base, jobs, True, frozenset(without)), default_host=hosts)
+        compiled = replace(_with_jobs(topology, routes, base, jobs, True, frozenset(without), groups_max), default_host=hosts)
         overfull = _overfull(compiled, entries_max)
         if not overfull:
             return compiled
@@ -172,21 +187,24 @@ def _default_tables(topology: Topology, routes: DefaultRoutes, broadcast: bool) 
     return tables
 
 
-def _with_jobs(topology: Topology, routes: DefaultRoutes, base: Mapping[int, Table], jobs: Sequence[JobRoutes], compact: bool, without: frozenset[tuple[int, Pair]]) -> Compiled:
+def _with_jobs(
+    topology: Topology, routes: DefaultRoutes, base: Mapping[int, Table], jobs: Sequence[JobRoutes], compact: bool, without: frozenset[tuple[int, Pair]], groups_max: int
+) -> Compiled:
     tables = {node: dict(table) for node, table in base.items()}
     compiled = Compiled(tables, routes, compact=compact)
     left_out: list[tuple[int, Pair, str]] = []
     addresses = {host.name: (host.mac, host.ipv4) for host in topology.hosts}
     claims = Counter(pair for job in jobs for pair in job.plan.routes)
-    up, tail, head = topology.arc_up.tolist(), topology.arc_tail.tolist(), topology.arc_head.tolist()
+    groups: dict[int, Groups] = {}
+    splitter = Splitter(topology)
     for job in jobs:
         cookie = job_cookie(job.number)
         for pair, route in job.plan:
-            arcs = heaviest(route)
             if (job.number, pair) in without:
                 left_out.append((job.number, pair, "tables are full"))
                 continue
-            if not all(up[arc] for arc in arcs):
+            ways = splitter.ways(route, lambda ways: _groups_fit(topology, ways, groups, groups_max))
+            if ways is None:
                 left_out.append((job.number, pair, "a link of its path is down"))
                 continue
             match = job.selector.match(addresses[pair[0]], addresses[pair[1]], f"{pair[0]} -> {pair[1]}")
@@ -194,13 +212,33 @@ def _with_jobs(topology: Topology, routes: DefaultRoutes, base: Mapping[int, Tab
             if key in compiled.ends:
                 left_out.append((job.number, pair, "another job has this pair"))
                 continue
-            dst = head[arcs[-1]]
-            compiled.ends[key] = (tail[arcs[0]], dst)
-            compiled.paths[key] = arcs
-            compiled.path_rank[key] = {tail[arc]: len(arcs) - place for place, arc in enumerate(arcs) if place}
-            for arc in arcs[1:]:
-                node = tail[arc]
+            src, dst = topology.node_index[pair[0]], topology.node_index[pair[1]]
+            compiled.ends[key] = (src, dst)
+            compiled.paths[key] = ways.paths
+            compiled.path_rank[key] = ways.rank
+            for node, out in ways.out.items():
                 # Where several jobs have a pair, what stands below a rule is not the default route: none is left out.
-                if not compact or claims[pair] > 1 or routes.arc.get(dst, {}).get(node) != arc:
-                    tables[node][key] = Rule(*key, (port_of(topology, arc),), cookie)
+                if not compact or claims[pair] > 1 or len(out) > 1 or routes.arc.get(dst, {}).get(node) not in out:
+                    ports, weights = _outputs(topology, out)
+                    tables[node][key] = Rule(*key, ports, cookie, weights)
+                    if weights:
+                        groups.setdefault(node, {}).update(groups_of([tables[node][key]]))
     return Compiled(tables, routes, compiled.ends, compiled.path_rank, compact, tuple(left_out), compiled.paths)
+
+
+def _outputs(topology: Topology, out: Mapping[int, float]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Ports and weights of the rule for a switch's ways out."""
+    by_port = sorted((port_of(topology, arc), share) for arc, share in out.items())
+    return tuple(port for port, _ in by_port), whole_weights([share for _, share in by_port]) if len(by_port) > 1 else ()
+
+
+def _groups_fit(topology: Topology, ways: Ways, groups: Mapping[int, Groups], groups_max: int) -> bool:
+    """Whether the groups for these ways have room at their switches, and a number that no other group has."""
+    for node, out in ways.out.items():
+        ports, weights = _outputs(topology, out)
+        if weights:
+            group, held = Group(ports, weights), groups.get(node, {})
+            known = held.get(group.number)
+            if known != group and (known is not None or len(held) >= groups_max):
+                return False
+    return True

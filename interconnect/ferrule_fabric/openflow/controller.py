@@ -20,9 +20,9 @@ from ferrule_fabric.model.plan import Path as ArcPath
 from ferrule_fabric.model.plan import Route, RoutePlan
 from ferrule_fabric.model.topology import Topology
 from ferrule_fabric.openflow import codec, discovery, update
-from ferrule_fabric.openflow.compiler import TABLE_ENTRIES_MAX, Compiled, JobRoutes, compile_rules
+from ferrule_fabric.openflow.compiler import GROUPS_MAX, TABLE_ENTRIES_MAX, Compiled, JobRoutes, compile_rules
 from ferrule_fabric.openflow.defaults import default_routes
-from ferrule_fabric.openflow.rules import Add, Table, job_cookie
+from ferrule_fabric.openflow.rules import Add, RemoveGroup, Table, job_cookie
 from ferrule_fabric.openflow.session import Session, SwitchError
 
 log = logging.getLogger("ferrule_fabric.openflow")
@@ -32,23 +32,37 @@ Reroute = Callable[[Topology, RoutePlan], RoutePlan]
 
 
 def reroute_by_default(topology: Topology, plan: RoutePlan) -> RoutePlan:
-    """Pairs whose path uses a link that is down leave the plan: they take default routes."""
+    """Pairs all of whose paths use a link that is down leave the plan: they take default routes."""
+    return replace(plan, routes=_alive(topology, plan))
+
+
+def _alive(topology: Topology, plan: RoutePlan) -> dict[tuple[str, str], Route]:
+    """Routes without the paths that use a link that is down; those of which nothing is left are absent."""
     broken = set(plan.uses_failed_links(topology))
-    return replace(plan, routes={pair: route for pair, route in plan if pair not in broken})
+    up = topology.arc_up
+    routes: dict[tuple[str, str], Route] = {}
+    for pair, route in plan:
+        if pair not in broken:
+            routes[pair] = route
+            continue
+        left = [(path, weight) for path, weight in zip(route.paths, route.weights) if all(up[arc] for arc in path.arcs)]
+        if left:
+            total = sum(weight for _, weight in left)
+            routes[pair] = Route(tuple(path for path, _ in left), tuple(weight / total for _, weight in left))
+    return routes
 
 
 def reroute_least_used(topology: Topology, plan: RoutePlan) -> RoutePlan:
-    """Pairs whose path uses a link that is down take the shortest path whose most used link carries the fewest other pairs of the plan."""
-    broken = set(plan.uses_failed_links(topology))
+    """Pairs whose paths all use links that are down take the shortest path whose most used link carries the fewest other pairs of the plan; a pair with
+    several paths goes on with those that are left."""
+    routes = _alive(topology, plan)
     use = [0] * topology.arc_count
-    for pair, route in plan:
-        if pair not in broken:
-            for path in route.paths:
-                for arc in path.arcs:
-                    use[arc] += 1
-    routes: dict[tuple[str, str], Route] = {pair: route for pair, route in plan if pair not in broken}
+    for route in routes.values():
+        for path in route.paths:
+            for arc in path.arcs:
+                use[arc] += 1
     ways = _ShortestPaths(topology)
-    for pair in sorted(broken):
+    for pair in sorted(plan.routes.keys() - routes.keys()):
         src, dst = (topology.node_index[name] for name in pair)
         arcs = ways.least_used(src, dst, use)
         if arcs:
@@ -116,8 +130,9 @@ class Controller:
         broadcast: bool = True,
         reroute: Reroute = reroute_least_used,
         on_change: Callable[[], None] = lambda: None,
+        groups_max: int = GROUPS_MAX,
     ) -> None:
-        self.topology, self.generation = topology, generation
+        self.topology, self.generation, self.groups_max = topology, generation, groups_max
         self.entries_max, self.broadcast, self.reroute, self.on_change = entries_max, broadcast, reroute, on_change
         self.node_of: dict[int, int] = {}
         for place, switch in enumerate(topology.switches):
@@ -207,17 +222,18 @@ class Controller:
         await session.become_master(self.generation)
         async with self._lock:
             started = time.perf_counter()
-            actual, others = await session.table()
-            if others:
-                log.warning("switch holds rules with our mark that are not ours", extra={"switch": self.topology.node_names[node], "rules": others})
-            for one in update.in_one_round({node: actual}, self.compiled):
+            held = await session.table()
+            if held.others or held.spoilt:
+                log.warning("switch holds rules with our mark that are not ours", extra={"switch": self.topology.node_names[node], "rules": held.others, "groups": len(held.spoilt)})
+            await session.change([RemoveGroup(number) for number in sorted(held.spoilt)])
+            for one in update.in_one_round({node: held.table}, self.compiled, {node: held.groups}):
                 await session.change(one.changes[node])
             old = self.sessions.get(node)
             self.sessions[node] = session
             if old is not None:
                 old.close()
             self.events.add("reconciled", time.perf_counter() - started)
-        log.info("switch ready", extra={"switch": self.topology.node_names[node], "rules": len(self.compiled.tables[node]), "kept": len(actual)})
+        log.info("switch ready", extra={"switch": self.topology.node_names[node], "rules": len(self.compiled.tables[node]), "kept": len(held.table)})
         for port in session.ports.values():
             self._note_port(node, port)
         self._probe(node)
@@ -306,7 +322,7 @@ class Controller:
         self.planned = {job.number: job for job in jobs}
         self.jobs = {job.number: replace(job, plan=self.reroute(self.topology, job.plan)) for job in jobs}
         listed = [self.jobs[number] for number in sorted(self.jobs)]
-        self.compiled = self._with_discovery(compile_rules(self.topology, listed, self.entries_max - 1, self.broadcast))
+        self.compiled = self._with_discovery(compile_rules(self.topology, listed, self.entries_max - 1, self.broadcast, groups_max=self.groups_max))
 
     async def install(self, job: JobRoutes) -> list[tuple[tuple[str, str], str]]:
         """Installs a job's routes, in place of those that it has. Returns pairs that take default routes nevertheless, with why."""
@@ -340,7 +356,7 @@ class Controller:
     async def _settle(self) -> None:
         """Brings all switches to what follows from topology and jobs. ``_routed_at`` is when the new routes stood; what only old ones used goes after."""
         jobs = [self.jobs[number] for number in sorted(self.jobs)]
-        for compiled in update.steps(self.topology, self.compiled, jobs, self.entries_max - 1, self.broadcast):
+        for compiled in update.steps(self.topology, self.compiled, jobs, self.entries_max - 1, self.broadcast, self.groups_max):
             wanted = self._with_discovery(compiled)
             for one in update.rounds(self.compiled, wanted):
                 if one.drain:
@@ -368,7 +384,7 @@ class Controller:
 
     async def table(self, node: int) -> Table:
         """What a switch really holds of ours."""
-        return (await self.sessions[node].table())[0]
+        return (await self.sessions[node].table()).table
 
     async def counters(self) -> dict[int, int]:
         """Bytes carried by each arc so far, as the switches at their tails (for hosts' uplinks: heads) count them."""

@@ -1,12 +1,17 @@
-"""Flow rules, and the changes made to a switch's table.
+"""Flow rules and groups, and the changes made to a switch's tables.
 
 A rule's cookie says whose it is: ``COOKIE_MAGIC`` in the upper 16 bits, the owner's number (0: the fabric's own) in the lower 48. Rules with any
 other cookie belong to somebody else and are never touched.
+
+A rule that splits its packets over several ports does so by a *group* of type select. A group's number follows from what it holds (`Group.number`), so that
+rules that split alike share one, and a switch's groups can be told from its rules alone. Numbers that start with other bits belong to somebody else.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
+import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -25,6 +30,8 @@ PRIORITY_DISCOVERY = 3000
 PORT_CONTROLLER = 0xFFFFFFFD
 PORT_MAX = 0xFFFFFF00
 ETHERTYPE_IPV4, ETHERTYPE_LLDP, PROTOCOL_TCP = 0x0800, 0x88CC, 6
+GROUP_MAGIC = 0xE << 28
+GROUP_MAGIC_MASK = 0xF << 28
 BROADCAST = "ff:ff:ff:ff:ff:ff"
 
 _MAC = re.compile(r"([0-9a-f]{2}:){5}[0-9a-f]{2}\Z")
@@ -54,21 +61,49 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
+class Group:
+    """Packets of one connection leave by one of the ports, connections in the proportion of the weights."""
+
+    ports: tuple[int, ...]
+    weights: tuple[int, ...]
+
+    @property
+    def number(self) -> int:
+        """The group's number at a switch."""
+        content = struct.pack(f"!{2 * len(self.ports)}I", *self.ports, *self.weights)
+        return GROUP_MAGIC | int.from_bytes(hashlib.blake2s(content, digest_size=4).digest()) & ~GROUP_MAGIC_MASK
+
+
+Groups = dict[int, Group]
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
-    """One entry of a switch's table: packets that match go out of ``ports`` (all of them but the one they came in by)."""
+    """One entry of a switch's table: packets that match go out of ``ports`` (all of them but the one they came in by) or, if there are ``weights``, out of one."""
 
     priority: int
     match: Match
     ports: tuple[int, ...]
     cookie: int = COOKIE_MAGIC
+    weights: tuple[int, ...] = ()
 
     @property
     def key(self) -> tuple[int, Match]:
         """What names an entry: a second rule with this key replaces the first."""
         return self.priority, self.match
 
+    @property
+    def group(self) -> Group | None:
+        """The group that it sends packets to, None if it needs none."""
+        return Group(self.ports, self.weights) if self.weights else None
+
 
 Table = dict[tuple[int, Match], Rule]
+
+
+def groups_of(rules: Iterable[Rule]) -> Groups:
+    """The groups that rules need."""
+    return {group.number: group for rule in rules if (group := rule.group) is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +122,44 @@ class Remove:
     cookie: int
 
 
-Change = Add | Remove
+@dataclass(frozen=True, slots=True)
+class AddGroup:
+    """Put a group in that isn't there."""
+
+    group: Group
 
 
-def apply(table: Table, changes: Iterable[Change]) -> None:
-    """Do to a table what a switch does."""
+@dataclass(frozen=True, slots=True)
+class RemoveGroup:
+    """Take out a group; rules that use it go too."""
+
+    number: int
+
+
+Change = Add | Remove | AddGroup | RemoveGroup
+
+
+class Refused(Exception):
+    """A switch would refuse the change."""
+
+
+def apply(table: Table, groups: Groups, changes: Iterable[Change]) -> None:
+    """Do to a switch's rules and groups what the switch does. Raises `Refused`."""
     for change in changes:
         if isinstance(change, Add):
+            if change.rule.group is not None and groups.get(change.rule.group.number) != change.rule.group:
+                raise Refused(f"no group for {change.rule}")
             table[change.rule.key] = change.rule
-        else:
+        elif isinstance(change, Remove):
             key = (change.priority, change.match)
             if key in table and table[key].cookie == change.cookie:
+                del table[key]
+        elif isinstance(change, AddGroup):
+            if change.group.number in groups:
+                raise Refused(f"group {change.group.number:#x} is there")
+            groups[change.group.number] = change.group
+        elif groups.pop(change.number, None) is not None:
+            for key in [key for key, rule in table.items() if rule.group is not None and rule.group.number == change.number]:
                 del table[key]
 
 

@@ -10,12 +10,13 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 from os_ken.ofproto import ofproto_v1_3 as of
 
 from ferrule_fabric.errors import FabricError
 from ferrule_fabric.openflow import codec
-from ferrule_fabric.openflow.rules import COOKIE_MAGIC, COOKIE_MAGIC_MASK, Change, Table
+from ferrule_fabric.openflow.rules import COOKIE_MAGIC, COOKIE_MAGIC_MASK, Change, Group, Groups, Table
 
 log = logging.getLogger("ferrule_fabric.openflow")
 
@@ -27,6 +28,17 @@ REFUSALS_MAX = 100
 
 class SwitchError(RuntimeError):
     """A switch refused a request, didn't answer, or is gone."""
+
+
+@dataclass
+class Held:
+    """What of ours a switch holds: rules; groups; numbers of groups with our mark and another content than theirs; and how many rules with our mark that
+    we can't have made."""
+
+    table: Table
+    groups: Groups
+    spoilt: set[int]
+    others: int
 
 
 class Session:
@@ -156,7 +168,7 @@ class Session:
         """Sends changes of the table, and waits for them at a barrier."""
         chunk: list[bytes] = []
         for change in changes:
-            chunk.append(codec.flow_mod(change, self._xid()))
+            chunk.append(codec.modification(change, self._xid()))
             if len(chunk) == CHUNK:
                 await self._send(b"".join(chunk))
                 chunk.clear()
@@ -176,11 +188,25 @@ class Session:
         await self._send(codec.delete_by_cookie(cookie, 2**64 - 1, self._xid()))
         await self.barrier()
 
-    async def table(self) -> tuple[Table, int]:
-        """Our rules that the switch holds, and how many rules with our mark it holds that we can't have made."""
+    async def table(self) -> Held:
+        """What of ours the switch holds."""
+        groups: dict[int, Group | None] = {}
+        for part in await self._ask(codec.groups_request):
+            groups |= part.groups if isinstance(part, codec.GroupsHeld) else {}
         parts = await self._ask(lambda xid: codec.flows_request(xid, COOKIE_MAGIC, COOKIE_MAGIC_MASK))
-        flows = [part for part in parts if isinstance(part, codec.Flows)]
-        return {rule.key: rule for part in flows for rule in part.rules}, sum(part.others for part in flows)
+        held = Held({}, {number: group for number, group in groups.items() if group is not None}, {number for number, group in groups.items() if group is None}, 0)
+        for flows in parts:
+            if not isinstance(flows, codec.Flows):
+                continue
+            held.table |= {rule.key: rule for rule in flows.rules}
+            held.others += flows.others
+            for rule, number in flows.grouped:
+                group = held.groups.get(number)
+                if group is None:
+                    held.others += 1
+                else:
+                    held.table[rule.key] = replace(rule, ports=group.ports, weights=group.weights)
+        return held
 
     async def counters(self) -> dict[int, tuple[int, int]]:
         """Bytes received and sent by port."""

@@ -3,7 +3,9 @@
 A change is a list of rounds; a round may be executed in any order over all switches, but ends (barriers) before the next begins. Rounds go by *rank*,
 the number of links left to the destination on the new way. Invariant after round k: a packet that is at a switch of its new way with rank k or less
 follows the new way to the end, because all later switches of that way have smaller ranks. Anywhere else it follows the old way, which has no loop,
-until it is delivered or meets such a switch. What only the old way used goes in a last round, after `DRAIN_S`, when no packet is there any more.
+until it is delivered or meets such a switch. What only the old way used goes in a last round, after `DRAIN_S`, when no packet is there any more. Where a way
+parts, the rank is the largest number of links that may be left, so that it falls with every link. Groups are there before the first rule that needs them, and
+go when no rule does any more.
 
 With *compact* rules, default routes carry part of a job's way. When they change, the pairs concerned first go back to their default routes, then
 default routes change, then the pairs get their new way: three changes (`steps`), each by the same rounds. The same where another job gets or loses
@@ -12,12 +14,12 @@ the pair.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ferrule_fabric.model.topology import Topology
-from ferrule_fabric.openflow.compiler import Compiled, JobRoutes, Key, compile_rules
-from ferrule_fabric.openflow.rules import PRIORITY_BROADCAST, Add, Change, Remove, Rule, Table
+from ferrule_fabric.openflow.compiler import GROUPS_MAX, Compiled, JobRoutes, Key, compile_rules
+from ferrule_fabric.openflow.rules import PRIORITY_BROADCAST, Add, AddGroup, Change, Groups, Remove, RemoveGroup, Rule, Table, groups_of
 
 DRAIN_S = 0.05
 LAST = 1 << 30
@@ -56,7 +58,21 @@ def rounds(old: Compiled, new: Compiled) -> list[Round]:
             lower = any(other[0] < rule.priority for other in old.keys_of.get(old.ends.get(rule.key, (-1, -1)), ()))
             by_rank.setdefault((rank, rule.priority if lower else 0), {}).setdefault(node, []).append(Remove(rule.priority, rule.match, rule.cookie))
     ordered = [Round(by_rank[rank], drain=rank[0] == LAST and _removes(by_rank[rank])) for rank in sorted(by_rank)]
-    return ordered
+    first, last = _group_changes({node: groups_of(table.values()) for node, table in old.tables.items()}, new)
+    return [one for one in (first, *ordered, last) if one.changes]
+
+
+def _group_changes(held: Mapping[int, Groups], new: Compiled) -> tuple[Round, Round]:
+    """The rounds before and after all others: groups that come, and those that go."""
+    first: dict[int, list[Change]] = {}
+    last: dict[int, list[Change]] = {}
+    for node in held.keys() | new.tables.keys():
+        groups, wanted = held.get(node, {}), groups_of(new.tables.get(node, {}).values())
+        coming: list[Change] = [AddGroup(group) for number, group in wanted.items() if number not in groups]
+        going: list[Change] = [RemoveGroup(number) for number in groups.keys() - wanted.keys()]
+        first |= {node: coming} if coming else {}
+        last |= {node: going} if going else {}
+    return Round(first), Round(last)
 
 
 def _removes(changes: dict[int, list[Change]]) -> bool:
@@ -86,8 +102,11 @@ def _removal_rank(old: Compiled, new: Compiled, key: Key, node: int, place: Call
     return new.defaults.distance.get(ends[1], {}).get(node, LAST)
 
 
-def in_one_round(actual: dict[int, Table], wanted: Compiled) -> list[Round]:
-    """To make switches that hold anything (after a restart) hold what is wanted: rules of jobs before default routes, then what is left over."""
+def in_one_round(actual: Mapping[int, Table], wanted: Compiled, groups: Mapping[int, Groups]) -> list[Round]:
+    """To make switches that hold anything (after a restart) hold what is wanted: groups, rules of jobs before default routes, then what is left over.
+
+    ``groups`` are those with our mark that the switches hold.
+    """
     put: dict[int, list[Change]] = {}
     take: dict[int, list[Change]] = {}
     for node, table in actual.items():
@@ -96,12 +115,13 @@ def in_one_round(actual: dict[int, Table], wanted: Compiled) -> list[Round]:
             put[node] = [Add(rule) for rule in sorted(added, key=lambda rule: -rule.priority)]
         if removed:
             take[node] = [Remove(rule.priority, rule.match, rule.cookie) for rule in removed]
-    return [Round(changes) for changes in (put, take) if changes]
+    first, last = _group_changes({node: groups.get(node, {}) for node in actual}, replace(wanted, tables={node: wanted.tables.get(node, {}) for node in actual}))
+    return [one for one in (first, Round(put), Round(take), last) if one.changes]
 
 
-def steps(topology: Topology, old: Compiled, jobs: Sequence[JobRoutes], entries_max: int, broadcast: bool = True) -> list[Compiled]:
+def steps(topology: Topology, old: Compiled, jobs: Sequence[JobRoutes], entries_max: int, broadcast: bool = True, groups_max: int = GROUPS_MAX) -> list[Compiled]:
     """The sets of rules to pass through, the wanted one last (see the module's head)."""
-    wanted = compile_rules(topology, jobs, entries_max, broadcast)
+    wanted = compile_rules(topology, jobs, entries_max, broadcast, groups_max=groups_max)
     changed = {(host, node) for host in old.defaults.arc for node, arc in old.defaults.arc[host].items() if wanted.defaults.arc.get(host, {}).get(node) != arc}
     concerned: set[Key] = set()
     for rules in (old, wanted):

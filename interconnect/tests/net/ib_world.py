@@ -19,7 +19,7 @@ from ferrule_fabric.infiniband.opensm import lft_file, options, sl2vl
 from ferrule_fabric.infiniband.tables import Tables, base_lids, forwarding_tables, lids_from_ibnetdiscover
 from ferrule_fabric.model.topology import Topology
 from ferrule_fabric.model.traffic import Demands
-from ferrule_fabric.openflow.compiler import heaviest
+from ferrule_fabric.openflow.splits import heaviest
 from ferrule_fabric.routing.allocate import allocate
 from ferrule_fabric.topologies.fat_tree import two_level
 from ferrule_fabric.topologies.ibnetdiscover import from_ibnetdiscover
