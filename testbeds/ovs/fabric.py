@@ -35,6 +35,8 @@ SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 SOCKET_BUFFER_BYTES = 16 << 20
 BUFFER_FILES = ("/proc/sys/net/core/wmem_default", "/proc/sys/net/core/rmem_default")
 COMMAND_TIMEOUT_S = 120
+WINDOW_BYTES = 32 << 10
+QUEUE_BYTES = 1 << 20
 
 
 class FabricError(RuntimeError):
@@ -172,6 +174,9 @@ class Fabric:
             run(["ip", "-n", netns, "-batch", "-"], "\n".join(lines) + "\n")
             # Checksums and segments are made by the hosts: the userspace switches don't.
             script = "echo reno > /proc/sys/net/ipv4/tcp_congestion_control; echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6"
+            if any(cable.mbit for cable in self.spec.cables):
+                # Small windows, and room for them at the limits: what waits there is rarely lost, as in a network with flow control.
+                script += f"; echo '4096 {WINDOW_BYTES} {WINDOW_BYTES}' > /proc/sys/net/ipv4/tcp_rmem"
             run(["ip", "netns", "exec", netns, "sh", "-c", f"{script}; ethtool -K eth0 tx off gso off tso off"], check=False)
 
     def _environment(self) -> list[str]:
@@ -250,7 +255,7 @@ class Fabric:
 
     @staticmethod
     def _limit(device: str, cable: Cable) -> str:
-        return f"qdisc replace dev {device} root tbf rate {cable.mbit}mbit burst 32k latency 50ms"
+        return f"qdisc replace dev {device} root tbf rate {cable.mbit}mbit burst 32k limit {QUEUE_BYTES}"
 
     def _kill(self, name: str, signal_number: int) -> None:
         """Send a signal to one of this fabric's daemons and wait until it is gone."""

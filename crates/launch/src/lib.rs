@@ -17,6 +17,7 @@ pub mod compare;
 pub mod container;
 pub mod dial;
 pub mod environment;
+pub mod fabric;
 pub mod front;
 pub mod guardian;
 pub mod invite;

@@ -24,6 +24,14 @@ base::config! {
     STARTUP: text = "lazy";
     /// When connections are made, as --connect: all in MPI_Init, or on demand.
     CONNECT: text = "demand";
+    /// The interconnect manager that --comm-pattern asks for routes: unix:PATH or http://HOST:PORT, as --fabric.
+    FABRIC_API: text = "unix:/run/ferrule-fabric.sock";
+    /// A file with the token for a manager that is reached over TCP.
+    FABRIC_TOKEN_FILE: text = "";
+    /// How long a job waits for its routes; then it runs on default routes.
+    FABRIC_TIMEOUT: u64 = 2000, 1..=60000, "milliseconds";
+    /// The communication pattern that routes are asked for, as --comm-pattern (Slurm's option of that name sets it).
+    COMM_PATTERN: text = "";
     /// Where nodes put files that are sent to them (--preload): a directory from which programs may be run; empty for $TMPDIR or /tmp.
     PRELOAD_PARENT: text = "";
     /// File into which mpiexec writes who sends how much to whom, as --profile; empty for none.

@@ -48,7 +48,7 @@ def _token(path: FilePath | None) -> str | None:
 @click.option("--tls-clients", type=click.Path(exists=True), help="certificates of authorities: clients must show one of theirs")
 @click.option("--table-entries", default=TABLE_ENTRIES_MAX, show_default=True, help="rules that fit into a switch")
 @click.option("--groups", default=GROUPS_MAX, show_default=True, help="groups that fit into a switch, for split routes; 0 for one path per pair always")
-@click.option("--algorithm", type=click.Choice(ALGORITHMS), default="ferrule", show_default=True)
+@click.option("--algorithm", type=click.Choice(ALGORITHMS), default="ferrule-time", show_default=True)
 def serve(
     spec: str, store: str, api: str, openflow: str, group: str | None, admin: tuple[str, ...], token_file: FilePath | None, table_entries: int, groups: int, algorithm: str, **tls: str | None
 ) -> None:

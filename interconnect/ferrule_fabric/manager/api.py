@@ -48,7 +48,10 @@ class Traffic(_Body):
 
 
 class JobStart(_Body):
-    """A job that starts: the host of each rank, and a pattern's name or the traffic itself. ``tcp_port`` or ``dscp`` limit the routes to such packets."""
+    """A job that starts: the host of each rank, and a pattern's name or the traffic itself. ``tcp_port`` or ``dscp`` limit the routes to such packets.
+
+    ``algorithm`` overrides the manager's; with ``lease_s`` the job ends unless ``POST /v1/jobs/{job}/lease`` comes that often.
+    """
 
     job: str = Field(pattern=JOB_NAME)
     hosts: list[str] = Field(min_length=1, max_length=RANKS_MAX)
@@ -57,6 +60,8 @@ class JobStart(_Body):
     tcp_port: int | None = None
     dscp: int | None = None
     by: str = "mac"
+    algorithm: str = Field(default="", pattern="^(|d-mod-k|s-mod-k|ecmp|greedy|greedy-min-sum|ferrule|ferrule-time|split)$")
+    lease_s: float | None = Field(default=None, ge=1, le=86400)
 
 
 class WhatIf(_Body):
@@ -80,7 +85,8 @@ def _phases(body: WhatIf, manager: Manager) -> tuple[TrafficMatrix, ...]:
         if body.ranks is None:
             raise FabricError("what-if.ranks", "is needed")
         if body.traffic is None:
-            return (manager.pattern(body.pattern, body.ranks),)
+            total, phases = manager.pattern(body.pattern, body.ranks)
+            return phases or (total,)
         return (TrafficMatrix.of_pairs(body.ranks, body.traffic.src, body.traffic.dst, body.traffic.bytes),)
     # Checked before a generator makes a matrix of that size.
     if SpecOptions(f"pattern {body.pattern!r}", body.pattern.partition(":")[2]).whole("ranks") > WHAT_IF_RANKS_MAX:
@@ -152,11 +158,19 @@ def create_app(manager: Manager, token: str | None) -> FastAPI:
         if (body.traffic is None) == (not body.pattern):
             raise FabricError("job", "needs a pattern or its traffic, one of them")
         ranks = len(body.hosts)
-        traffic = manager.pattern(body.pattern, ranks) if body.traffic is None else TrafficMatrix.of_pairs(ranks, body.traffic.src, body.traffic.dst, body.traffic.bytes)
+        phases: tuple[TrafficMatrix, ...] = ()
+        if body.traffic is None:
+            traffic, phases = manager.pattern(body.pattern, ranks)
+        else:
+            traffic = TrafficMatrix.of_pairs(ranks, body.traffic.src, body.traffic.dst, body.traffic.bytes)
         selector = Selector("ipv4" if body.tcp_port is not None or body.dscp is not None else body.by, body.tcp_port, body.dscp)
-        started = await manager.start(body.job, uid, body.hosts, traffic, selector, body.pattern)
+        started = await manager.start(body.job, uid, body.hosts, traffic, selector, body.pattern, phases, body.algorithm, body.lease_s)
         left_out = [{"src": pair[0], "dst": pair[1], "why": why} for pair, why in started.left_out]
         return {"job": started.job, "number": started.number, "pairs": started.pairs, "left_out": left_out, "route_s": started.route_s, "install_s": started.install_s}
+
+    @app.post("/v1/jobs/{name}/lease")
+    async def renew(name: str, uid: User) -> dict[str, float | None]:
+        return {"lease_s": manager.renew(name, uid)}
 
     @app.delete("/v1/jobs/{name}")
     async def end(name: str, uid: User) -> dict[str, int]:

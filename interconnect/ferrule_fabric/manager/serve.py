@@ -39,7 +39,7 @@ class Settings:
     token: str | None = None
     group: int | None = None
     entries_max: int = TABLE_ENTRIES_MAX
-    algorithm: str = "ferrule"
+    algorithm: str = "ferrule-time"
     admins: tuple[int, ...] = ()
     groups_max: int = GROUPS_MAX
     tls_certificate: str | None = None
@@ -108,14 +108,15 @@ async def _serve(topology: Topology, settings: Settings, state: State) -> None:
             await manager.controller.listen(host=openflow[0], port=openflow[1])
         counting = asyncio.create_task(manager.count_forever())
         warming = asyncio.create_task(manager.warm_up())
+        expiring = asyncio.create_task(manager.expire_forever())
         server, sockets = _http(manager, settings)
         log.info("serving", extra={"api": settings.api, "openflow": settings.openflow, "generation": manager.controller.generation, "jobs": len(manager.jobs)})
         try:
             await server.serve(sockets=sockets)
         finally:
-            for task in (counting, warming):
+            for task in (counting, warming, expiring):
                 task.cancel()
-            await asyncio.gather(counting, warming, return_exceptions=True)
+            await asyncio.gather(counting, warming, expiring, return_exceptions=True)
             manager.close()
             await manager.controller.stop()
             log.info("stopped", extra={"jobs": len(manager.jobs)})

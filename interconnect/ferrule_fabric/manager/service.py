@@ -7,6 +7,7 @@ jobs, stored, and installed; then the answer goes out. Anything that fails leave
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import time
@@ -35,6 +36,8 @@ log = logging.getLogger("ferrule_fabric.manager")
 JOBS_MAX = 10_000
 QUESTIONS_MAX = 8
 COUNT_INTERVAL_S = 1.0
+# A profile with more phases is taken as a whole.
+PHASES_MAX = 256
 T = TypeVar("T")
 
 
@@ -76,7 +79,7 @@ class Manager:
     """See the module's head. ``admins`` are user ids that may do everything."""
 
     def __init__(
-        self, topology: Topology, state: State, patterns: PatternStore, admins: frozenset[int], entries_max: int, algorithm: str = "ferrule", groups_max: int = GROUPS_MAX
+        self, topology: Topology, state: State, patterns: PatternStore, admins: frozenset[int], entries_max: int, algorithm: str = "ferrule-time", groups_max: int = GROUPS_MAX
     ) -> None:
         self.state, self.patterns, self.admins, self.algorithm = state, patterns, admins, algorithm
         self.controller = Controller(topology, state.next_generation(), entries_max, groups_max=groups_max)
@@ -90,6 +93,7 @@ class Manager:
         self._lock = asyncio.Lock()
         self._asking = 0
         self._judging: set[asyncio.Task[None]] = set()
+        self._heard_s: dict[str, float] = {}
         self._restore(topology)
 
     def _restore(self, topology: Topology) -> None:
@@ -117,15 +121,26 @@ class Manager:
 
     # Jobs
 
-    def pattern(self, name: str, ranks: int) -> TrafficMatrix:
-        """The traffic known under a name for so many ranks. Raises `Unknown`."""
-        found = self.patterns.latest(Application(name, "", ranks))
+    def pattern(self, name: str, ranks: int) -> tuple[TrafficMatrix, tuple[TrafficMatrix, ...]]:
+        """The traffic known under a name for so many ranks, and its phases. Raises `Unknown`."""
+        found = self.patterns.latest_run(Application(name, "", ranks))
         if found is None:
             raise Unknown(f"no pattern {name!r} of {ranks} ranks")
-        return found
+        return self.patterns.matrix(found), self.patterns.phases(found)
 
-    async def start(self, name: str, uid: int, hosts: Sequence[str], traffic: TrafficMatrix, selector: Selector, pattern: str = "") -> Started:
-        """Gives a job routes; a job of the same name and user gets new ones."""
+    async def start(
+        self,
+        name: str,
+        uid: int,
+        hosts: Sequence[str],
+        traffic: TrafficMatrix,
+        selector: Selector,
+        pattern: str = "",
+        phases: Sequence[TrafficMatrix] = (),
+        algorithm: str = "",
+        lease_s: float | None = None,
+    ) -> Started:
+        """Gives a job routes; a job of the same name and user gets new ones. With ``lease_s`` it ends unless it is renewed that often."""
         async with self._lock:
             known = self.jobs.get(name)
             self._may(uid, known)
@@ -133,14 +148,18 @@ class Manager:
                 raise FabricError("job", f"there are {JOBS_MAX} already")
             began = time.perf_counter()
             topology = self.controller.topology
-            demands = Demands.of_traffic(traffic, Placement(tuple(hosts)), topology)
+            placement = Placement(tuple(hosts))
+            demands = Demands.of_traffic(traffic, placement, topology)
+            parts = [part for part in (Demands.of_traffic(phase, placement, topology) for phase in phases[:PHASES_MAX]) if part.count]
+            algorithm = algorithm or self.algorithm
             others = {job: (held.demands, held.plan) for job, held in self.jobs.items() if job != name}
-            routes = await self.worker.run(worker.arrival, topology, worker.listed(others), name, demands, self.algorithm)
-            plan = RoutePlan(topology.digest, routes, name, self.algorithm)
+            measured = parts if len(phases) <= PHASES_MAX else []
+            routes = await self.worker.run(worker.arrival, topology, worker.listed(others), name, demands, algorithm, measured)
+            plan = RoutePlan(topology.digest, routes, name, algorithm)
             route_s = time.perf_counter() - began
             number = known.row.number if known else self.state.next_number()
             sizes = json.dumps([[flow.src, flow.dst, flow.bytes] for flow in demands.flows(topology)])
-            row = JobRow(number, name, uid, pattern, time.time(), json.dumps(asdict(selector)), plan_to_json(plan), sizes)
+            row = JobRow(number, name, uid, pattern, time.time(), json.dumps(asdict(selector)), plan_to_json(plan), sizes, lease_s)
             job = Job(row, demands, plan, selector)
             self.state.put(row)
             try:
@@ -150,6 +169,7 @@ class Manager:
                 raise
             self.jobs[name] = job
             self._remember(job, topology)
+            self._hear(job)
             started = Started(name, number, len(plan) - len(left_out), tuple(left_out), route_s, time.perf_counter() - began - route_s)
             log.info("job started", extra={"job": name, "uid": uid, "pairs": started.pairs, "left_out": len(left_out), "route_s": route_s, "install_s": started.install_s})
             return started
@@ -164,6 +184,35 @@ class Manager:
         if job is not None and uid not in self.admins and uid != job.row.uid:
             raise Denied(f"job {job.row.job!r} is another user's")
 
+    def _hear(self, job: Job) -> None:
+        if job.row.lease_s is not None:
+            self._heard_s[job.row.job] = time.monotonic()
+
+    def renew(self, name: str, uid: int) -> float | None:
+        """Whoever started a job still lives; returns the job's lease in seconds. Raises `Unknown`."""
+        job = self.jobs.get(name)
+        if job is None:
+            raise Unknown(f"no job {name!r}")
+        self._may(uid, job)
+        self._hear(job)
+        return job.row.lease_s
+
+    async def expire_forever(self) -> None:
+        """Ends jobs whose lease has run out. When the manager is ready after a restart every lease is as new."""
+        while not self.warm:
+            await asyncio.sleep(0.1)
+        for job in self.jobs.values():
+            self._hear(job)
+        while True:
+            await asyncio.sleep(COUNT_INTERVAL_S)
+            now = time.monotonic()
+            for job in list(self.jobs.values()):
+                lease_s = job.row.lease_s
+                if lease_s is not None and now - self._heard_s.get(job.row.job, now) > lease_s:
+                    log.warning("job ends: its lease has run out", extra={"job": job.row.job, "lease_s": lease_s})
+                    with contextlib.suppress(Unknown, FabricError):
+                        await self.end(job.row.job, 0)
+
     async def end(self, name: str, uid: int) -> int:
         """Removes a job's routes, or those of all its steps (``name.*``); returns how many there were. Raises `Unknown` if none."""
         async with self._lock:
@@ -177,6 +226,7 @@ class Manager:
                 self.state.drop(job.row.number)
                 self.state.ended(job.row.number, time.time())
                 del self.jobs[job.row.job]
+                self._heard_s.pop(job.row.job, None)
                 log.info("job ended", extra={"job": job.row.job, "uid": uid})
             return len(found)
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sqlalchemy import BigInteger, Column, Connection, Float, Integer, MetaData, String, Table, Text, create_engine, delete, func, insert, select, text, update
+from sqlalchemy import BigInteger, Column, Connection, Float, Integer, MetaData, String, Table, Text, create_engine, delete, func, insert, inspect, select, text, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from ferrule_fabric.errors import FabricError
@@ -30,6 +30,7 @@ jobs_table = Table(
     Column("selector", Text, nullable=False),
     Column("plan", Text, nullable=False),
     Column("traffic", Text, nullable=False),
+    Column("lease_s", Float),
 )
 history_table = Table(
     "manager_history",
@@ -51,7 +52,8 @@ HISTORY_MAX = 10_000
 
 @dataclass(frozen=True)
 class JobRow:
-    """A job as stored. ``plan`` is its route plan's document; ``selector`` and ``traffic`` (bytes by pair of hosts) are JSON."""
+    """A job as stored. ``plan`` is its route plan's document; ``selector`` and ``traffic`` (bytes by pair of hosts) are JSON; ``lease_s`` is how long it lives
+    without a word of whoever started it, None for ever."""
 
     number: int
     job: str
@@ -61,6 +63,7 @@ class JobRow:
     selector: str
     plan: str
     traffic: str
+    lease_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -89,8 +92,15 @@ class State:
             self._lock_connection: Connection | None = None
             self._take_lock()
             metadata.create_all(self._engine)
+            self._migrate()
         except (SQLAlchemyError, ImportError, OSError) as error:
             raise FabricError(self._where, str(error).splitlines()[0]) from None
+
+    def _migrate(self) -> None:
+        """Brings tables of the first version up to date."""
+        if "lease_s" not in {column["name"] for column in inspect(self._engine).get_columns(jobs_table.name)}:
+            with self._engine.begin() as connection:
+                connection.execute(text(f"alter table {jobs_table.name} add column lease_s double precision"))
 
     def _take_lock(self) -> None:
         path = self._engine.url.database

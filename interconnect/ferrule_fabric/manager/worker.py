@@ -7,7 +7,7 @@ import ctypes
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
@@ -19,6 +19,8 @@ from ferrule_fabric.model.topology import FloatArray, Topology
 from ferrule_fabric.model.traffic import Demands
 
 TIMEOUT_S = 60.0
+# Above so many pairs of hosts, times its phases, estimating times would keep a job waiting: `ferrule` then stands for `ferrule-time`.
+TIMED_MAX = 100_000
 PR_SET_PDEATHSIG = 1
 Routes = dict[tuple[str, str], Route]
 Others = list[tuple[str, Demands, Routes]]
@@ -33,13 +35,24 @@ def _begin(parent: int) -> None:
         os._exit(1)
 
 
-def arrival(topology: Topology, others: Others, job: str, demands: Demands, algorithm: str) -> Routes:
-    """`routing.jobs.arrival` without the integer program: a job that starts waits for this."""
+def arrival(topology: Topology, others: Others, job: str, demands: Demands, algorithm: str, phases: Sequence[Demands] = ()) -> Routes:
+    """As `routing.jobs.arrival`, with the phases that ``demands`` are made of, and without the integer program: a job that starts waits for this."""
+    from ferrule_fabric.manager.choice import robust_paths
     from ferrule_fabric.routing import jobs
-    from ferrule_fabric.routing.allocate import Options
+    from ferrule_fabric.routing.allocate import Options, flow_paths
+    from ferrule_fabric.routing.fabric import fabric_of
+    from ferrule_fabric.routing.flow_paths import plan_of
 
+    if algorithm == "ferrule-time" and demands.count * max(1, len(phases)) > TIMED_MAX:
+        algorithm = "ferrule"
     running = {name: (held, RoutePlan(topology.digest, routes, name)) for name, held, routes in others}
-    return dict(jobs.arrival(topology, running, job, demands, algorithm, Options(integer=False)).routes)
+    fabric, background = fabric_of(topology), jobs.background_s(topology, running)
+    options = Options(integer=False)
+    if algorithm == "ferrule-time":
+        paths = robust_paths(fabric, demands, phases, background, options)
+    else:
+        paths = flow_paths(fabric, demands, algorithm, background, options)
+    return dict(plan_of(fabric, demands, paths, job, algorithm).routes)
 
 
 def background_s(topology: Topology, others: Others) -> FloatArray:

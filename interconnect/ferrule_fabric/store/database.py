@@ -139,14 +139,19 @@ class PatternStore:
         return tuple(unpacked(bytes(row[0]), f"{self._where}: run {run_id}") for row in rows)
 
     def latest(self, application: Application) -> TrafficMatrix | None:
-        """Traffic of the latest run of an application; without one, of the latest with the same command and ranks but another input."""
+        """Traffic of the latest run of an application, see `latest_run`."""
+        found = self.latest_run(application)
+        return None if found is None else self.matrix(found)
+
+    def latest_run(self, application: Application) -> int | None:
+        """The latest run of an application; without one, the latest with the same command and ranks but another input."""
         for exact in (True, False):
             conditions = _is(application) if exact else (applications.c.command == application.command, applications.c.ranks == application.ranks)
             query = select(runs.c.id).join(applications, runs.c.application == applications.c.id).where(*conditions).order_by(runs.c.recorded_s.desc(), runs.c.id.desc()).limit(1)
             with self._transaction() as connection:
                 found = connection.execute(query).scalar()
             if found is not None:
-                return self.matrix(int(found))
+                return int(found)
         return None
 
     def retain(self, runs_per_application: int, not_before_s: float = 0.0) -> int:

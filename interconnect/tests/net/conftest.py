@@ -11,25 +11,15 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-sys.path += [str(ROOT / "testbeds/ovs"), str(ROOT / "interconnect/tests")]
+sys.path += [str(ROOT / "interconnect/bed"), str(ROOT / "testbeds/ovs"), str(ROOT / "interconnect/tests")]
+
+from standing import spec_of
 
 import fabric as ovs
 from ferrule_fabric.model.topology import Topology
 from ferrule_fabric.topologies.fat_tree import two_level
-from spec import Cable, Host, Spec
 
 TEST_TIMEOUT_S = 60
-
-
-def spec_of(topology: Topology, limited: bool = False) -> Spec:
-    """What the testbed is to build for a topology; ``limited`` makes its links as slow as the topology says."""
-    switches = {switch.name: int(switch.dpid or 0) for switch in topology.switches}
-    hosts = {host.name: Host(str(host.mac), str(host.ipv4)) for host in topology.hosts}
-    cables = []
-    for link in topology.links:
-        ends = [(name, 0 if name in hosts else int(port or 0)) for name, port in ((link.a, link.a_port), (link.b, link.b_port))]
-        cables.append(Cable(ends[0], ends[1], link.capacity_bps / 1e6 if limited else None))
-    return Spec(switches, hosts, tuple(cables))
 
 
 @pytest.fixture(scope="module")

@@ -15,10 +15,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
-sys.path[:0] = [str(HERE), str(ROOT / "testbeds/slurm"), str(ROOT / "testbeds/ovs"), str(ROOT / "interconnect/tests")]
+sys.path[:0] = [str(ROOT / "interconnect/bed"), str(ROOT / "testbeds/slurm"), str(ROOT / "testbeds/ovs"), str(ROOT / "interconnect/tests")]
 
-from conftest import spec_of
-from test_manager import Service
+from standing import Service, spec_of
 
 import fabric as ovs
 import slurm

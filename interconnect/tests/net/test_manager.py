@@ -13,17 +13,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from standing import Service
 
 import fabric as ovs
 from ferrule_fabric.commands.network import _token
 from ferrule_fabric.errors import FabricError
 from ferrule_fabric.manager.address import client_of
 from ferrule_fabric.manager.serve import Settings, serve
-from ferrule_fabric.model.documents import topology_to_json
 from ferrule_fabric.model.topology import Topology
 
 START_S = 60
@@ -46,57 +45,6 @@ BODIES = st.recursive(
     st.none() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["job", "hosts", "traffic", "src"]), inner),
 ).map(lambda value: json.dumps(value).encode())
-
-
-class Service:
-    """``ferrule-fabric serve`` as a process of its own."""
-
-    def __init__(self, folder: Path, fabric: ovs.Fabric, topology: Topology) -> None:
-        self.folder, self.fabric = folder, fabric
-        (folder / "topology.json").write_text(topology_to_json(topology))
-        self.api = f"unix:{folder}/api.sock"
-        self.log = folder / "log"
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def command(self, *more: str) -> list[str]:
-        store = f"sqlite:///{self.folder}/store.sqlite"
-        # The command itself, without the imports of all others that `ferrule-fabric` makes.
-        main = [sys.executable, "-c", "from ferrule_fabric.commands.network import serve; serve()"]
-        return [*main, "--topology", f"file:{self.folder}/topology.json", "--store", store, "--api", self.api, "--openflow", f"unix:{self.fabric.controller_socket}", *more]
-
-    def start(self) -> None:
-        with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(self.command(), stderr=log, stdout=log)
-        deadline = time.monotonic() + START_S
-        nudged = False
-        while True:
-            try:
-                if self.get("/healthz")["ready"]:
-                    return
-                if not nudged:
-                    self.fabric.reconnect()
-                    nudged = True
-            except httpx.HTTPError:
-                pass
-            assert self.process.poll() is None and time.monotonic() < deadline, self.log.read_text()[-3000:]
-            time.sleep(0.05)
-
-    def stop(self, number: int = signal.SIGTERM) -> None:
-        if self.process is not None:
-            self.process.send_signal(number)
-            self.process.wait(timeout=20)
-            self.process = None
-
-    def call(self, method: str, path: str, **more: Any) -> httpx.Response:
-        with client_of(self.api) as client:
-            return client.request(method, path, **more)
-
-    def get(self, path: str) -> Any:
-        return self.call("GET", path).json()
-
-    def job_rules(self) -> int:
-        """Rules on all switches that aren't the fabric's own."""
-        return sum(line.count("cookie=0xfe44") - line.count("cookie=0xfe44000000000000,") for name in self.fabric.spec.switches for line in self.fabric.ofctl("dump-flows", name).splitlines())
 
 
 @pytest.fixture(scope="module")

@@ -131,6 +131,10 @@ pub struct Options {
     pub profile_detail: bool,
     /// For each time slice, in seconds.
     pub profile_slice_s: Option<f64>,
+    /// Where the interconnect manager is, if said.
+    pub fabric: Option<String>,
+    /// The communication pattern to route for, if said.
+    pub comm_pattern: Option<String>,
     /// Send programs and their libraries.
     pub preload: bool,
     /// Send these files.
@@ -168,6 +172,8 @@ impl Default for Options {
             profile: None,
             profile_detail: false,
             profile_slice_s: None,
+            fabric: None,
+            comm_pattern: None,
             preload: false,
             preload_files: Vec::new(),
             warnings: Vec::new(),

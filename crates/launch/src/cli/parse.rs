@@ -171,6 +171,8 @@ impl Parser {
             Kind::Profile => options.profile = Some(text.into()),
             Kind::ProfileDetail => options.profile_detail = true,
             Kind::ProfileSlice => options.profile_slice_s = Some(seconds(text)?),
+            Kind::Fabric => options.fabric = Some(text.into()),
+            Kind::CommPattern => options.comm_pattern = Some(text.into()),
             Kind::Preload => options.preload = true,
             Kind::PreloadFiles => options.preload_files.extend(split(text).into_iter().map(Into::into)),
             Kind::Startup => options.startup = Some(scheme(text)?),

@@ -67,7 +67,13 @@ fn open(plan: Plan) -> Result<Front, String> {
         return Err("the plan of the job is wrong".into());
     }
     let others: Vec<(u32, String)> = (1..nodes).zip(plan.hosts[1..].iter().cloned()).collect();
-    let job = JobPlan { job: job_of(plan), local_nodes: 1, containers: Vec::new(), preload: Default::default() };
+    let job = JobPlan {
+        job: job_of(plan),
+        local_nodes: 1,
+        containers: Vec::new(),
+        homes: Vec::new(),
+        preload: Default::default(),
+    };
     let launcher = job.job.launcher.clone();
     let mut front = Front::of(Options::default(), job)?;
     let invite = if others.is_empty() { None } else { Some(front.children.expect(&others, &launcher)?) };

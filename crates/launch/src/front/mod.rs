@@ -12,7 +12,7 @@ mod launching;
 mod near;
 mod profile;
 mod report;
-mod setup;
+pub(crate) mod setup;
 mod signals;
 mod stdio;
 mod verdict;
@@ -88,6 +88,8 @@ struct Front {
     near: near::Meeting,
     /// What the agents of this host leave.
     sweepers: Vec<Sweeper>,
+    /// What the interconnect manager has given.
+    routes: Option<crate::fabric::Routes>,
 }
 
 /// Runs the job; returns mpiexec's exit code.
@@ -120,7 +122,9 @@ fn unknown_settings() -> Vec<String> {
 impl Front {
     fn new(options: Options) -> Result<Front, String> {
         let plan = setup::plan(&options)?;
+        let routes = crate::fabric::ask(&options, &plan);
         let mut front = Front::of(options, plan)?;
+        front.routes = routes;
         front.start_agents()?;
         Ok(front)
     }
@@ -168,6 +172,7 @@ impl Front {
             job_dir,
             near: near::Meeting::new(if plan.job.discover { nodes } else { 0 }),
             sweepers: Vec::new(),
+            routes: None,
             options,
             job: plan.job,
         };
@@ -298,6 +303,9 @@ impl Front {
 
     /// Lets the agents go and sees to it that nothing stays behind.
     fn leave(&mut self) {
+        if let Some(routes) = self.routes.take() {
+            routes.release();
+        }
         self.end_processes();
         if let (Some(engine), Some(job_dir)) = (self.options.container.engine, &self.job_dir) {
             crate::container::sweep(engine, job_dir);

@@ -20,8 +20,18 @@ pub struct Plan {
     pub local_nodes: u32,
     /// How the nodes are started if they are containers; empty if not.
     pub containers: Vec<ContainerLaunch>,
+    /// The host of each node, where that isn't the node's name: nodes are containers.
+    pub homes: Vec<String>,
     /// Files to be sent.
     pub preload: preload::Plan,
+}
+
+impl Plan {
+    /// The host that a node is on, in the user's words.
+    pub fn host_of_node(&self, node: u32) -> &str {
+        let names = if self.homes.is_empty() { &self.job.hosts } else { &self.homes };
+        names.get(node as usize).map_or("", String::as_str)
+    }
 }
 
 /// How a container is started.
@@ -115,7 +125,7 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
             eprintln!("mpiexec: warning: {advice}");
         }
     }
-    Ok(Plan { job, local_nodes, containers, preload })
+    Ok(Plan { job, local_nodes, containers, homes, preload })
 }
 
 /// `--startup`, `--connect` and `--report-startup`, or the settings.
