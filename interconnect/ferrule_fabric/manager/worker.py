@@ -48,10 +48,7 @@ def arrival(topology: Topology, others: Others, job: str, demands: Demands, algo
     running = {name: (held, RoutePlan(topology.digest, routes, name)) for name, held, routes in others}
     fabric, background = fabric_of(topology), jobs.background_s(topology, running)
     options = Options(integer=False)
-    if algorithm == "ferrule-time":
-        paths = robust_paths(fabric, demands, phases, background, options)
-    else:
-        paths = flow_paths(fabric, demands, algorithm, background, options)
+    paths = robust_paths(fabric, demands, phases, background, options) if algorithm == "ferrule-time" else flow_paths(fabric, demands, algorithm, background, options)
     return dict(plan_of(fabric, demands, paths, job, algorithm).routes)
 
 
