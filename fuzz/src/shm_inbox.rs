@@ -3,13 +3,13 @@
 
 use crate::input::Input;
 use shm::inbox::{Inbox, Polled};
-use shm::layout::Identity;
+use shm::layout::{CellCounts, Identity};
 use shm::outbox::Outbox;
 use sys::mem::Mapping;
 
 const ME: Identity = Identity { nonce: 0x1234_5678_9abc_def0_1122_3344_5566_7788, probe_address: 1, probe_value: 2 };
 const SENDERS: usize = 3;
-const CELLS: usize = 2;
+const CELLS: CellCounts = CellCounts { always: 1, most: 2 };
 
 /// Plays one input.
 pub fn run(data: &[u8]) {

@@ -50,6 +50,7 @@ counters! {
     PACKETS_REJECTED, "packets dropped because they were malformed or foreign";
     INBOXES_PLACED, "inboxes whose pages the kernel takes from their owner's NUMA node";
     RINGS_POPULATED, "rings whose pages their owner allocated itself, for want of a say in where the kernel takes them";
+    CELLS_OPENED, "times this process opened more room for large messages, because much was streamed to it";
     CONNECTIONS, "network connections opened";
     BOOTSTRAP_MESSAGES, "messages exchanged with the node agent";
     EXCHANGE_MESSAGES_SENT, "messages sent in the exchange of endpoints at the start";

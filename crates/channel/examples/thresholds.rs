@@ -23,7 +23,7 @@ struct End {
 impl End {
     fn connect(me: u32, socket: &UnixStream) -> End {
         let rank_id = u128::from(me) + 100;
-        let hub = ShmHub::create(Peer(me), vec![Peer(0), Peer(1)], rank_id).unwrap();
+        let hub = ShmHub::create(Peer(me), vec![Peer(0), Peer(1)], rank_id, false).unwrap();
         let pid = sys::cma::own_pid().to_le_bytes();
         sys::fdpass::send(socket.as_fd(), &pid, &hub.descriptors(), true).unwrap();
         let (mut pid, mut fds) = ([0u8; 4], Vec::<OwnedFd>::new());

@@ -185,7 +185,7 @@ impl ChannelFabric {
         }
         let rank_id = u128::from_le_bytes(sys::mem::random().map_err(|e| refused("no random numbers", &e))?);
         let mut fds = Vec::new();
-        self.hub = open_hub(job, rank_id);
+        self.hub = open_hub(job, rank_id, self.waiter.crowded());
         if let Some(hub) = &self.hub {
             self.epoll.add(hub.bell(), TOKEN_BELL, Interest::READ).map_err(|e| refused("cannot watch the bell", &e))?;
             for fd in hub.descriptors() {
@@ -416,12 +416,14 @@ fn is_crowded(job: &JobInfo) -> bool {
 }
 
 /// This process's inbox; none if shared memory is not allowed, not needed or not to be had.
-fn open_hub(job: &JobInfo, rank_id: u128) -> Option<ShmHub> {
+fn open_hub(job: &JobInfo, rank_id: u128, crowded: bool) -> Option<ShmHub> {
     if !locality::allowed().shm || job.local_ranks.len() < 2 {
         return None;
     }
     let peers = job.local_ranks.iter().map(|r| Peer(*r)).collect();
-    ShmHub::create(job.rank, peers, rank_id).map_err(|e| log!(Warn, "no shared memory with other ranks: {e}")).ok()
+    ShmHub::create(job.rank, peers, rank_id, crowded)
+        .map_err(|e| log!(Warn, "no shared memory with other ranks: {e}"))
+        .ok()
 }
 
 /// The sockets; none if TCP is not allowed or not to be had.

@@ -68,7 +68,7 @@ fn shm_kinds(lane: &ShmLane, memory: Option<OwnedFd>) -> [Kind; 3] {
 /// A lane from one inbox of this process to another.
 fn shm_lane() -> io::Result<(ShmLane, Option<OwnedFd>)> {
     let peers = vec![Peer(0), Peer(1)];
-    let (from, to) = (ShmHub::create(Peer(0), peers.clone(), 1)?, ShmHub::create(Peer(1), peers, 2)?);
+    let (from, to) = (ShmHub::create(Peer(0), peers.clone(), 1, false)?, ShmHub::create(Peer(1), peers, 2, false)?);
     let fds = to.descriptors().into_iter().map(|fd| fd.try_clone_to_owned()).collect::<io::Result<Vec<OwnedFd>>>()?;
     let fds = PeerFds::from_vec(fds).ok_or_else(|| io::Error::other("descriptors are missing"))?;
     let memory = fds.memory.as_ref().map(OwnedFd::try_clone).transpose()?;

@@ -20,7 +20,7 @@ use protocol::matching::{Envelope, Found, Pattern};
 use protocol::wire::{HEADER_BYTES, Header, Kind};
 use shm::cells::CellName;
 use shm::inbox::{Inbox, Polled, Record};
-use shm::layout::{CELL_BYTES, HEADER_WORDS, Identity};
+use shm::layout::{CELL_BYTES, CellCounts, HEADER_WORDS, Identity};
 use shm::outbox::Outbox;
 use std::cell::RefCell;
 use std::io;
@@ -33,6 +33,8 @@ base::config! {
     RING_BYTES: u64 = 65536, 4096..=1073741824, "bytes";
     /// Cells of 8 KiB in which a process receives large messages from its node; 0 for none.
     CELLS: u64 = 104, 0..=4096, "";
+    /// As CELLS, while large messages stream into a process that has a processor of its own; given back when it waits.
+    CELLS_FLOOD: u64 = 320, 0..=4096, "";
 }
 
 /// Bit of a header's first byte: the rest of the payload is in a cell. No kind of packet has it, so what doesn't know it refuses
@@ -138,8 +140,8 @@ enum PeerBell {
 
 impl ShmHub {
     /// A hub for process `me` among `peers`, all ranks under this kernel including `me` in an order on which they agree.
-    /// `rank_id` is the random identity in this process's card.
-    pub fn create(me: Peer, peers: Vec<Peer>, rank_id: u128) -> io::Result<ShmHub> {
+    /// `rank_id` is the random identity in this process's card; `crowded`: there are more ranks than processors.
+    pub fn create(me: Peer, peers: Vec<Peer>, rank_id: u128, crowded: bool) -> io::Result<ShmHub> {
         let slot = peers.iter().position(|p| *p == me);
         let slot =
             slot.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "this rank is not under its own kernel"))?;
@@ -149,7 +151,7 @@ impl ShmHub {
         }
         let identity = Identity { nonce: rank_id, probe_address: word.address(), probe_value: word.value() };
         let ring_bytes = (RING_BYTES.value() as usize).next_power_of_two();
-        let inbox = Inbox::create(peers.len(), ring_bytes, CELLS.value() as usize, &identity)?;
+        let inbox = Inbox::create(peers.len(), ring_bytes, cell_counts(crowded), &identity)?;
         let memory = if SINGLE_COPY_ALLOW.value() { sys::cma::own_memory().ok() } else { None };
         let bells = RefCell::new(vec![PeerBell::Unknown; peers.len()]);
         Ok(ShmHub { inbox, bell: Bell::new()?, _word: word, memory, peers, slot, bells, stranger: None })
@@ -327,6 +329,13 @@ impl ShmHub {
     }
 }
 
+/// Cells of an inbox by the settings. Ranks that share processors stream nothing that could be pulled.
+fn cell_counts(crowded: bool) -> CellCounts {
+    let always = CELLS.value() as usize;
+    let most = if crowded || always == 0 { always } else { always.max(CELLS_FLOOD.value() as usize) };
+    CellCounts { always, most }
+}
+
 #[inline(always)]
 fn header_of(record: &Record) -> Option<Header> {
     decode(record.header())
@@ -435,6 +444,7 @@ impl ShmLane {
 
     /// Before this process sleeps: if the ring was full, the peer rings when there is room. Try once more afterwards.
     pub fn arm(&mut self) {
+        self.outbox.rest();
         if std::mem::take(&mut self.blocked) && !self.lost {
             self.outbox.want_room();
         }

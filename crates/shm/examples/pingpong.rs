@@ -2,7 +2,7 @@
 //! `cargo run --release -p shm --example pingpong -- [ring KiB]`. Under callgrind, `-- solo` runs both ends in one process.
 
 use shm::inbox::{Inbox, Polled};
-use shm::layout::Identity;
+use shm::layout::{CellCounts, Identity};
 use shm::outbox::Outbox;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use sys::clock::now_ns;
@@ -116,7 +116,7 @@ fn solo(end: &mut End) {
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let kib = arguments.get(1).and_then(|a| a.parse::<usize>().ok()).unwrap_or(64);
-    let inboxes = [(); 2].map(|()| Inbox::create(2, kib << 10, 0, &ME).unwrap());
+    let inboxes = [(); 2].map(|()| Inbox::create(2, kib << 10, CellCounts::fixed(0), &ME).unwrap());
     let fds = [0, 1].map(|i| inboxes[i].fd().try_clone_to_owned().unwrap());
     let [mine, theirs] = inboxes;
     let open = |fd: &OwnedFd, sender| Outbox::open(fd.as_fd(), sender, 1).unwrap();

@@ -6,6 +6,10 @@
 //! caches to the shared one, where both sides reach them at full speed (`docs/design/0003-cells.md`: three times the
 //! bandwidth of a ring that stays in the private caches).
 //!
+//! Only so many cells as their owner has *opened* are claimed: the first ones always, all of them while it receives much
+//! ([`crate::flood`]). Nothing depends on when a sender notices that cells were closed; closed ones come back as they are freed, and
+//! whoever then holds them for a moment, which [`Cells::take_closed`] does, may remove their pages.
+//!
 //! A cell's state is 0 when it is free, else the number of its holder plus one. Only a claim is a read-modify-write. A holder that
 //! dies loses its cells by [`Cells::free_all_of`].
 //!
@@ -25,6 +29,12 @@ pub trait States {
     fn load_hint(&self) -> u32;
     /// Moves the hint.
     fn store_hint(&self, cell: u32);
+    /// How many cells may be claimed, as far as the owner has said.
+    fn load_open(&self, order: std::sync::atomic::Ordering) -> u32;
+    /// Says so.
+    fn store_open(&self, cells: u32);
+    /// A sequentially consistent fence.
+    fn fence(&self);
 }
 
 /// What a record calls a cell: its number, and whether its sender keeps it.
@@ -83,16 +93,60 @@ impl<S: States> Cells<S> {
         self.count
     }
 
+    /// How many of them may be claimed.
+    #[inline]
+    pub fn open(&self) -> usize {
+        self.count.min(self.states.load_open(Relaxed) as usize)
+    }
+
+    /// From now on the first `open` cells may be claimed. [`Cells::take_closed`] must follow if these are fewer.
+    pub fn set_open(&self, open: usize) {
+        self.states.store_open(open as u32);
+        // SYNC(cells.open): a cell is freed before this fence, and `take_closed` finds it, or `give_back` finds it closed.
+        self.states.fence();
+    }
+
+    /// Takes the cells of `range` that are free and closed, lends runs of them to `remove`, and frees them.
+    pub fn take_closed(
+        &self,
+        who: usize,
+        range: std::ops::Range<usize>,
+        mut remove: impl FnMut(std::ops::Range<usize>),
+    ) {
+        let (mut cell, end) = (range.start.max(self.open()), range.end.min(self.count));
+        while cell < end {
+            let first = cell;
+            // SYNC(cell.free): what its last receiver read may now be removed.
+            while cell < end && self.states.claim(cell, who as u32 + 1, Acquire) {
+                cell += 1;
+            }
+            if cell > first {
+                remove(first..cell);
+                (first..cell).for_each(|cell| self.free(cell));
+            }
+            cell += 1;
+        }
+    }
+
+    /// Frees a cell; if it is closed, as [`Cells::take_closed`].
+    pub fn give_back(&self, who: usize, cell: usize, remove: impl FnMut(std::ops::Range<usize>)) {
+        self.free(cell);
+        // SYNC(cells.open): see `set_open`.
+        self.states.fence();
+        self.take_closed(who, cell..cell + 1, remove);
+    }
+
     /// A free cell, from now on held by `who`.
     pub fn claim(&self, who: usize) -> Option<usize> {
-        if self.count == 0 {
+        let open = self.open();
+        if open == 0 {
             return None;
         }
-        let start = self.states.load_hint() as usize % self.count;
-        for step in 0..self.count {
+        let start = self.states.load_hint() as usize % open;
+        for step in 0..open {
             let cell = match start + step {
-                cell if cell < self.count => cell,
-                beyond => beyond - self.count,
+                cell if cell < open => cell,
+                beyond => beyond - open,
             };
             // SYNC(cell.free): what its last receiver read may now be overwritten.
             if self.states.load(cell, Relaxed) == 0 && self.states.claim(cell, who as u32 + 1, Acquire) {

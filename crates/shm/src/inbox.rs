@@ -6,12 +6,14 @@
 //! On a machine with several NUMA nodes the memory comes from the owner's ([`Placement`]), though senders are the first to write there.
 
 use crate::cells::{CellName, Cells};
+use crate::flood::Flood;
 use crate::layout::*;
 use crate::ring::{Arrived, Consumer, Corrupt, LINE, PREFIX};
 use crate::sleep;
-use base::counters::{INBOXES_PLACED, RINGS_POPULATED};
+use base::counters::{CELLS_OPENED, INBOXES_PLACED, RINGS_POPULATED};
 use base::log;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
@@ -44,6 +46,7 @@ pub struct Inbox {
     /// Threads that sleep or are about to: while there are any, every poll looks at everything.
     armed: u32,
     cells: Cells<MappedCells>,
+    flood: Flood,
     placement: Placement,
     mapping: Mapping,
     fd: OwnedFd,
@@ -133,8 +136,8 @@ pub enum Polled {
 }
 
 impl Inbox {
-    /// An inbox for `senders` senders with rings of `ring_bytes` (a power of two, at least 4096) and `cells` cells.
-    pub fn create(senders: usize, ring_bytes: usize, cells: usize, identity: &Identity) -> io::Result<Inbox> {
+    /// An inbox for `senders` senders with rings of `ring_bytes` (a power of two, at least 4096) and `cells`.
+    pub fn create(senders: usize, ring_bytes: usize, cells: CellCounts, identity: &Identity) -> io::Result<Inbox> {
         let geometry = Geometry::new(senders, ring_bytes, cells)
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "impossible size of an inbox"))?;
         let fd = sys::mem::sealed_memfd(c"ferrule-inbox", geometry.bytes())?;
@@ -146,7 +149,7 @@ impl Inbox {
     /// As [`Inbox::create`], in a new file at `path`, which the caller removes.
     pub fn create_in_file(
         path: &std::path::Path,
-        (senders, ring_bytes, cells): (usize, usize, usize),
+        (senders, ring_bytes, cells): (usize, usize, CellCounts),
         identity: &Identity,
     ) -> io::Result<Inbox> {
         let geometry = Geometry::new(senders, ring_bytes, cells)
@@ -168,7 +171,9 @@ impl Inbox {
             (AT_NONCE, identity.nonce as u64),
             (AT_NONCE + 8, (identity.nonce >> 64) as u64),
             (AT_FLAGS, if barrier { FLAG_BARRIER } else { 0 }),
-            (AT_CELLS, cells as u64),
+            (AT_CELLS, cells.most as u64),
+            (AT_CELLS_ALWAYS, cells.always as u64),
+            (AT_CELLS_OPEN, cells.always as u64),
             (AT_PROBE_ADDRESS, identity.probe_address),
             (AT_PROBE_VALUE, identity.probe_value),
             (AT_MAGIC, MAGIC),
@@ -179,9 +184,24 @@ impl Inbox {
         }
         let known = vec![0; senders.div_ceil(64)];
         // SAFETY: the mapping has this geometry's size and lives in the same object.
-        let cells = Cells::new(unsafe { MappedCells::new(mapping.as_ptr(), geometry) }, cells);
+        let cells = Cells::new(unsafe { MappedCells::new(mapping.as_ptr(), geometry) }, cells.most);
         let rings = Vec::new();
-        Inbox { rings, known, geometry, hot: 0, streak: 0, alone: 0, next: 0, armed: 0, cells, placement, mapping, fd }
+        let flood = Flood::default();
+        Inbox {
+            rings,
+            known,
+            geometry,
+            hot: 0,
+            streak: 0,
+            alone: 0,
+            next: 0,
+            armed: 0,
+            cells,
+            flood,
+            placement,
+            mapping,
+            fd,
+        }
     }
 
     /// The descriptor that peers get.
@@ -328,19 +348,39 @@ impl Inbox {
 
     /// Allocates the pages of a sender's ring here, and with the first one's those of the cells.
     fn touch(&mut self, sender: usize) {
-        let cells = self.geometry.bytes() - self.geometry.cell_states_at();
-        let first = self.rings.is_empty() && cells > 0;
-        let done = match self.mapping.populate(self.geometry.ring_at(sender), self.geometry.ring_bytes) {
-            Ok(()) if first => self.mapping.populate(self.geometry.cell_states_at(), cells),
-            other => other,
-        };
-        match done {
-            Ok(()) => RINGS_POPULATED.add(1),
-            Err(e) => {
-                log!(Debug, "rings can't be touched in advance (madvise: {e})");
-                self.placement = Placement::Any;
-            }
+        let geometry = self.geometry;
+        if self.rings.is_empty() && geometry.cells.always > 0 {
+            self.populate(geometry.cell_states_at()..geometry.cell_at(geometry.cells.always));
         }
+        self.populate(geometry.ring_at(sender)..geometry.ring_at(sender) + geometry.ring_bytes);
+        if self.placement == Placement::Touch {
+            RINGS_POPULATED.add(1);
+        }
+    }
+
+    /// Allocates pages here, if the kernel lets us.
+    fn populate(&mut self, range: Range<usize>) {
+        if let Err(e) = self.mapping.populate(range) {
+            log!(Debug, "rings can't be touched in advance (madvise: {e})");
+            self.placement = Placement::Any;
+        }
+    }
+
+    /// Opens all cells. Their pages come at once, and to the owner's node.
+    #[cold]
+    fn open_cells(&mut self) {
+        let CellCounts { always, most } = self.geometry.cells;
+        self.populate(self.geometry.cell_at(always)..self.geometry.cell_at(most));
+        self.cells.set_open(most);
+        CELLS_OPENED.add(1);
+    }
+
+    /// Closes those that are not always open, and gives their memory back as far as no sender holds them.
+    #[cold]
+    fn close_cells(&mut self) {
+        let CellCounts { always, most } = self.geometry.cells;
+        self.cells.set_open(always);
+        self.cells.take_closed(OWNER, always..most, |cells| remove_cells(&self.mapping, self.geometry, cells));
     }
 
     /// Gives a record's room back. True if its sender sleeps until there is room and must be woken.
@@ -357,6 +397,9 @@ impl Inbox {
     pub fn release_with_cell(&mut self, record: &Record, cell: CellName) -> bool {
         if !cell.is_kept() && cell.index() < self.cells.count() {
             self.cells.free(cell.index());
+        }
+        if self.flood.rises(sys::clock::now_ns) && self.cells.open() < self.geometry.cells.most {
+            self.open_cells();
         }
         let Some(ring) = self.rings.get_mut(record.ring as usize) else { return false };
         ring.consumer.release_now(record.len);
@@ -391,6 +434,9 @@ impl Inbox {
 
     /// Announces that a thread of the owner is about to sleep. Poll once more afterwards, then sleep or [`Inbox::disarm`].
     pub fn arm(&mut self) {
+        if self.cells.open() > self.geometry.cells.always {
+            self.close_cells();
+        }
         self.armed += 1;
         self.alone = 0;
         // SAFETY: page 0 of our mapping.
@@ -423,7 +469,7 @@ mod tests {
     fn pages(placement: impl Fn(&Mapping) -> Placement) -> (Inbox, u64, u64) {
         const RING: usize = 1 << 16;
         let identity = Identity { nonce: 7, probe_address: 0, probe_value: 0 };
-        let mut inbox = Inbox::create(4, RING, 8, &identity).unwrap();
+        let mut inbox = Inbox::create(4, RING, CellCounts::fixed(8), &identity).unwrap();
         inbox.placement = placement(&inbox.mapping);
         let file = std::fs::File::from(inbox.fd.try_clone().unwrap());
         let pages = || file.metadata().unwrap().blocks() * 512 / PAGE as u64;

@@ -1,7 +1,7 @@
 //! How an inbox lies in memory.
 //!
 //! ```text
-//! page 0: magic, version, sizes, nonce, flags, probe word │ asleep │ bitmap of active senders
+//! page 0: magic, version, sizes, nonce, flags, probe word │ asleep │ bitmap of active senders │ number of open cells
 //! then:   one line per sender: position up to which its ring was consumed │ whether the sender sleeps until there is room
 //! then:   one ring per sender, at a fixed place; no page of it exists before it is used
 //! then:   one line per cell: who holds it
@@ -13,7 +13,10 @@
 use crate::cells::States;
 use crate::ring::{LINE, Words};
 use crate::sleep::OneToOne;
+use base::log;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use sys::mem::Mapping;
 
 /// Words of a packet header.
 pub const HEADER_WORDS: usize = 3;
@@ -21,7 +24,7 @@ pub const HEADER_WORDS: usize = 3;
 pub const SENDERS_MAX: usize = 4096;
 
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"ferrule\x01");
-pub(crate) const VERSION: u64 = 2;
+pub(crate) const VERSION: u64 = 3;
 pub(crate) const PAGE: usize = 4096;
 
 // Places in page 0, in bytes.
@@ -35,8 +38,10 @@ pub(crate) const AT_PROBE_ADDRESS: usize = 56;
 pub(crate) const AT_PROBE_VALUE: usize = 64;
 pub(crate) const AT_CELLS: usize = 72;
 pub(crate) const AT_CELL_HINT: usize = 80;
+pub(crate) const AT_CELLS_ALWAYS: usize = 88;
 pub(crate) const AT_ASLEEP: usize = 128;
 pub(crate) const AT_ACTIVE: usize = 192;
+pub(crate) const AT_CELLS_OPEN: usize = AT_ACTIVE + SENDERS_MAX / 8;
 
 /// Bytes of a cell: large enough that claiming one costs little, small enough that the receiver copies out of one while the
 /// sender fills the next.
@@ -44,6 +49,25 @@ pub const CELL_BYTES: usize = 8192;
 
 /// Most cells of an inbox.
 pub const CELLS_MAX: usize = 4096;
+
+/// How many cells an inbox has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CellCounts {
+    /// Open from the beginning.
+    pub always: usize,
+    /// Open while much is received; not fewer.
+    pub most: usize,
+}
+
+impl CellCounts {
+    /// Always so many.
+    pub const fn fixed(cells: usize) -> CellCounts {
+        CellCounts { always: cells, most: cells }
+    }
+}
+
+/// Whom the owner is when it holds cells of its own inbox: no sender.
+pub(crate) const OWNER: usize = SENDERS_MAX;
 
 /// Flag: the owner's barrier before it sleeps also runs on registered senders.
 pub(crate) const FLAG_BARRIER: u64 = 1;
@@ -64,15 +88,16 @@ pub struct Identity {
 pub(crate) struct Geometry {
     pub(crate) senders: usize,
     pub(crate) ring_bytes: usize,
-    pub(crate) cells: usize,
+    pub(crate) cells: CellCounts,
 }
 
 impl Geometry {
-    pub(crate) fn new(senders: usize, ring_bytes: usize, cells: usize) -> Option<Geometry> {
+    pub(crate) fn new(senders: usize, ring_bytes: usize, cells: CellCounts) -> Option<Geometry> {
         let sound = (1..=SENDERS_MAX).contains(&senders)
             && ring_bytes.is_power_of_two()
             && (PAGE..=1 << 30).contains(&ring_bytes)
-            && cells <= CELLS_MAX;
+            && cells.always <= cells.most
+            && cells.most <= CELLS_MAX;
         sound.then_some(Geometry { senders, ring_bytes, cells })
     }
 
@@ -88,12 +113,13 @@ impl Geometry {
         self.ring_at(self.senders)
     }
 
-    fn cells_at(self) -> usize {
-        (self.cell_states_at() + self.cells * LINE).next_multiple_of(PAGE)
+    /// Where a cell begins, or the last one ends.
+    pub(crate) fn cell_at(self, cell: usize) -> usize {
+        (self.cell_states_at() + self.cells.most * LINE).next_multiple_of(PAGE) + cell * CELL_BYTES
     }
 
     pub(crate) fn bytes(self) -> usize {
-        self.cells_at() + self.cells * CELL_BYTES
+        self.cell_at(self.cells.most)
     }
 }
 
@@ -183,12 +209,12 @@ impl MappedCells {
 
     /// First byte of a cell that exists.
     pub(crate) fn data(&self, cell: usize) -> *mut u8 {
-        debug_assert!(cell < self.geometry.cells);
-        self.area.wrapping_add(self.geometry.cells_at() + cell * CELL_BYTES)
+        debug_assert!(cell < self.geometry.cells.most);
+        self.area.wrapping_add(self.geometry.cell_at(cell))
     }
 
     fn state(&self, cell: usize) -> &AtomicU32 {
-        assert!(cell < self.geometry.cells);
+        assert!(cell < self.geometry.cells.most);
         // SAFETY: mapped (`new`), the cell exists, and lines are 64-byte aligned.
         unsafe { &*self.area.add(self.geometry.cell_states_at() + cell * LINE).cast::<AtomicU32>() }
     }
@@ -196,6 +222,11 @@ impl MappedCells {
     fn hint(&self) -> &AtomicU32 {
         // SAFETY: page 0 is mapped.
         unsafe { &*self.area.add(AT_CELL_HINT).cast::<AtomicU32>() }
+    }
+
+    fn open(&self) -> &AtomicU32 {
+        // SAFETY: as above.
+        unsafe { &*self.area.add(AT_CELLS_OPEN).cast::<AtomicU32>() }
     }
 }
 
@@ -214,6 +245,22 @@ impl States for MappedCells {
     }
     fn store_hint(&self, cell: u32) {
         self.hint().store(cell, Ordering::Relaxed);
+    }
+    fn load_open(&self, order: Ordering) -> u32 {
+        self.open().load(order)
+    }
+    fn store_open(&self, cells: u32) {
+        self.open().store(cells, Ordering::Relaxed);
+    }
+    fn fence(&self) {
+        std::sync::atomic::fence(Ordering::SeqCst);
+    }
+}
+
+/// Gives the memory of cells back to the kernel, if it takes it. Whoever calls this holds them.
+pub(crate) fn remove_cells(mapping: &Mapping, geometry: Geometry, cells: Range<usize>) {
+    if let Err(e) = mapping.remove(geometry.cell_at(cells.start)..geometry.cell_at(cells.end)) {
+        log!(Debug, "memory of cells stays with the inbox (madvise: {e})");
     }
 }
 

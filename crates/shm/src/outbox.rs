@@ -24,15 +24,19 @@ pub struct Outbox {
     /// The owner's barrier also covers this process.
     covered: bool,
     identity: Identity,
-    ring_bytes: usize,
     cells: Cells<MappedCells>,
+    geometry: Geometry,
     sender: usize,
+    /// Cells that are open, at the last look.
+    open: usize,
     /// Cells that it may keep.
     share: usize,
     /// Those that it keeps, and the positions behind the records that named them last; in that order.
     kept: VecDeque<(CellName, u64)>,
     /// Position behind the last record that names a cell.
     cells_until: u64,
+    /// It keeps cells that are not always open.
+    has_flooded: bool,
     mapping: Mapping,
 }
 
@@ -74,7 +78,9 @@ impl Outbox {
         if seen != nonce {
             return bad("inbox belongs to another process");
         }
-        let [senders, ring_bytes, cells] = [AT_SENDERS, AT_RING_BYTES, AT_CELLS].map(|at| load(at) as usize);
+        let [senders, ring_bytes] = [AT_SENDERS, AT_RING_BYTES].map(|at| load(at) as usize);
+        let [always, most] = [AT_CELLS_ALWAYS, AT_CELLS].map(|at| load(at) as usize);
+        let cells = CellCounts { always, most };
         let Some(geometry) = Geometry::new(senders, ring_bytes, cells) else {
             return bad("inbox has impossible sizes");
         };
@@ -89,10 +95,23 @@ impl Outbox {
         let words = unsafe { MappedWords::new(mapping.as_ptr(), geometry, sender) };
         let producer = Producer::new(words, ring_bytes / LINE);
         // SAFETY: as above.
-        let cells = Cells::new(unsafe { MappedCells::new(mapping.as_ptr(), geometry) }, cells);
-        let share = Some(cells.count() / (senders - 1).max(1)).filter(|share| *share >= SHARE_MIN).unwrap_or(0);
-        let kept = VecDeque::with_capacity(share);
-        Ok(Outbox { producer, covered, identity, ring_bytes, cells, sender, share, kept, cells_until: 0, mapping })
+        let cells = Cells::new(unsafe { MappedCells::new(mapping.as_ptr(), geometry) }, most);
+        let mut outbox = Outbox {
+            producer,
+            covered,
+            identity,
+            cells,
+            geometry,
+            sender,
+            open: 0,
+            share: 0,
+            kept: VecDeque::new(),
+            cells_until: 0,
+            has_flooded: false,
+            mapping,
+        };
+        outbox.learn_open(always);
+        Ok(outbox)
     }
 
     /// What the owner tells.
@@ -102,7 +121,7 @@ impl Outbox {
 
     /// Largest payload of a record.
     pub fn payload_max(&self) -> usize {
-        payload_max(self.ring_bytes / LINE)
+        payload_max(self.geometry.ring_bytes / LINE)
     }
 
     /// Cells of the inbox, shared with its other senders.
@@ -117,18 +136,61 @@ impl Outbox {
 
     /// New cells up to this sender's share, then the one of them that was sent first, then what others leave.
     fn next_cell(&mut self) -> Option<CellName> {
+        let open = self.cells.open();
+        if open != self.open {
+            self.learn_open(open);
+        }
         if self.kept.len() < self.share
             && let Some(cell) = self.cells.claim(self.sender)
         {
+            self.has_flooded |= cell >= self.geometry.cells.always;
             return Some(CellName::new(cell, true));
         }
-        match self.kept.front() {
-            Some((cell, until)) if self.producer.is_consumed(*until) => {
-                let cell = *cell;
-                self.kept.pop_front();
-                Some(cell)
+        while let Some((cell, until)) = self.kept.front().copied()
+            && self.producer.is_consumed(until)
+        {
+            self.kept.pop_front();
+            if cell.index() < self.open && self.kept.len() < self.share {
+                return Some(cell);
             }
-            _ => self.cells.claim(self.sender).map(|cell| CellName::new(cell, false)),
+            self.give_back(cell);
+        }
+        self.cells.claim(self.sender).map(|cell| CellName::new(cell, false))
+    }
+
+    /// The owner has opened or closed cells: an equal share of them is this sender's.
+    #[cold]
+    fn learn_open(&mut self, open: usize) {
+        if open > self.geometry.cells.always {
+            // One system call instead of a fault per page. If it fails, the faults come.
+            let _ =
+                self.mapping.populate(self.geometry.cell_at(self.geometry.cells.always)..self.geometry.cell_at(open));
+        }
+        let share = open / (self.geometry.senders - 1).max(1);
+        self.share = if share >= SHARE_MIN { share } else { 0 };
+        self.open = open;
+    }
+
+    /// Keeps a cell no longer.
+    #[cold]
+    fn give_back(&mut self, cell: CellName) {
+        let remove = |cells| remove_cells(&self.mapping, self.geometry, cells);
+        self.cells.give_back(self.sender, cell.index(), remove);
+    }
+
+    /// Before this process sleeps: gives back the cells that are not always open, as far as their receiver has read them.
+    pub fn rest(&mut self) {
+        if !std::mem::take(&mut self.has_flooded) {
+            return;
+        }
+        for (cell, until) in std::mem::take(&mut self.kept) {
+            let flooded = cell.index() >= self.geometry.cells.always;
+            if flooded && self.producer.is_consumed(until) {
+                self.give_back(cell);
+            } else {
+                self.kept.push_back((cell, until));
+                self.has_flooded |= flooded;
+            }
         }
     }
 

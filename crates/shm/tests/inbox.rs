@@ -2,9 +2,10 @@
 
 use shm::cells::CellName;
 use shm::inbox::{Inbox, Polled, Record};
-use shm::layout::{HEADER_WORDS, Identity};
+use shm::layout::{CellCounts, HEADER_WORDS, Identity};
 use shm::outbox::Outbox;
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use sys::mem::Mapping;
 
 const ME: Identity = Identity { nonce: 0x1234_5678_9abc_def0_1122_3344_5566_7788, probe_address: 1, probe_value: 2 };
@@ -33,7 +34,7 @@ fn bytes_of(record: &Record) -> Vec<u8> {
 
 #[test]
 fn records_of_every_size_arrive_in_order() {
-    let mut inbox = Inbox::create(3, 4096, 4, &ME).unwrap();
+    let mut inbox = Inbox::create(3, 4096, CellCounts::fixed(4), &ME).unwrap();
     let mut outbox = Outbox::open(inbox.fd(), 2, ME.nonce).unwrap();
     assert_eq!(outbox.identity(), ME);
     let payload: Vec<u8> = (0..outbox.payload_max()).map(|i| (i * 7) as u8).collect();
@@ -46,7 +47,7 @@ fn records_of_every_size_arrive_in_order() {
 
 #[test]
 fn a_full_ring_refuses_until_it_is_read() {
-    let mut inbox = Inbox::create(1, 4096, 4, &ME).unwrap();
+    let mut inbox = Inbox::create(1, 4096, CellCounts::fixed(4), &ME).unwrap();
     let mut outbox = Outbox::open(inbox.fd(), 0, ME.nonce).unwrap();
     let sent = (0..1000).take_while(|i| send(&mut outbox, *i, b"x")).count();
     assert_eq!(sent, 64);
@@ -58,7 +59,7 @@ fn a_full_ring_refuses_until_it_is_read() {
 
 #[test]
 fn a_sender_without_room_is_woken_once() {
-    let mut inbox = Inbox::create(1, 4096, 4, &ME).unwrap();
+    let mut inbox = Inbox::create(1, 4096, CellCounts::fixed(4), &ME).unwrap();
     let mut outbox = Outbox::open(inbox.fd(), 0, ME.nonce).unwrap();
     while send(&mut outbox, 0, b"x") {}
     outbox.want_room();
@@ -73,7 +74,7 @@ fn a_sender_without_room_is_woken_once() {
 
 #[test]
 fn nobody_starves() {
-    let mut inbox = Inbox::create(100, 4096, 4, &ME).unwrap();
+    let mut inbox = Inbox::create(100, 4096, CellCounts::fixed(4), &ME).unwrap();
     let mut boxes: Vec<Outbox> = (0..100).map(|s| Outbox::open(inbox.fd(), s, ME.nonce).unwrap()).collect();
     let mut seen = [0; 100];
     for i in 0..20_000 {
@@ -91,7 +92,7 @@ fn nobody_starves() {
 
 #[test]
 fn an_armed_inbox_looks_everywhere_and_asks_for_the_bell() {
-    let mut inbox = Inbox::create(200, 4096, 4, &ME).unwrap();
+    let mut inbox = Inbox::create(200, 4096, CellCounts::fixed(4), &ME).unwrap();
     let mut boxes: Vec<Outbox> = (0..200).map(|s| Outbox::open(inbox.fd(), s, ME.nonce).unwrap()).collect();
     assert!(take(&mut inbox).is_none());
     assert!(send(&mut boxes[150], 1, b""));
@@ -111,15 +112,15 @@ fn an_armed_inbox_looks_everywhere_and_asks_for_the_bell() {
 
 #[test]
 fn foreign_memory_is_refused() {
-    let inbox = Inbox::create(4, 4096, 4, &ME).unwrap();
+    let inbox = Inbox::create(4, 4096, CellCounts::fixed(4), &ME).unwrap();
     assert!(Outbox::open(inbox.fd(), 0, ME.nonce ^ 1).is_err(), "another process");
     assert!(Outbox::open(inbox.fd(), 4, ME.nonce).is_err(), "no such ring");
     let empty = sys::mem::sealed_memfd(c"ferrule-test", 65536).unwrap();
     assert!(Outbox::open(empty.as_fd(), 0, ME.nonce).is_err(), "no inbox");
     let small = sys::mem::sealed_memfd(c"ferrule-test", 100).unwrap();
     assert!(Outbox::open(small.as_fd(), 0, ME.nonce).is_err(), "smaller than a page");
-    for (at, value) in [(0, 7u64), (8, 3), (16, 5), (16, u64::MAX), (24, 8192), (24, 4097), (24, 0)] {
-        let inbox = Inbox::create(4, 4096, 4, &ME).unwrap();
+    for (at, value) in [(0, 7u64), (8, 2), (88, 5), (16, 5), (16, u64::MAX), (24, 8192), (24, 4097), (24, 0)] {
+        let inbox = Inbox::create(4, 4096, CellCounts::fixed(4), &ME).unwrap();
         let raw = Mapping::shared(inbox.fd(), 4096).unwrap();
         // SAFETY: a page is mapped.
         unsafe { raw.as_ptr().add(at).cast::<u64>().write_volatile(value) };
@@ -158,7 +159,7 @@ fn evil(random: &mut Random, words: &[u64]) -> u64 {
 fn random_writes_lose_lanes_but_never_memory() {
     for seed in 1..=300 {
         let mut random = Random(0x9e37_79b9_7f4a_7c15u64.wrapping_mul(seed));
-        let mut inbox = Inbox::create(3, 4096, 4, &ME).unwrap();
+        let mut inbox = Inbox::create(3, 4096, CellCounts::fixed(4), &ME).unwrap();
         let size = sys::mem::fixed_size(inbox.fd()).unwrap();
         let raw = Mapping::shared(inbox.fd(), size).unwrap();
         let mut boxes: Vec<Outbox> = (0..3).map(|s| Outbox::open(inbox.fd(), s, ME.nonce).unwrap()).collect();
@@ -191,7 +192,7 @@ fn random_writes_lose_lanes_but_never_memory() {
 
 #[test]
 fn cells_go_round_and_come_back() {
-    let mut inbox = Inbox::create(2, 4096, 3, &ME).unwrap();
+    let mut inbox = Inbox::create(2, 4096, CellCounts::fixed(3), &ME).unwrap();
     let mut outboxes = [0, 1].map(|sender| Outbox::open(inbox.fd(), sender, ME.nonce).unwrap());
     let name = |outbox: &mut Outbox| {
         let (cell, _) = outbox.claim_cell().expect("a cell is free");
@@ -220,7 +221,7 @@ fn cells_go_round_and_come_back() {
 
 #[test]
 fn a_sender_keeps_its_share_of_the_cells() {
-    let mut inbox = Inbox::create(3, 65536, 16, &ME).unwrap();
+    let mut inbox = Inbox::create(3, 65536, CellCounts::fixed(16), &ME).unwrap();
     let mut outbox = Outbox::open(inbox.fd(), 0, ME.nonce).unwrap();
     let mut used = Vec::new();
     for _ in 0..3 {
@@ -244,4 +245,45 @@ fn a_sender_keeps_its_share_of_the_cells() {
     }
     let share: Vec<(usize, bool)> = (0..8).map(|cell| (cell, true)).collect();
     assert_eq!(used.chunks(8).collect::<Vec<_>>(), [&share[..]; 3]);
+}
+
+/// Sends `count` cells and receives each at once; the highest cell that was used.
+fn stream(inbox: &mut Inbox, outbox: &mut Outbox, count: usize) -> usize {
+    let mut highest = 0;
+    for _ in 0..count {
+        let (cell, data) = outbox.claim_cell().expect("all were received");
+        // SAFETY: the cell is claimed.
+        unsafe { data.write(1) };
+        let room = outbox.reserve(0).unwrap().unwrap();
+        let _ = outbox.publish_cell(room, &[0; HEADER_WORDS], cell);
+        let Some(Polled::Record(record)) = inbox.poll() else { panic!("no record") };
+        let _ = inbox.release_with_cell(&record, cell);
+        highest = highest.max(cell.index());
+    }
+    highest
+}
+
+#[test]
+fn a_flood_opens_more_cells_until_both_rest() {
+    let mut inbox = Inbox::create(2, 4096, CellCounts { always: 8, most: 24 }, &ME).unwrap();
+    let mut outbox = Outbox::open(inbox.fd(), 1, ME.nonce).unwrap();
+    let file = std::fs::File::from(inbox.fd().try_clone_to_owned().unwrap());
+    let kib = || file.metadata().unwrap().blocks() / 2;
+    assert_eq!(stream(&mut inbox, &mut outbox, 100), 7);
+    let calm = kib();
+    assert_eq!(stream(&mut inbox, &mut outbox, 4096), 23, "4,096 cells in less than 32 ms");
+    assert!(kib() > calm);
+    for sender_first in [true, false] {
+        stream(&mut inbox, &mut outbox, 4096);
+        if sender_first {
+            outbox.rest();
+            inbox.arm();
+        } else {
+            inbox.arm();
+            outbox.rest();
+        }
+        assert_eq!(kib(), calm, "sender first: {sender_first}");
+        inbox.disarm();
+        assert_eq!(stream(&mut inbox, &mut outbox, 100), 7);
+    }
 }

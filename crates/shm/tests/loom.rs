@@ -213,23 +213,65 @@ fn a_sender_that_waits_for_room_is_woken() {
 
 /// Cells in loom's memory, with what they hold.
 #[derive(Clone)]
-struct CellModel(Arc<(Vec<AtomicU32>, AtomicU32, Vec<UnsafeCell<usize>>)>);
+struct CellModel(Arc<CellMemory>);
+
+struct CellMemory {
+    states: Vec<AtomicU32>,
+    hint: AtomicU32,
+    open: AtomicU32,
+    data: Vec<UnsafeCell<usize>>,
+}
+
+impl CellModel {
+    fn new(count: usize) -> CellModel {
+        CellModel(Arc::new(CellMemory {
+            states: (0..count).map(|_| AtomicU32::new(0)).collect(),
+            hint: AtomicU32::new(0),
+            open: AtomicU32::new(count as u32),
+            data: (0..count).map(|_| UnsafeCell::new(0)).collect(),
+        }))
+    }
+
+    fn cells(&self) -> Cells<CellModel> {
+        Cells::new(self.clone(), self.0.data.len())
+    }
+
+    /// By the holder of a cell.
+    fn write(&self, cell: usize, value: usize) {
+        // SAFETY: loom reports it if anybody else has access now.
+        self.0.data[cell].with_mut(|p| unsafe { *p = value });
+    }
+
+    fn read(&self, cell: usize) -> usize {
+        // SAFETY: as above.
+        self.0.data[cell].with(|p| unsafe { *p })
+    }
+}
 
 impl States for CellModel {
     fn load(&self, cell: usize, order: Ordering) -> u32 {
-        self.0.0[cell].load(order)
+        self.0.states[cell].load(order)
     }
     fn store(&self, cell: usize, state: u32, order: Ordering) {
-        self.0.0[cell].store(state, order);
+        self.0.states[cell].store(state, order);
     }
     fn claim(&self, cell: usize, state: u32, success: Ordering) -> bool {
-        self.0.0[cell].compare_exchange(0, state, success, Ordering::Relaxed).is_ok()
+        self.0.states[cell].compare_exchange(0, state, success, Ordering::Relaxed).is_ok()
     }
     fn load_hint(&self) -> u32 {
-        self.0.1.load(Ordering::Relaxed)
+        self.0.hint.load(Ordering::Relaxed)
     }
     fn store_hint(&self, cell: u32) {
-        self.0.1.store(cell, Ordering::Relaxed);
+        self.0.hint.store(cell, Ordering::Relaxed);
+    }
+    fn load_open(&self, order: Ordering) -> u32 {
+        self.0.open.load(order)
+    }
+    fn store_open(&self, cells: u32) {
+        self.0.open.store(cells, Ordering::Relaxed);
+    }
+    fn fence(&self) {
+        loom::sync::atomic::fence(Ordering::SeqCst);
     }
 }
 
@@ -238,21 +280,17 @@ fn share_cells(count: usize) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(move || {
-        let states = (0..count).map(|_| AtomicU32::new(0)).collect();
-        let data = (0..count).map(|_| UnsafeCell::new(0)).collect();
-        let model = CellModel(Arc::new((states, AtomicU32::new(0), data)));
+        let model = CellModel::new(count);
         let senders: Vec<_> = (0..2)
             .map(|who| {
                 let model = model.clone();
                 thread::spawn(move || {
-                    let cells = Cells::new(model.clone(), count);
+                    let cells = model.cells();
                     for _ in 0..2 {
                         if let Some(cell) = cells.claim(who) {
                             assert!(cells.holds(who, cell));
-                            // SAFETY: loom reports it if anybody else has access now.
-                            model.0.2[cell].with_mut(|p| unsafe { *p = who });
-                            // SAFETY: as above.
-                            model.0.2[cell].with(|p| assert_eq!(unsafe { *p }, who));
+                            model.write(cell, who);
+                            assert_eq!(model.read(cell), who);
                             cells.free(cell);
                         }
                     }
@@ -271,4 +309,31 @@ fn one_cell_has_one_holder() {
 #[test]
 fn two_cells_have_one_holder_each() {
     share_cells(2);
+}
+
+/// The owner closes the second of two cells while a sender uses it, or has just given it back: in the end it is empty.
+#[test]
+fn a_closed_cell_is_emptied() {
+    const EMPTY: usize = 0;
+    const FULL: usize = 1;
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(|| {
+        let model = CellModel::new(2);
+        let (owner, sender) = (2, 0);
+        let cells = model.cells();
+        let claimed = [(); 2].map(|()| cells.claim(sender));
+        assert_eq!(claimed, [Some(0), Some(1)]);
+        let other = model.clone();
+        let thread = thread::spawn(move || {
+            other.write(1, FULL);
+            other.cells().give_back(sender, 1, |run| run.for_each(|cell| other.write(cell, EMPTY)));
+        });
+        cells.set_open(1);
+        cells.take_closed(owner, 1..2, |run| run.for_each(|cell| model.write(cell, EMPTY)));
+        thread.join().unwrap();
+        assert!(!cells.holds(owner, 1) && !cells.holds(sender, 1), "it can be claimed when it is opened again");
+        assert_eq!(model.read(1), EMPTY);
+        assert_eq!(cells.claim(sender), None, "the first one is held, the other closed");
+    });
 }

@@ -5,6 +5,7 @@
 
 use std::ffi::CStr;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
@@ -121,13 +122,22 @@ impl Mapping {
         if n < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Allocates the pages of `len` bytes from `at` on as if this thread wrote to them; what is there already stays.
-    pub fn populate(&self, at: usize, len: usize) -> io::Result<()> {
-        if at.checked_add(len).is_none_or(|end| end > self.len) {
+    /// Allocates the pages of a range of bytes as if this thread wrote to them; what is there already stays.
+    pub fn populate(&self, range: Range<usize>) -> io::Result<()> {
+        self.advise(range, libc::MADV_POPULATE_WRITE)
+    }
+
+    /// Gives the pages of a range of bytes back to the kernel, for all who have mapped them; they read as zeroes from then on.
+    pub fn remove(&self, range: Range<usize>) -> io::Result<()> {
+        self.advise(range, libc::MADV_REMOVE)
+    }
+
+    fn advise(&self, range: Range<usize>, advice: i32) -> io::Result<()> {
+        if range.start > range.end || range.end > self.len {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        // SAFETY: the range was checked to be in this mapping; contents don't change.
-        check(unsafe { libc::madvise(self.at.as_ptr().add(at).cast(), len, libc::MADV_POPULATE_WRITE) }).map(drop)
+        // SAFETY: the range is in this mapping, which is only reached through raw pointers.
+        check(unsafe { libc::madvise(self.at.as_ptr().add(range.start).cast(), range.len(), advice) }).map(drop)
     }
 
     /// Bytes mapped.
@@ -197,11 +207,13 @@ mod tests {
         }
         assert!(mapping.prefer_node(1 << 20).is_err());
         assert_eq!(file.metadata().unwrap().blocks(), 0);
-        match mapping.populate(16384, 16384) {
+        match mapping.populate(16384..32768) {
             Ok(()) => assert!((32..128).contains(&file.metadata().unwrap().blocks())),
             Err(e) => assert_eq!(e.raw_os_error(), Some(libc::EINVAL), "{e}"),
         }
-        assert!(mapping.populate(65536, 1).is_err() && mapping.populate(1, usize::MAX).is_err());
+        assert!(mapping.populate(65536..65537).is_err() && mapping.populate(1..usize::MAX).is_err());
+        assert!(mapping.remove(16384..32768).is_ok() && mapping.remove(0..65537).is_err());
+        assert_eq!(file.metadata().unwrap().blocks(), 0);
     }
 
     #[test]
