@@ -58,6 +58,7 @@ pub struct Agent {
     output: output::Window,
     stdin: stdin::Feed,
     signals: SignalFd,
+    slices: profile::Slices,
     /// Soft limit of open files that ranks get.
     file_limit: u64,
     killing: Killing,
@@ -107,6 +108,7 @@ pub fn run(node: u32, key: Key, up: Link, (trail, switch): (Trail, Option<OwnedF
         output: output::Window::default(),
         stdin: stdin::Feed::default(),
         signals,
+        slices: profile::Slices::default(),
         file_limit,
         killing: Killing::No,
         short_of_files: false,
@@ -131,6 +133,7 @@ impl Agent {
             self.hear_children(&set);
             self.hear_neighbors(&set);
             self.hear_ranks(&set);
+            self.cut_slices();
             self.hear_porch(&set);
             self.pump_output(&set);
             self.pump_stdin(&set);
@@ -157,6 +160,7 @@ impl Agent {
             rank.register(set, output_open);
         }
         self.stdin.register(set);
+        self.await_slice(set);
         if let Killing::Until(when) = self.killing {
             set.until(when);
         }

@@ -1,8 +1,12 @@
 //! Reads what ranks have counted (`protocol::control::profile`), when they have ended, and tells mpiexec.
 //!
+//! Time slices are this agent's business alone: at each multiple of the slice's length (of the time since 1970, so that agents agree) it
+//! looks what has been added. Ranks notice nothing.
+//!
 //! The memory is a rank's, so nothing in it is believed that doesn't fit: sizes, numbers of ranks, lengths of records.
 
 use super::Agent;
+use crate::pollset::PollSet;
 use base::log;
 use protocol::control::profile::{
     AT_BEGAN, AT_BEGAN_UNIX, AT_CROWDED, AT_ENDED, AT_LEVEL, AT_PHASE_BEGAN, AT_RANKS, AT_RECORDS, HEADER_BYTES,
@@ -10,14 +14,18 @@ use protocol::control::profile::{
     records_at,
 };
 use protocol::control::tree::{Message, ROOT};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Error, Result};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use sys::clock::now_ns;
 
 /// Most programs of one rank whose counts are kept.
 const PROGRAMS_MAX: usize = 1000;
+/// Most slices of one program that are told.
+const SLICES_MAX: usize = 50_000;
 /// Rows that are read at once.
 const CHUNK_ROWS: usize = 256;
 
@@ -25,6 +33,17 @@ const CHUNK_ROWS: usize = 256;
 pub struct Counts {
     file: File,
     ranks: usize,
+    /// What was seen when the last slice ended, by peer.
+    seen: BTreeMap<u32, Row>,
+    /// When that was, in nanoseconds since counting began.
+    seen_ns: u64,
+    slices: Vec<(Part, Vec<Row>)>,
+}
+
+/// When the counts are looked at next.
+#[derive(Default)]
+pub struct Slices {
+    next: Option<Instant>,
 }
 
 /// What was read.
@@ -44,7 +63,38 @@ impl Counts {
         if sys::mem::fixed_size(memory.as_fd())? != memory_bytes(ranks) {
             return Err(malformed("wrong size"));
         }
-        Ok(Counts { file: memory.into(), ranks })
+        Ok(Counts { file: memory.into(), ranks, seen: BTreeMap::new(), seen_ns: 0, slices: Vec::new() })
+    }
+
+    /// A slice ends.
+    fn cut(&mut self) -> Result<()> {
+        if self.slices.len() >= SLICES_MAX {
+            return Ok(());
+        }
+        let Some(read) = self.read_calmly()? else { return Ok(()) };
+        let mut total: BTreeMap<u32, Row> = BTreeMap::new();
+        for row in read.parts.into_iter().filter(|(part, _)| matches!(part, Part::Phase { .. })).flat_map(|part| part.1) {
+            total.entry(row.peer).and_modify(|old| old.add(&row)).or_insert(row);
+        }
+        let rows: Vec<Row> = total.values().filter_map(|row| row.since(self.seen.get(&row.peer))).collect();
+        let (began_ns, ended_ns) = (self.seen_ns, read.head.duration_ns);
+        if !rows.is_empty() {
+            self.slices.push((Part::Slice { began_ns, ended_ns }, rows));
+        }
+        (self.seen, self.seen_ns) = (total, ended_ns);
+        Ok(())
+    }
+
+    /// As `read`, of a program that runs; `None` if it sets rows aside all the time.
+    fn read_calmly(&self) -> Result<Option<Read>> {
+        for _ in 0..8 {
+            let before = self.words(8 * AT_RECORDS, 1)?;
+            let read = self.read(0, 0)?;
+            if before[0] & 1 == 0 && before == self.words(8 * AT_RECORDS, 1)? {
+                return Ok(Some(read));
+            }
+        }
+        Ok(None)
     }
 
     fn words(&self, at: usize, count: usize) -> Result<Vec<u64>> {
@@ -153,14 +203,46 @@ impl Agent {
         }
     }
 
+    /// Wakes at the end of the slice.
+    pub(super) fn await_slice(&self, set: &mut PollSet) {
+        if let Some(next) = self.slices.next {
+            set.until(next);
+        }
+    }
+
+    /// At the end of a slice: looks at the counts of all ranks.
+    pub(super) fn cut_slices(&mut self) {
+        let length_ms = self.job.as_ref().filter(|job| job.profile.on).map_or(0, |job| job.profile.slice_ms);
+        if length_ms == 0 || self.slices.next.is_some_and(|next| Instant::now() < next) {
+            return;
+        }
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let left_ns = u64::from(length_ms) * 1_000_000 - since.as_nanos() as u64 % (u64::from(length_ms) * 1_000_000);
+        let begins = self.slices.next.is_none();
+        self.slices.next = Some(Instant::now() + Duration::from_nanos(left_ns));
+        if begins {
+            return;
+        }
+        for rank in &mut self.ranks {
+            if let Some(counts) = rank.counts.last_mut().filter(|_| rank.ended.is_none()) {
+                // What is wrong with it is said when the rank has ended.
+                let _ = counts.cut();
+            }
+        }
+    }
+
     /// A rank has ended: what it has counted goes to mpiexec.
     pub(super) fn tell_profile(&mut self, at: usize) {
         let rank = self.ranks[at].world;
-        for (program, counts) in std::mem::take(&mut self.ranks[at].counts).iter().enumerate() {
+        let sliced = self.job.as_ref().is_some_and(|job| job.profile.slice_ms > 0);
+        for (program, mut counts) in std::mem::take(&mut self.ranks[at].counts).into_iter().enumerate() {
+            if sliced {
+                let _ = counts.cut();
+            }
             match counts.read(rank, program as u32) {
                 Ok(read) => {
                     self.send_up(ROOT, Message::ProfileRank { head: read.head });
-                    for (part, rows) in read.parts {
+                    for (part, rows) in read.parts.into_iter().chain(counts.slices) {
                         self.send_up(ROOT, Message::ProfilePart { rank, part, rows });
                     }
                 }

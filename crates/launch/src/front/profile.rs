@@ -88,6 +88,7 @@ impl Profile {
             began: seconds(began_unix_ns),
             duration: ranks.iter().map(|rank| rank.duration).fold(0.0, f64::max),
             complete: ranks.iter().all(|rank| rank.complete),
+            slice: (job.profile.slice_ms > 0).then(|| f64::from(job.profile.slice_ms) / 1000.0),
         };
         // One rank a line: for people, and for programs that read line by line.
         let head = serde_json::to_string(&head)?;
@@ -142,7 +143,7 @@ impl Profile {
             tx: sent.iter().map(RowOut::of).collect(),
             rx: received.iter().map(RowOut::of).collect(),
             phases: told.phases(),
-            slices: told.slices(),
+            slices: told.slices(job.profile.slice_ms, began_unix_ns),
             scopes: told.scopes(),
             crowded: told.heads.iter().map(|head| head.crowded).sum(),
         }
@@ -182,10 +183,18 @@ impl Told {
         if phases.len() > self.heads.len() { phases } else { Vec::new() }
     }
 
-    fn slices(&self) -> Vec<PhaseOut> {
+    /// Slices are numbered from that in which the job began.
+    fn slices(&self, slice_ms: u32, began_unix_ns: u64) -> Vec<PhaseOut> {
+        let length = u64::from(slice_ms.max(1)) * 1_000_000;
+        let own_ns = self.heads.first().map_or(0, |head| head.began_unix_ns);
         let slices = self.parts.iter().filter_map(|(program, part, rows)| match part {
             Part::Slice { began_ns, ended_ns } => {
-                Some(PhaseOut::new(None, self.offset(*program), (*began_ns, *ended_ns), rows))
+                let offset = self.offset(*program);
+                // A slice is looked at shortly after its end, so its middle tells best which one it is.
+                let middle = own_ns.saturating_add(offset).saturating_add(began_ns / 2 + ended_ns / 2);
+                let number = (middle / length).saturating_sub(began_unix_ns / length);
+                let slice = PhaseOut::new(None, offset, (*began_ns, *ended_ns), rows);
+                Some(PhaseOut { slice: Some(number), ..slice })
             }
             _ => None,
         });
@@ -237,6 +246,8 @@ struct HeadOut {
     began: f64,
     duration: f64,
     complete: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slice: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -296,6 +307,8 @@ impl RowOut {
 #[derive(Serialize)]
 struct PhaseOut {
     #[serde(skip_serializing_if = "Option::is_none")]
+    slice: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     level: Option<i32>,
     began: f64,
     duration: f64,
@@ -305,6 +318,7 @@ struct PhaseOut {
 impl PhaseOut {
     fn new(level: Option<i32>, offset: u64, (began, ended): (u64, u64), rows: &[Row]) -> PhaseOut {
         PhaseOut {
+            slice: None,
             level,
             began: seconds(offset.saturating_add(began)),
             duration: seconds(ended.saturating_sub(began)),

@@ -108,6 +108,16 @@ impl Row {
         self.sizes.iter().fold(0u64, |sum, (_, n)| sum.saturating_add(*n))
     }
 
+    /// What has been added since `before`; `None` if nothing has.
+    pub fn since(&self, before: Option<&Row>) -> Option<Row> {
+        let Some(before) = before else { return Some(self.clone()) };
+        let old = |class: u8| before.sizes.iter().find(|(c, _)| *c == class).map_or(0, |(_, n)| *n);
+        let grown = self.sizes.iter().map(|(class, n)| (*class, n.saturating_sub(old(*class))));
+        let sizes: Vec<(u8, u64)> = grown.filter(|(_, n)| *n > 0).collect();
+        let bytes = self.bytes.saturating_sub(before.bytes);
+        (!sizes.is_empty() || bytes > 0).then_some(Row { peer: self.peer, bytes, sizes })
+    }
+
     /// Adds the messages of another row.
     pub fn add(&mut self, other: &Row) {
         self.bytes = self.bytes.saturating_add(other.bytes);
