@@ -73,7 +73,8 @@ impl Counts {
         }
         let Some(read) = self.read_calmly()? else { return Ok(()) };
         let mut total: BTreeMap<u32, Row> = BTreeMap::new();
-        for row in read.parts.into_iter().filter(|(part, _)| matches!(part, Part::Phase { .. })).flat_map(|part| part.1) {
+        for row in read.parts.into_iter().filter(|(part, _)| matches!(part, Part::Phase { .. })).flat_map(|part| part.1)
+        {
             total.entry(row.peer).and_modify(|old| old.add(&row)).or_insert(row);
         }
         let rows: Vec<Row> = total.values().filter_map(|row| row.since(self.seen.get(&row.peer))).collect();
