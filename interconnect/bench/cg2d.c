@@ -3,6 +3,7 @@
  *
  * A product sums the blocks' results along each row by exchange with the partners at distance 1, 2, 4 .. columns/2, then goes to the transposed rank,
  * which needs that segment. Where there are twice as many columns, the first exchange leaves each of a pair one half. All messages are of one size.
+ * Each exchange of a product is a phase of its own for profilers (MPI_Pcontrol 10, 11, ..; 1 for the rest).
  * Checked: the right side is A times a known vector; the residual b - A x is computed anew and must have shrunk. Returns 1 when it hasn't.
  *
  * Usage: cg2d [--size N] [--iterations I] [--offsets K]    unknowns, at least 4 a rank (131072), iterations (5), entries beside the diagonal (8, both sides)
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS_MAX = 16, OFFSETS_MAX = 64 };
+enum { STEPS_MAX = 16, OFFSETS_MAX = 64, PHASE = 10 };
 
 static int rank, size, rows, columns, row, column, width; /* width: columns of one square's column, 1 or 2 */
 static int partner[STEPS_MAX], steps, transposed;
@@ -110,11 +111,14 @@ static void multiply(const double *p, double *q, double *work, double *came)
 			mine = work + (column % 2) * of_column;
 			out = work + (1 - column % 2) * of_column;
 		}
+		MPI_Pcontrol(PHASE + s);
 		exchange(out, came, of_column, partner[s]);
 		for (long i = 0; i < of_column; i++)
 			mine[i] += came[i];
 	}
+	MPI_Pcontrol(PHASE + steps);
 	exchange(mine, q, of_column, transposed);
+	MPI_Pcontrol(1);
 }
 
 static double dot(const double *a, const double *b)

@@ -498,6 +498,8 @@ fn start_launcher(words: &[String], switch: Option<&OwnedFd>) -> std::io::Result
     let argv: Vec<CString> = words.iter().map(|w| CString::new(w.as_str())).collect::<Result<_, _>>()?;
     let path = find_program(argv[0].as_bytes(), std::env::var_os("PATH").as_deref(), None)?;
     let mut env = crate::environment::inherited();
+    // Of the job, not of a step that only starts agents: Slurm's plugin would ask for routes for that.
+    env.retain(|(name, _)| name.as_slice() != b"FERRULE_COMM_PATTERN");
     if switch.is_some() {
         environment::set(&mut env, b"FERRULE_NODE_FD", NODE_FD.to_string().as_bytes());
     }

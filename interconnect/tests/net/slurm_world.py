@@ -5,10 +5,8 @@ usage: slurm_world.py PLUGIN
 
 from __future__ import annotations
 
-import contextlib
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,14 +15,17 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 sys.path[:0] = [str(ROOT / "interconnect/bed"), str(ROOT / "testbeds/slurm"), str(ROOT / "testbeds/ovs"), str(ROOT / "interconnect/tests")]
 
-from standing import Service, spec_of
+from jobs import DIST, built
+from scheduled import PLUGIN_TIMEOUT_MS, scheduled
+from standing import Service
 
 import fabric as ovs
 import slurm
 from ferrule_fabric.topologies.fat_tree import two_level
 
-NODES, CPUS, SHIFT = 20, 8, 5
-PLUGIN_TIMEOUT_MS = 3000
+NODES, SHIFT = 20, 5
+CHAIN_NODES, CHAIN_RANKS = 16, 32
+SLACK_BYTES = 1_000_000
 
 
 def until(what: str, true: Callable[[], bool], patience_s: float = 30) -> None:
@@ -85,6 +86,56 @@ def check_sbatch(cluster: slurm.Cluster, service: Service) -> None:
     print("    sbatch: the script's srun got routes, the epilog left no rule though srun was killed", flush=True)
 
 
+def check_chain(cluster: slurm.Cluster, service: Service, fabric: ovs.Fabric) -> None:
+    """sbatch with profiling, profile into the store, sbatch with routes: bytes go the planned ways, and the epilog leaves no rule."""
+    program, profile_file = built(ROOT / "interconnect/bench/cg2d.c"), Path(cluster.dir) / "cg.json"
+    environment = f"export FERRULE_LOCALITY=node LD_LIBRARY_PATH={DIST}/lib"
+    run = f"srun --mpi=pmi2 -N{CHAIN_NODES} -n{CHAIN_RANKS} --overcommit %s {program} --size 16384 --iterations 40"
+
+    def batch(name: str, script: str, *options: str) -> str:
+        path, output = Path(cluster.dir) / f"{name}.sh", Path(cluster.dir) / f"{name}.out"
+        path.write_text(f"#!/bin/sh\n{environment}\n{script}\necho over $?\n")
+        code, text = cluster.run(["sbatch", "-o", str(output), f"-N{CHAIN_NODES}", f"-n{CHAIN_RANKS}", "--overcommit", *options, str(path)])
+        assert code == 0, text
+        return str(output)
+
+    def over(output: str) -> bool:
+        return Path(output).exists() and "over" in Path(output).read_text()
+
+    first = batch("profiled", f"export FERRULE_PROFILE={profile_file}\n{run % ''}")
+    until("the profiled job is over", lambda: over(first), 60)
+    assert "over 0" in Path(first).read_text() and "right" in Path(first).read_text(), Path(first).read_text()
+    until("the profile is written", lambda: profile_file.exists() and profile_file.stat().st_size > 0, 10)
+    learned = service.call("PUT", "/v1/patterns/cg", content=profile_file.read_bytes())
+    assert learned.status_code == 201 and learned.json()["ranks"] == CHAIN_RANKS, learned.text
+
+    before = fabric.counters()
+    second = batch("routed", run % "", "--comm-pattern=cg")
+    until("the second job has routes", lambda: over(second) or bool(service.get("/v1/jobs")), 30)
+    told = service.get("/v1/jobs")
+    assert told, f"no routes: {Path(second).read_text()}"
+    flows = service.get(f"/v1/jobs/{told[0]['job']}")["flows"]
+    until("the second job is over", lambda: over(second), 60)
+    assert "over 0" in Path(second).read_text() and "default routes" not in Path(second).read_text(), Path(second).read_text()
+    after = fabric.counters()
+    planned: dict[tuple[str, str], int] = {}
+    for flow in flows:
+        for link in zip(flow["path"], flow["path"][1:]):
+            planned[link] = planned.get(link, 0) + flow["bytes"]
+    inner = {link: count for link, count in planned.items() if not {*link} & fabric.spec.hosts.keys()}
+    carried = {link: after[link] - before[link] for link in fabric.counters() if not {*link} & fabric.spec.hosts.keys()}
+    for link, count in carried.items():
+        # Headers and acknowledgements come on top.
+        assert inner.get(link, 0) <= count <= inner.get(link, 0) * 1.25 + SLACK_BYTES, f"{link}: planned {inner.get(link, 0)}, carried {count}"
+    until("the epilog has left no rule", lambda: service.job_rules() == 0 and not service.get("/v1/jobs"), 40)
+    hottest = max(carried, key=lambda link: carried[link])
+    print(
+        f"    chain: {CHAIN_RANKS} ranks on {CHAIN_NODES} nodes: profiled, stored, routed for {told[0]['pairs']} pairs; all {len(carried)} links carried what was planned, "
+        f"hottest {' to '.join(hottest)}: {carried[hottest]} bytes, planned {inner[hottest]}",
+        flush=True,
+    )
+
+
 def check_refusals(cluster: slurm.Cluster) -> None:
     code, text = cluster.run(["srun", "-n1", "--comm-pattern=a b", "true"])
     assert code != 0 and "--comm-pattern" in text, text
@@ -117,23 +168,12 @@ def check_without_manager(cluster: slurm.Cluster, service: Service) -> None:
 
 
 def main() -> None:
-    plugin = Path(sys.argv[1]).resolve()
-    topology = two_level(4, 2, 5)
-    with contextlib.ExitStack() as stack:
-        fabric = stack.enter_context(ovs.Fabric.up(spec_of(topology)))
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        folder.chmod(0o755)
-        service = Service(folder, fabric, topology)
-        stack.callback(service.stop, 9)
-        service.start()
+    with scheduled(two_level(4, 2, 5), Path(sys.argv[1]).resolve()) as (cluster, service, fabric):
         learned = service.call("PUT", "/v1/patterns/shift", json=profile(NODES))
         assert learned.status_code == 201, learned.text
-        epilog = f"#!/bin/sh\nexec {ROOT}/interconnect/slurm/epilog.sh {service.api[5:]}\n"
-        files = {"plugstack.conf": f"optional {plugin} api={service.api} timeout_ms={PLUGIN_TIMEOUT_MS}\n", "epilog": epilog}
-        spaces = [fabric.host_netns(host.name) for host in topology.hosts]
-        cluster = slurm.Cluster(NODES, CPUS, prefix="h", namespaces=spaces, conf="PlugStackConfig={dir}/plugstack.conf\nEpilogSlurmctld={dir}/epilog\n", files=files)
-        stack.enter_context(cluster)
         check_srun(cluster, service, fabric)
+        if (DIST / "bin/mpiexec").exists():
+            check_chain(cluster, service, fabric)
         check_refusals(cluster)
         check_sbatch(cluster, service)
         check_without_manager(cluster, service)

@@ -1,0 +1,38 @@
+"""Slurm on a standing fabric with its manager, plugin and epilog. Only inside of a private world (testbeds/slurm)."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from standing import ROOT, Service, ovs, spec_of
+
+from ferrule_fabric.model.topology import Topology
+
+sys.path.append(str(ROOT / "testbeds/slurm"))
+
+import slurm
+
+PLUGIN = ROOT / "dist/lib/ferrule/spank_ferrule.so"
+PLUGIN_TIMEOUT_MS = 3000
+CPUS = 8
+
+
+@contextlib.contextmanager
+def scheduled(topology: Topology, plugin: Path = PLUGIN) -> Iterator[tuple[slurm.Cluster, Service, ovs.Fabric]]:
+    """One slurmd per host of the topology; they are called as the topology's hosts, which must be h1, h2, .."""
+    with contextlib.ExitStack() as stack:
+        fabric = stack.enter_context(ovs.Fabric.up(spec_of(topology)))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder.chmod(0o755)
+        service = Service(folder, fabric, topology)
+        stack.callback(service.stop, 9)
+        service.start()
+        epilog = f"#!/bin/sh\nexec {ROOT}/interconnect/slurm/epilog.sh {service.api[5:]}\n"
+        files = {"plugstack.conf": f"optional {plugin} api={service.api} timeout_ms={PLUGIN_TIMEOUT_MS}\n", "epilog": epilog}
+        spaces = [fabric.host_netns(host.name) for host in topology.hosts]
+        conf = "PlugStackConfig={dir}/plugstack.conf\nEpilogSlurmctld={dir}/epilog\n"
+        yield stack.enter_context(slurm.Cluster(len(spaces), CPUS, prefix="h", namespaces=spaces, conf=conf, files=files)), service, fabric
