@@ -24,3 +24,11 @@ bench-interconnect: interconnect-venv
 	$(INTERCONNECT_VENV)/bin/python interconnect/bench/scale.py
 	$(INTERCONNECT_VENV)/bin/python interconnect/bench/simgrid.py
 	$(INTERCONNECT_VENV)/bin/python interconnect/bench/report.py
+	$(MAKE) bench-interconnect-net
+
+# make bench-interconnect-net   the papers' experiment on real switches (about 15 minutes) and what the manager adds to srun; part of bench-interconnect; root
+.PHONY: bench-interconnect-net
+bench-interconnect-net: build interconnect-venv interconnect-packages spank
+	$(INTERCONNECT_VENV)/bin/python interconnect/bench/experiment.py
+	$(INTERCONNECT_VENV)/bin/python interconnect/bench/slurm_overhead.py
+	$(INTERCONNECT_VENV)/bin/python interconnect/bench/experiment_report.py

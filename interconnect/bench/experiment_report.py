@@ -75,7 +75,7 @@ def summary(cells: Cells) -> list[str]:
     return lines
 
 
-def section(data: Mapping[str, Any], cells: Cells) -> str:
+def section(data: Mapping[str, Any], cells: Cells, slurm: Mapping[str, Any] | None) -> str:
     """The section's text."""
     parts = [BEGIN, "## On real switches", ""]
     parts += [
@@ -93,8 +93,13 @@ def section(data: Mapping[str, Any], cells: Cells) -> str:
         size = f": {told['bytes'] / 1e6:.0f} MB in {told['messages']:,} messages, {told['pairs']:,} pairs of ranks" if told else ""
         parts += [f"{PROGRAMS[key].name} (`{Path(PROGRAMS[key].source).name} {' '.join(PROGRAMS[key].arguments)}`{size}):", "", *table(cells, key), ""]
     parts += ["![time by placement and routing](interconnect-experiment.svg)", ""]
-    if "slurm" in data:
-        parts += [data["slurm"], ""]
+    if slurm is not None:
+        wait, srun = slurm["wait_ms"], slurm["srun_ms"]
+        parts += [
+            f"What the manager adds to `srun` of {slurm['ranks']} tasks on {slurm['nodes']} nodes with routes for {slurm['pairs']} pairs of hosts (interconnect/bench/slurm_overhead.py): the plugin waits",
+            f"{wait['median']:.0f} ms in the median ({wait['least']} to {wait['most']}); all of srun takes {srun['without']:.0f} ms without and {srun['with']:.0f} ms with routes, which includes removing them.",
+            "",
+        ]
     return "\n".join([*parts, END])
 
 
@@ -117,7 +122,8 @@ def main() -> None:
     data = json.loads((folder / "interconnect-experiment.json").read_text())
     cells = cells_of(data["rows"])
     target = folder / "interconnect.md"
-    old, text = target.read_text(), section(data, cells)
+    overhead = folder / "interconnect-slurm.json"
+    old, text = target.read_text(), section(data, cells, json.loads(overhead.read_text()) if overhead.exists() else None)
     target.write_text(old[: old.index(BEGIN)] + text + old[old.index(END) + len(END) :] if BEGIN in old and END in old else f"{old.rstrip()}\n\n{text}\n")
     plot(cells, folder / "interconnect-experiment.svg")
     for key in dict.fromkeys(row["program"] for row in data["rows"]):

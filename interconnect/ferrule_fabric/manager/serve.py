@@ -45,6 +45,7 @@ class Settings:
     tls_certificate: str | None = None
     tls_key: str | None = None
     tls_clients: str | None = None
+    web: str | None = None
 
 
 class JsonLines(logging.Formatter):
@@ -83,6 +84,8 @@ def address_of(text: str, what: str) -> Path | tuple[str, int]:
 def _check(settings: Settings) -> None:
     if not settings.api.startswith("unix:") and not settings.token and not settings.tls_clients:
         raise FabricError("--api", "over TCP needs --token-file or --tls-clients")
+    if settings.web and (not settings.token or settings.tls_certificate or not settings.api.startswith("unix:")):
+        raise FabricError("--web", "goes with --api unix:PATH and --token-file, without TLS")
     if settings.tls_clients and not settings.tls_certificate:
         raise FabricError("--tls-clients", "needs --tls-certificate")
 
@@ -128,7 +131,13 @@ def _http(manager: Manager, settings: Settings) -> tuple[uvicorn.Server, list[so
     if settings.tls_certificate:
         config.ssl_certfile, config.ssl_keyfile, config.ssl_ca_certs = settings.tls_certificate, settings.tls_key, settings.tls_clients
         config.ssl_cert_reqs = 2 if settings.tls_clients else 0
-    address = address_of(settings.api, "--api")
+    sockets = [_listening(address_of(settings.api, "--api"), settings.group)]
+    if settings.web:
+        sockets.append(_listening(address_of(settings.web, "--web"), None))
+    return uvicorn.Server(config), sockets
+
+
+def _listening(address: Path | tuple[str, int], group: int | None) -> socket.socket:
     if isinstance(address, Path):
         address.unlink(missing_ok=True)
         listening = socket.socket(socket.AF_UNIX)
@@ -138,15 +147,15 @@ def _http(manager: Manager, settings: Settings) -> tuple[uvicorn.Server, list[so
         finally:
             os.umask(old)
         # Anybody may ask; what one may do depends on the user id that the kernel tells us.
-        if settings.group is not None:
-            os.chown(address, -1, settings.group)
+        if group is not None:
+            os.chown(address, -1, group)
             os.chmod(address, 0o660)
         else:
             os.chmod(address, 0o666)
     else:
         listening = socket.create_server(address, family=socket.AF_INET6 if ":" in address[0] else socket.AF_INET)
     listening.listen(1024)
-    return uvicorn.Server(config), [listening]
+    return listening
 
 
 def run(topology: Topology, settings: Settings) -> None:
