@@ -1,12 +1,13 @@
-"""``ferrule-fabric serve``, ``job``, ``doctor``: the manager and what speaks to it."""
+"""``ferrule-fabric serve`` and ``job``: the manager and what speaks to it."""
 
 from __future__ import annotations
 
+import functools
 import grp
 import json
-import os
 import pwd
-import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -15,13 +16,56 @@ import httpx
 
 from ferrule_fabric.errors import FabricError
 from ferrule_fabric.manager.address import SOCKET, client_of
-from ferrule_fabric.model.topology import Topology
 from ferrule_fabric.openflow.compiler import GROUPS_MAX, TABLE_ENTRIES_MAX
 from ferrule_fabric.routing.allocate import ALGORITHMS
 from ferrule_fabric.topologies.spec import topology_of
 
-api_option = click.option("--api", default=SOCKET, show_default=True, envvar="FERRULE_FABRIC_API", help="the manager: unix:PATH or http(s)://HOST:PORT")
 token_option = click.option("--token-file", type=click.Path(path_type=FilePath, exists=True), help="file with the token, for TCP")
+_file = click.Path(path_type=FilePath, exists=True)
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How a command reaches the manager."""
+
+    api: str
+    token_file: FilePath | None = None
+    tls_ca: FilePath | None = None
+    tls_identity: FilePath | None = None
+
+    def call(self, method: str, path: str, **more: Any) -> Any:
+        """The answer's JSON. Raises `FabricError`: what the manager says, or why there is no answer."""
+        try:
+            with client_of(self.api, _token(self.token_file), ca=self.tls_ca, identity=self.tls_identity) as client:
+                answer = client.request(method, path, **more)
+        except httpx.HTTPError as error:
+            raise FabricError(self.api, f"no manager: {error}") from None
+        if not answer.is_error:
+            return answer.json()
+        try:
+            told = answer.json()["error"]
+            where, problem = str(told["where"]), str(told["problem"])
+        except (ValueError, KeyError, TypeError):
+            where, problem = self.api, f"status {answer.status_code}"
+        raise FabricError(where, problem)
+
+
+def reaching(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the options that say where the manager is, as its argument ``reach``."""
+
+    @functools.wraps(command)
+    def wrapped(*arguments: Any, api: str, token_file: FilePath | None, tls_ca: FilePath | None, tls_identity: FilePath | None, **more: Any) -> None:
+        command(*arguments, reach=Reach(api, token_file, tls_ca, tls_identity), **more)
+
+    listed = (
+        click.option("--api", default=SOCKET, show_default=True, envvar="FERRULE_FABRIC_API", help="the manager: unix:PATH or http(s)://HOST:PORT"),
+        token_option,
+        click.option("--tls-ca", type=_file, envvar="FERRULE_FABRIC_TLS_CA", help="the authority of the manager's certificate, for https"),
+        click.option("--tls-identity", type=_file, envvar="FERRULE_FABRIC_TLS_IDENTITY", help="our own certificate and key in one file, for https"),
+    )
+    for option in reversed(listed):
+        wrapped = option(wrapped)
+    return wrapped
 
 
 def _token(path: FilePath | None) -> str | None:
@@ -64,21 +108,6 @@ def serve(
     run(topology_of(spec), Settings(store, api, openflow, _token(token_file), group_id, table_entries, algorithm, admins, groups, **tls))
 
 
-def _call(api: str, token_file: FilePath | None, method: str, path: str, **more: Any) -> Any:
-    try:
-        with client_of(api, _token(token_file)) as client:
-            answer = client.request(method, path, **more)
-    except httpx.HTTPError as error:
-        raise FabricError(api, f"no manager: {error}") from None
-    if answer.is_error:
-        try:
-            told = answer.json()["error"]
-            raise FabricError(told["where"], told["problem"])
-        except (ValueError, KeyError, TypeError):
-            raise FabricError(api, f"status {answer.status_code}") from None
-    return answer.json()
-
-
 @click.group()
 def job() -> None:
     """Start, end and list jobs at the manager, without a scheduler."""
@@ -90,9 +119,8 @@ def job() -> None:
 @click.option("--pattern", required=True, help="name of a stored pattern")
 @click.option("--tcp-port", type=int, help="only packets to this TCP port")
 @click.option("--dscp", type=int, help="only packets of this class")
-@api_option
-@token_option
-def job_start(name: str, hosts: str, pattern: str, tcp_port: int | None, dscp: int | None, api: str, token_file: FilePath | None) -> None:
+@reaching
+def job_start(name: str, hosts: str, pattern: str, tcp_port: int | None, dscp: int | None, reach: Reach) -> None:
     """Give a job routes."""
     ranks: list[str] = []
     for part in hosts.split(","):
@@ -101,89 +129,25 @@ def job_start(name: str, hosts: str, pattern: str, tcp_port: int | None, dscp: i
             raise FabricError("--hosts", f"{part!r} is not HOST or HOST*COUNT")
         ranks += [host] * int(count or 1)
     body = {"job": name, "hosts": ranks, "pattern": pattern, "tcp_port": tcp_port, "dscp": dscp}
-    click.echo(json.dumps(_call(api, token_file, "POST", "/v1/jobs", json=body)))
+    click.echo(json.dumps(reach.call("POST", "/v1/jobs", json=body)))
 
 
 @job.command("end")
 @click.argument("name")
 @click.option("--missing-ok", is_flag=True, help="no error if there is no such job")
-@api_option
-@token_option
-def job_end(name: str, missing_ok: bool, api: str, token_file: FilePath | None) -> None:
+@reaching
+def job_end(name: str, missing_ok: bool, reach: Reach) -> None:
     """Remove the routes of a job and of its steps."""
     try:
-        click.echo(json.dumps(_call(api, token_file, "DELETE", f"/v1/jobs/{name}")))
+        click.echo(json.dumps(reach.call("DELETE", f"/v1/jobs/{name}")))
     except FabricError as error:
         if not (missing_ok and "no job" in error.problem):
             raise
 
 
 @job.command("list")
-@api_option
-@token_option
-def job_list(api: str, token_file: FilePath | None) -> None:
+@reaching
+def job_list(reach: Reach) -> None:
     """List jobs, one JSON object per line."""
-    for entry in _call(api, token_file, "GET", "/v1/jobs"):
+    for entry in reach.call("GET", "/v1/jobs"):
         click.echo(json.dumps(entry))
-
-
-@click.command()
-@api_option
-@token_option
-@click.option("--topology", "spec", help="check this topology too")
-@click.option("--slurm-conf", type=click.Path(path_type=FilePath), default=os.environ.get("SLURM_CONF", "/etc/slurm/slurm.conf"), show_default=True)
-def doctor(api: str, token_file: FilePath | None, spec: str | None, slurm_conf: FilePath) -> None:
-    """Say what is wrong with the set-up, and how to mend it. Ends with status 1 if anything is."""
-    problems = 0
-
-    def tell(good: bool | None, what: str, mend: str = "") -> None:
-        nonlocal problems
-        problems += good is False
-        click.echo(f"{'ok  ' if good else 'skip' if good is None else 'BAD '}  {what}{'; ' + mend if mend and good is False else ''}")
-
-    try:
-        status = _call(api, token_file, "GET", "/v1/status")
-        tell(True, f"manager at {api}, {status['jobs']} jobs, {status['rules']} rules")
-        tell(not status["missing"], f"{status['connected']} of {status['switches']} switches connected", f"missing {', '.join(status['missing'])}: set their controller")
-        tell(not status["links_down"], f"{len(status['links_down'])} links down", ", ".join(status["links_down"][:10]))
-        tell(not status["miswired"], "cables are as the topology says", "; ".join(status["miswired"][:10]))
-    except FabricError as error:
-        tell(False, str(error), "start it: ferrule-fabric serve")
-    if spec:
-        for good, what, mend in _topology_checks(spec):
-            tell(good, what, mend)
-    for fine, what, mend in _slurm_checks(slurm_conf):
-        tell(fine, what, mend)
-    if problems:
-        raise SystemExit(1)
-
-
-def _topology_checks(spec: str) -> list[tuple[bool, str, str]]:
-    try:
-        topology: Topology = topology_of(spec)
-    except FabricError as error:
-        return [(False, str(error), "mend the file")]
-    nameless = [switch.name for switch in topology.switches if switch.dpid is None]
-    unaddressed = [host.name for host in topology.hosts if host.mac is None]
-    portless = sum(1 for link in topology.links for name, port in ((link.a, link.a_port), (link.b, link.b_port)) if port is None and topology.node_index[name] >= topology.host_count)
-    return [
-        (not nameless, "every switch has a datapath id", f"missing for {', '.join(nameless[:5])}"),
-        (not unaddressed, "every host has a MAC address", f"missing for {', '.join(unaddressed[:5])}"),
-        (not portless, "every link has its port numbers", f"{portless} missing"),
-    ]
-
-
-def _slurm_checks(conf: FilePath) -> list[tuple[bool | None, str, str]]:
-    if not conf.exists():
-        return [(None, f"Slurm: no {conf}", "")]
-    settings = {line.split("=", 1)[0].strip().lower(): line.split("=", 1)[1].strip() for line in conf.read_text(errors="replace").splitlines() if "=" in line and not line.startswith("#")}
-    stack = FilePath(settings.get("plugstackconfig", str(conf.parent / "plugstack.conf")))
-    listed = [line for line in (stack.read_text(errors="replace").splitlines() if stack.exists() else []) if "spank_ferrule" in line and not line.startswith("#")]
-    plugins = [word for line in listed for word in line.split() if word.endswith(".so")]
-    epilog = FilePath(settings.get("epilogslurmctld", ""))
-    return [
-        (bool(listed), f"the plugin is in {stack}", "add: optional /…/spank_ferrule.so api=unix:/run/ferrule-fabric.sock"),
-        (all(FilePath(word).is_file() for word in plugins) if plugins else None, "the plugin's file is there", "build it: make spank"),
-        (epilog.is_file() and os.access(epilog, os.X_OK) and "ferrule" in epilog.read_text(errors="replace"), "EpilogSlurmctld ends jobs at the manager", "see docs/user/interconnect.md"),
-        (shutil.which("scontrol") is not None, "Slurm's commands are in the path", "install slurm-client"),
-    ]

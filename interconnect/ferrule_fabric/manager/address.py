@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
+from pathlib import Path
+
 import httpx
 
 from ferrule_fabric.errors import FabricError
@@ -10,11 +13,18 @@ SOCKET = "unix:/run/ferrule-fabric.sock"
 TIMEOUT_S = 30.0
 
 
-def client_of(api: str, token: str | None = None, timeout_s: float = TIMEOUT_S) -> httpx.Client:
-    """An HTTP client for ``unix:PATH`` or ``http(s)://HOST:PORT``."""
+def client_of(api: str, token: str | None = None, timeout_s: float = TIMEOUT_S, ca: Path | None = None, identity: Path | None = None) -> httpx.Client:
+    """An HTTP client for ``unix:PATH`` or ``http(s)://HOST:PORT``. ``ca``: the authority that the manager's certificate must be of (else the system's);
+    ``identity``: a file with our own certificate and its key. Raises `FabricError`."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     if api.startswith("unix:"):
         return httpx.Client(transport=httpx.HTTPTransport(uds=api[5:]), base_url="http://manager", headers=headers, timeout=timeout_s)
     if api.startswith(("http://", "https://")):
-        return httpx.Client(base_url=api, headers=headers, timeout=timeout_s)
+        try:
+            context = ssl.create_default_context(cafile=ca)
+            if identity is not None:
+                context.load_cert_chain(identity)
+        except OSError as error:
+            raise FabricError(str(identity or ca), f"not a certificate, or its key isn't there: {error}") from None
+        return httpx.Client(base_url=api, headers=headers, timeout=timeout_s, verify=context)
     raise FabricError("--api", f"must be unix:PATH or http(s)://HOST:PORT, not {api!r}")

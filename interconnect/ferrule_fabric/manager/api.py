@@ -1,13 +1,11 @@
 """The HTTP API, OpenAPI at ``/openapi.json``. Who asks: over the unix socket the user whose process it is (SO_PEERCRED), over TCP whoever has the token.
 
 Errors are JSON: ``{"error": {"where": …, "problem": …}}``, with status 400 for input that is refused, 401 and 403 for who may not, 404 for what isn't
-there, 411 and 413 for bodies without or of too great a length.
+there, 408, 411 and 413 for bodies that come too slowly, or without or of too great a length (`guard`), 429 when too many ask.
 """
 
 from __future__ import annotations
 
-import hmac
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ferrule_fabric import __version__
 from ferrule_fabric.errors import FabricError
+from ferrule_fabric.manager.guard import BODY_TIMEOUT_S, Guard, user_of
 from ferrule_fabric.manager.metrics import exposition
 from ferrule_fabric.manager.predict import WHAT_IF_RANKS_MAX, Question
 from ferrule_fabric.manager.service import Busy, Denied, Manager, Unknown
@@ -30,7 +29,6 @@ from ferrule_fabric.profiles import profile_from_json
 from ferrule_fabric.store.database import Application, Run
 from ferrule_fabric.topologies.spec import SpecOptions
 
-BODY_BYTES_MAX = 256 << 20
 JOB_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.+:@-]{0,127}$"
 STATIC = Path(__file__).parent / "static"
 
@@ -95,41 +93,22 @@ def _phases(body: WhatIf, manager: Manager) -> tuple[TrafficMatrix, ...]:
 
 
 def _user(request: Request) -> int:
-    """The user id of who asks; the holder of the token is an administrator."""
-    client = request.client
-    if client is not None and client.host.startswith("uid:"):
-        return int(client.host[4:])
-    token: str | None = request.app.state.token
-    offered = request.headers.get("authorization", "")
-    if token is not None and hmac.compare_digest(offered.encode(), f"Bearer {token}".encode()):
-        return 0
-    if token is None and request.url.scheme == "https":
-        return 0  # without a token, TLS has let in only clients with a certificate
-    raise Denied("a token is needed: Authorization: Bearer …")
+    """The user id of who asks."""
+    uid = user_of(request.scope, request.app.state.token)
+    if uid is None:
+        raise Denied("a token is needed: Authorization: Bearer …")
+    return uid
 
 
 User = Annotated[int, Depends(_user)]
 
 
-def create_app(manager: Manager, token: str | None) -> FastAPI:
+def create_app(manager: Manager, token: str | None, body_timeout_s: float = BODY_TIMEOUT_S) -> FastAPI:
     """The application for one manager."""
     app = FastAPI(title="Ferrule interconnect manager", version=__version__, docs_url=None, redoc_url=None)
     app.state.token = token
+    app.add_middleware(Guard, token=token, body_timeout_s=body_timeout_s)
     _handle_errors(app)
-
-    @app.middleware("http")
-    async def limit(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-        if request.method in ("POST", "PUT", "PATCH"):
-            length = request.headers.get("content-length")
-            if length is None or not length.isdigit():
-                return _problem(411, "body", "needs a Content-Length")
-            if int(length) > BODY_BYTES_MAX:
-                return _problem(413, "body", f"has {length} bytes; at most {BODY_BYTES_MAX} are allowed")
-        answer = await call_next(request)
-        # The page shows and runs nothing from outside, and is shown in no other page.
-        answer.headers["Content-Security-Policy"] = "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'"
-        answer.headers["X-Content-Type-Options"] = "nosniff"
-        return answer
 
     @app.get("/v1/status")
     async def status(_: User) -> dict[str, Any]:

@@ -8,7 +8,6 @@ import logging
 import os
 import signal
 import socket
-import struct
 import sys
 import time
 from dataclasses import dataclass
@@ -16,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ferrule_fabric.errors import FabricError
 from ferrule_fabric.manager.api import create_app
+from ferrule_fabric.manager.guard import CONNECTIONS_MAX, GuardedProtocol
 from ferrule_fabric.manager.service import Manager
 from ferrule_fabric.manager.state import State
 from ferrule_fabric.model.topology import Topology
@@ -58,17 +57,6 @@ class JsonLines(logging.Formatter):
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str)
-
-
-class _PeerProtocol(H11Protocol):
-    """Tells the application whose process a unix connection comes from, as the client's address ``uid:N``."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        connection = transport.get_extra_info("socket")
-        if connection is not None and connection.family == socket.AF_UNIX:
-            _, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-            self.client = (f"uid:{uid}", 0)
 
 
 def address_of(text: str, what: str) -> Path | tuple[str, int]:
@@ -127,7 +115,9 @@ async def _serve(topology: Topology, settings: Settings, state: State) -> None:
 
 def _http(manager: Manager, settings: Settings) -> tuple[uvicorn.Server, list[socket.socket]]:
     app = create_app(manager, settings.token)
-    config = uvicorn.Config(app, http=_PeerProtocol, ws="none", lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=5)
+    config = uvicorn.Config(app, http=GuardedProtocol, ws="none", lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=5, limit_concurrency=CONNECTIONS_MAX)
+    # Nobody in between is believed: X-Forwarded-For would say who asks.
+    config.proxy_headers = False
     if settings.tls_certificate:
         config.ssl_certfile, config.ssl_keyfile, config.ssl_ca_certs = settings.tls_certificate, settings.tls_key, settings.tls_clients
         config.ssl_cert_reqs = 2 if settings.tls_clients else 0

@@ -12,7 +12,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -34,6 +34,7 @@ from ferrule_fabric.store.database import Application, PatternStore
 log = logging.getLogger("ferrule_fabric.manager")
 
 JOBS_MAX = 10_000
+JOBS_OF_USER_MAX = 1_000
 QUESTIONS_MAX = 8
 COUNT_INTERVAL_S = 1.0
 # A profile with more phases is taken as a whole.
@@ -146,6 +147,8 @@ class Manager:
             self._may(uid, known)
             if known is None and len(self.jobs) >= JOBS_MAX:
                 raise FabricError("job", f"there are {JOBS_MAX} already")
+            if known is None and uid not in self.admins and sum(job.row.uid == uid for job in self.jobs.values()) >= JOBS_OF_USER_MAX:
+                raise FabricError("job", f"there are {JOBS_OF_USER_MAX} of this user already")
             began = time.perf_counter()
             topology = self.controller.topology
             placement = Placement(tuple(hosts))
@@ -155,7 +158,7 @@ class Manager:
             others = {job: (held.demands, held.plan) for job, held in self.jobs.items() if job != name}
             measured = parts if len(phases) <= PHASES_MAX else []
             routes = await self.worker.run(worker.arrival, topology, worker.listed(others), name, demands, algorithm, measured)
-            plan = RoutePlan(topology.digest, routes, name, algorithm)
+            plan, taken = self._free(RoutePlan(topology.digest, routes, name, algorithm), uid)
             route_s = time.perf_counter() - began
             number = known.row.number if known else self.state.next_number()
             sizes = json.dumps([[flow.src, flow.dst, flow.bytes] for flow in demands.flows(topology)])
@@ -170,9 +173,17 @@ class Manager:
             self.jobs[name] = job
             self._remember(job, topology)
             self._hear(job)
-            started = Started(name, number, len(plan) - len(left_out), tuple(left_out), route_s, time.perf_counter() - began - route_s)
-            log.info("job started", extra={"job": name, "uid": uid, "pairs": started.pairs, "left_out": len(left_out), "route_s": route_s, "install_s": started.install_s})
+            started = Started(name, number, len(plan) - len(left_out), (*taken, *left_out), route_s, time.perf_counter() - began - route_s)
+            log.info("job started", extra={"job": name, "uid": uid, "pairs": started.pairs, "left_out": len(started.left_out), "route_s": route_s, "install_s": started.install_s})
             return started
+
+    def _free(self, plan: RoutePlan, uid: int) -> tuple[RoutePlan, list[tuple[tuple[str, str], str]]]:
+        """The plan without the pairs that jobs of other users have, whatever packets these take: rules for some packets of a pair would go before theirs."""
+        if uid in self.admins:
+            return plan, []
+        others = {pair for job in self.jobs.values() if job.row.uid != uid for pair in job.plan.routes}
+        taken = [(pair, "another job has this pair, of another user") for pair in plan.routes if pair in others]
+        return (replace(plan, routes={pair: route for pair, route in plan if pair not in others}) if taken else plan), taken
 
     def _forget(self, known: Job | None, row: JobRow) -> None:
         if known is not None:
@@ -312,6 +323,7 @@ class Manager:
             "rules": controller.compiled.rule_count,
             "compact": controller.compiled.compact,
             "generation": controller.generation,
+            "admins": sorted(self.admins),
             "up_s": round(time.time() - self.started_s, 3),
             "miswired": controller.discovery.differences(controller.topology) if controller.discovery.links else [],
         }

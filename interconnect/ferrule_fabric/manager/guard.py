@@ -1,0 +1,160 @@
+"""What stands between clients and the API: who asks, and how much and how slowly anybody may send.
+
+`Guard` reads a request's whole body before the application sees the request, so that nothing behind it waits for a client. `GuardedProtocol` closes
+connections that don't come to the end of a request's head, and tells the application whose process a unix connection comes from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import socket
+import struct
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+PATTERN_BYTES_MAX = 256 << 20
+BODY_BYTES_MAX = 32 << 20
+HEAD_TIMEOUT_S = 10.0
+BODY_TIMEOUT_S = 30.0
+# Beyond the time above a body may take a second for each of these bytes.
+BODY_BYTES_PER_S = 1 << 20
+CONNECTIONS_MAX = 1000
+HEADERS = (
+    # The page shows and runs nothing from outside, and is shown in no other page.
+    (b"content-security-policy", b"default-src 'self'; img-src 'self' data:; frame-ancestors 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+)
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+def user_of(scope: Scope, token: str | None) -> int | None:
+    """The user id of who asks, None if nobody knows. Who has the token is an administrator; so is, without a token, whom TLS has let in."""
+    client = scope.get("client")
+    if client and client[0].startswith("uid:"):
+        return int(client[0][4:])
+    offered = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+    if token is not None:
+        return 0 if hmac.compare_digest(offered, f"Bearer {token}".encode()) else None
+    return 0 if scope["scheme"] == "https" else None
+
+
+class Guard:
+    """The application behind its limits."""
+
+    def __init__(self, app: App, token: str | None, body_timeout_s: float = BODY_TIMEOUT_S) -> None:
+        self.app, self.token, self.body_timeout_s = app, token, body_timeout_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *HEADERS]
+            await send(message)
+
+        if scope["path"].startswith("/v1/") and user_of(scope, self.token) is None:
+            await _refuse(send_with_headers, 401, "user", "a token is needed: Authorization: Bearer …")
+            return
+        if scope["method"] not in ("POST", "PUT", "PATCH"):
+            await self.app(scope, receive, send_with_headers)
+            return
+        length = next((value for name, value in scope["headers"] if name == b"content-length"), None)
+        if length is None or not length.isdigit():
+            await _refuse(send_with_headers, 411, "body", "needs a Content-Length")
+            return
+        limit = PATTERN_BYTES_MAX if scope["path"].startswith("/v1/patterns/") else BODY_BYTES_MAX
+        if int(length) > limit:
+            await _refuse(send_with_headers, 413, "body", f"has {int(length)} bytes; at most {limit} are allowed")
+            return
+        try:
+            body = await asyncio.wait_for(_body(receive, limit), self.body_timeout_s + int(length) / BODY_BYTES_PER_S)
+        except TimeoutError:
+            await _refuse(send_with_headers, 408, "body", "came too slowly")
+            return
+        if body is not None:
+            await self.app(scope, _replaying(body, receive), send_with_headers)
+
+
+async def _body(receive: Receive, limit: int) -> bytes | None:
+    """The whole body, None if the client has gone. uvicorn ends it where Content-Length says."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        body += message.get("body", b"")
+        if len(body) > limit:
+            return None
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def _replaying(body: bytes, receive: Receive) -> Receive:
+    waiting = [body]
+
+    async def replay() -> MutableMapping[str, Any]:
+        if waiting:
+            return {"type": "http.request", "body": waiting.pop(), "more_body": False}
+        return await receive()
+
+    return replay
+
+
+async def _refuse(send: Send, status: int, where: str, problem: str) -> None:
+    body = json.dumps({"error": {"where": where, "problem": problem}}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+class GuardedProtocol(H11Protocol):
+    """See the module's head. The user of a unix connection is the client's address, ``uid:N``."""
+
+    head_timeout_s = HEAD_TIMEOUT_S
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        connection = transport.get_extra_info("socket")
+        if connection is not None and connection.family == socket.AF_UNIX:
+            _, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+            self.client = (f"uid:{uid}", 0)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """A head that isn't whole yet must be soon."""
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._stop()
+        elif self._timer is None:
+            self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing is waited for any more."""
+        self._stop()
+        super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        self._timer = self.loop.call_later(self.head_timeout_s, self._too_slow)
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _too_slow(self) -> None:
+        self._timer = None
+        if not self.transport.is_closing():
+            self.transport.abort()
