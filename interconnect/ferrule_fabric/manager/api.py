@@ -14,6 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
 
 from ferrule_fabric import __version__
 from ferrule_fabric.errors import FabricError
@@ -214,6 +215,11 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(Unknown)
     async def unknown(_: Request, error: Unknown) -> JSONResponse:
         return _problem(404, "path", str(error))
+
+    @app.exception_handler(HTTPException)
+    async def framework(_: Request, error: HTTPException) -> JSONResponse:
+        # 400 is a body that is too deep, or nothing that a parser takes.
+        return _problem(error.status_code, "body" if error.status_code == 400 else "path", str(error.detail))
 
     @app.exception_handler(RequestValidationError)
     async def malformed(_: Request, error: RequestValidationError) -> JSONResponse:

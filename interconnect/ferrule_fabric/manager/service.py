@@ -157,7 +157,7 @@ class Manager:
             algorithm = algorithm or self.algorithm
             others = {job: (held.demands, held.plan) for job, held in self.jobs.items() if job != name}
             measured = parts if len(phases) <= PHASES_MAX else []
-            routes = await self.worker.run(worker.arrival, topology, worker.listed(others), name, demands, algorithm, measured)
+            routes = await self.worker.run(worker.arrival, topology, worker.listed(topology, others), name, demands, algorithm, measured)
             plan, taken = self._free(RoutePlan(topology.digest, routes, name, algorithm), uid)
             route_s = time.perf_counter() - began
             number = known.row.number if known else self.state.next_number()
@@ -272,7 +272,7 @@ class Manager:
 
     async def what_if(self, question: Question, beside: bool) -> list[dict[str, Any]]:
         """Predictions; ``beside`` the running jobs or on an empty network. Raises `Busy`."""
-        others = worker.listed({name: (job.demands, job.plan) for name, job in self.jobs.items()}) if beside else []
+        others = worker.listed(self.controller.topology, {name: (job.demands, job.plan) for name, job in self.jobs.items()}) if beside else []
         return await self._ask(worker.answer, self.controller.topology, others, question)
 
     async def _ask(self, function: Callable[..., T], *arguments: Any) -> T:

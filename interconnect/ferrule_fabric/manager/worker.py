@@ -73,9 +73,17 @@ def judge(topology: Topology, demands: Demands, routes: Routes) -> dict[str, Any
     return judged(topology, demands, routes)
 
 
-def listed(jobs: Mapping[str, tuple[Demands, RoutePlan]]) -> Others:
-    """Jobs as they travel to the process."""
-    return [(name, held, dict(plan.routes)) for name, (held, plan) in jobs.items()]
+def listed(topology: Topology, jobs: Mapping[str, tuple[Demands, RoutePlan]]) -> Others:
+    """Jobs as they travel to the process; traffic of pairs without a route of the job's own is left out."""
+    return [(name, _routed(topology, held, plan), dict(plan.routes)) for name, (held, plan) in jobs.items()]
+
+
+def _routed(topology: Topology, held: Demands, plan: RoutePlan) -> Demands:
+    if len(plan) == held.count:
+        return held
+    names = topology.node_names
+    own = [i for i, (src, dst) in enumerate(zip(held.src.tolist(), held.dst.tolist())) if (names[src], names[dst]) in plan.routes]
+    return Demands(held.hosts, held.src[own], held.dst[own], held.bytes[own], held.messages[own])
 
 
 class Worker:
