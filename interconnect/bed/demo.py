@@ -82,7 +82,7 @@ def led_through(options: argparse.Namespace, topology: Topology, stack: ExitStac
 
     program = built(ROOT / "interconnect/bench/cg2d.c")
     hosts = [host.name for host in topology.hosts[:HOSTS] for _ in range(PER_HOST)]
-    command = [program, "--iterations", str(options.iterations)]
+    command: list[str | Path] = [program, "--iterations", str(options.iterations)]
     profile = folder / "profile.json"
     step(3, f"a job on default routes, profiled: mpiexec -n {len(hosts)} --profile profile.json cg2d")
     before = ran(fabric, hosts, command, ["--profile", str(profile)])

@@ -96,8 +96,9 @@ def section(data: Mapping[str, Any], cells: Cells, slurm: Mapping[str, Any] | No
     if slurm is not None:
         wait, srun = slurm["wait_ms"], slurm["srun_ms"]
         parts += [
-            f"What the manager adds to `srun` of {slurm['ranks']} tasks on {slurm['nodes']} nodes with routes for {slurm['pairs']} pairs of hosts (interconnect/bench/slurm_overhead.py): the plugin waits",
-            f"{wait['median']:.0f} ms in the median ({wait['least']} to {wait['most']}); all of srun takes {srun['without']:.0f} ms without and {srun['with']:.0f} ms with routes, which includes removing them.",
+            f"What the manager adds to `srun` of {slurm['ranks']} tasks on {slurm['nodes']} nodes (interconnect/bench/slurm_overhead.py): for routes for {slurm['pairs']} pairs of hosts",
+            f"the plugin waits {wait['median']:.0f} ms in the median ({wait['least']} to {wait['most']}); all of srun takes {srun['without']:.0f} ms without",
+            f"and {srun['with']:.0f} ms with routes, which includes removing them.",
             "",
         ]
     return "\n".join([*parts, END])

@@ -24,6 +24,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import spec as fabric_spec
@@ -35,6 +36,7 @@ SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 SOCKET_BUFFER_BYTES = 16 << 20
 BUFFER_FILES = ("/proc/sys/net/core/wmem_default", "/proc/sys/net/core/rmem_default")
 COMMAND_TIMEOUT_S = 120
+OWNER = "owner"
 WINDOW_BYTES = 32 << 10
 QUEUE_BYTES = 1 << 20
 
@@ -83,6 +85,7 @@ class Fabric:
         self.switch_netns = PREFIX + ident
         self.controller_socket = self.directory / "controller.sock"
         self._reaper: subprocess.Popen[bytes] | None = None
+        self._lock: IO[str] | None = None
 
     # Names
 
@@ -112,8 +115,11 @@ class Fabric:
         reap()
         fabric = cls(secrets.token_hex(3), spec)
         fabric.directory.mkdir(mode=0o755)
-        owner = [os.getpid(), started_ticks(os.getpid())] if owned else None
-        (fabric.directory / "fabric.json").write_text(json.dumps({"owner": owner, "spec": json.loads(spec.to_json())}))
+        if owned:
+            # Held as long as the owner lives, in whatever pid namespace that is.
+            fabric._lock = open(fabric.directory / OWNER, "w")
+            fcntl.flock(fabric._lock, fcntl.LOCK_EX)
+        (fabric.directory / "fabric.json").write_text(json.dumps({"owner": None, "owned": owned, "spec": json.loads(spec.to_json())}))
         if owned:
             fabric._reaper = subprocess.Popen([sys.executable, __file__, "wait", fabric.ident], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         try:
@@ -261,7 +267,8 @@ class Fabric:
         """Send a signal to one of this fabric's daemons and wait until it is gone."""
         try:
             pid = int((self.directory / f"{name}.pid").read_text())
-            if name.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes():
+            words = Path(f"/proc/{pid}/cmdline").read_bytes()
+            if name.encode() not in words or str(self.directory).encode() not in words:
                 return
             os.kill(pid, signal_number)
         except (OSError, ValueError):
@@ -291,6 +298,9 @@ class Fabric:
         for name in names:
             run(["ip", "netns", "del", name], check=False)
         shutil.rmtree(self.directory, ignore_errors=True)
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
     # Use
 
@@ -358,13 +368,24 @@ def socket_buffers(directory: Path) -> Iterator[None]:
             restore_buffers(directory)
 
 
+def is_owned(directory: Path) -> bool:
+    """Whether the owner of a fabric lives, or it needs none."""
+    if not json.loads((directory / "fabric.json").read_text())["owned"]:
+        return True
+    with open(directory / OWNER) as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
 def standing() -> list[tuple[str, bool]]:
     """Ids of all fabrics of this machine, each with whether its owner lives (or it has none)."""
     found = []
     for path in sorted(ROOT.glob("ferrule-ovs-*/fabric.json")):
-        with contextlib.suppress(OSError, json.JSONDecodeError):
-            owner = json.loads(path.read_text())["owner"]
-            found.append((path.parent.name.removeprefix("ferrule-ovs-"), owner is None or started_ticks(owner[0]) == owner[1]))
+        with contextlib.suppress(OSError, json.JSONDecodeError, KeyError):
+            found.append((path.parent.name.removeprefix("ferrule-ovs-"), is_owned(path.parent)))
     return found
 
 
