@@ -215,6 +215,32 @@ def allocations(bed: Bed) -> dict[str, collections.abc.Callable[[], Result]]:
     }
 
 
+def host_lists(bed: Bed) -> dict[str, collections.abc.Callable[[], Result]]:
+    """What LSF, PBS and the operator of a Kubernetes MPIJob set, without them: the hosts are those of the testbed, reached by its shell."""
+    shell = str(ROOT / "testbeds/slurm/node_shell.sh")
+    once, again = bed.cluster.dir / "hosts", bed.cluster.dir / "hosts-by-rank"
+    once.write_text("".join(f"10.21.0.{i} slots={n}\n" for i, n in enumerate(SHAPE, 1)))
+    again.write_text("".join(f"10.21.0.{i}\n" * n for i, n in enumerate(SHAPE, 1)))
+    reached = {**APART, "FERRULE_LAUNCHER": f"{shell} {{host}} {{command}}"}
+    lsf, pbs = {"LSB_JOBID": "7"}, {"PBS_JOBID": "7", "PBS_NODEFILE": str(again)}
+    pod = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+    systems = {
+        "LSF, LSB_MCPU_HOSTS": {**reached, **lsf, "LSB_MCPU_HOSTS": " ".join(f"10.21.0.{i} {n}" for i, n in enumerate(SHAPE, 1))},
+        "LSF, LSB_DJOB_HOSTFILE": {**reached, **lsf, "LSB_DJOB_HOSTFILE": str(again)},
+        "PBS": {**reached, **pbs},
+        # The operator's script in the place of ssh.
+        "MPIJob for Open MPI": {**APART, **pod, "OMPI_MCA_orte_default_hostfile": str(once), "OMPI_MCA_plm_rsh_agent": shell},
+        "MPIJob for Intel MPI": {**APART, **pod, "I_MPI_HYDRA_HOST_FILE": str(again), "HYDRA_LAUNCHER_EXEC": shell},
+    }
+    job = bed.job
+    found: dict[str, collections.abc.Callable[[], Result]] = {}
+    for name, env in systems.items():
+        found[f"{name}: all slots"] = functools.partial(job, [MPIEXEC], [], env, 0, f"ring of 6 near {NEAR}\n")
+        found[f"{name}: MPI_Abort"] = functools.partial(job, [MPIEXEC, "-n", "6"], ["abort", "7"], env, 7, "MPI_Abort was called")
+    found["PBS: the file is missing"] = lambda: job([MPIEXEC], [], {**pbs, "PBS_NODEFILE": "/nonexistent"}, None, "PBS_NODEFILE=/nonexistent")
+    return found
+
+
 def main() -> int:
     only = sys.argv[1] if len(sys.argv) > 1 else ""
     reason = slurm.unavailable()
@@ -236,6 +262,7 @@ def main() -> int:
         bed = Bed(cluster)
         cases = {f"{launcher.name}: {name}": case for launcher in launchers() for name, case in cases_of(bed, launcher).items()}
         cases |= {f"mpiexec in Slurm: {name}": case for name, case in allocations(bed).items()}
+        cases |= {f"mpiexec under {name}": case for name, case in host_lists(bed).items()}
         for name, case in cases.items():
             if only not in name:
                 continue

@@ -91,6 +91,8 @@ case $kind in
   jobdir*) FERRULE_JOB_DIR=/mnt exec unshare $apart --net sh -c "mount --bind '$LOCALITY_TEST_DIRECTORY' /mnt; $hide" sh "$@" ;;
   hidden*) exec ip netns exec "$LOCALITY_TEST_NETWORK-${kind#hidden}" unshare $apart sh -c "$hide" sh "$@" ;;
   seen*) exec ip netns exec "$LOCALITY_TEST_NETWORK-${kind#seen}" unshare $apart "$@" ;;
+  files*) FERRULE_LOCALITY=file exec unshare $apart --net "$@" ;;
+  sandbox*) FERRULE_JOB_DIR=/mnt exec unshare $apart --net sh -c "mount --bind '$LOCALITY_TEST_DIRECTORY' /mnt; $hide" sh "$LOCALITY_TEST_FILTER" "$@" ;;
   off*) FERRULE_LOCALITY=off exec "$@" ;;
   node*) FERRULE_LOCALITY=node exec "$@" ;;
 esac
@@ -110,6 +112,7 @@ class Case:
     network: bool = False
     launcher: str = "{node} {host} {command}"
     directory: str = "/"
+    files: set[int] = dataclasses.field(default_factory=set)  # ranks that share nothing but a file with all others
 
 
 CASES = [
@@ -124,6 +127,9 @@ CASES = [
     Case("nothing shared but a cable", "hidden1,hidden2", [{0, 2}, {1}], network=True, directory="/tmp",
          reason="not on this host: no shared directory, other network namespace"),
     Case("a cable and /tmp", "seen1,seen2", [{0, 1, 2}], network=True),
+    Case("files only, by setting", "files1,files2,plain3", [{0, 1, 2}], files={0, 1}, reason="shm-file"),
+    Case("sandboxes without unix sockets", "sandbox1,sandbox2,sandbox3", [{0, 1, 2}], files={0, 1, 2}, directory="/tmp"),
+    Case("sandboxes and others", "sandbox1,jobdir2,jobdir3", [{0, 1, 2}], files={0}, directory="/tmp"),
     Case("one node off", "plain1,off2,plain3", [{0, 2}], reason="FERRULE_LOCALITY"),
     Case("one node alone", "plain1,node2", [{0, 2}, {1}], reason="FERRULE_LOCALITY does not allow it"),
     Case("off for all", "plain1,plain2", [], env={"FERRULE_LOCALITY": "off"}),
@@ -165,7 +171,7 @@ class Bench:
     def command(self, case: Case, *args: str) -> tuple[list[str], dict[str, str]]:
         """mpiexec's command line and environment."""
         values = {name: text.format(directory=self.directory) for name, text in case.env.items()}
-        ours = {"DIRECTORY": str(self.directory), "NETWORK": self.network, "TREE": str(ROOT)}
+        ours = {"DIRECTORY": str(self.directory), "NETWORK": self.network, "TREE": str(ROOT), "FILTER": str(ROOT / "tests/no_unix_sockets.py")}
         env = dict(os.environ, FERRULE_WHY="1") | {f"LOCALITY_TEST_{name}": value for name, value in ours.items()} | values
         launcher = case.launcher.replace("{node}", str(self.node))
         before = ["ip", "netns", "exec", f"{self.network}-1"] if case.network else []
@@ -179,6 +185,8 @@ class Bench:
             subprocess.run([str(ROOT / "testbeds/netns/create.sh"), self.network], check=True, stdout=subprocess.DEVNULL)
         try:
             command, env = self.command(case)
+            if case.files:
+                env["FERRULE_LOCALITY_TIMEOUT"] = "10000"
             done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                   text=True, timeout=120, errors="replace")
         except subprocess.TimeoutExpired as late:
@@ -199,7 +207,8 @@ def judge(case: Case, output: str) -> str:
     for a in range(case.ranks):
         for b in range(case.ranks):
             together = any({a, b} <= group for group in case.groups)
-            wanted = "self" if a == b else "shm" if together else "tcp"
+            files = {a, b} & case.files
+            wanted = "self" if a == b else "shm-file" if together and files else "shm" if together else "tcp"
             channel = pairs.get((a, b), ("nothing", ""))[0]
             if channel.split("+")[0] != wanted:
                 return f"{a} → {b} by {channel} instead of {wanted}:\n{output[-2500:]}"

@@ -12,13 +12,10 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import contextlib
-import glob
-import json
 import os
 import pathlib
 import random
 import re
-import shutil
 import signal
 import socket
 import struct
@@ -26,20 +23,17 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import kill as killing
+import startup_preload
+from startup_job import BUILD, MPIEXEC, ROOT, TEMPLATE, Cases, Done, Skip, check, hosts, mpiexec, private_directories
 
 import run as runner
 
-ROOT = runner.ROOT
-MPIEXEC = str(ROOT / "dist/bin/mpiexec")
-BUILD = ROOT / "build/startup"
 SCHEMES = ["original", "dr", "bc", "mpd-bc", "tree", "hypercube", "lazy"]
 SIZES = [1, 2, 3, 5, 8, 16]
 IDS = 16  # bytes of an endpoint id
-LIMIT_S = 60.0
 
 PROGRAM = r"""
 #include <mpi.h>
@@ -68,122 +62,11 @@ int main(int argc, char **argv) {
 }
 """
 
-LIBRARY = "int answer(void) { return 42; }\n"
-USER = r"""
-#include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-int answer(void);
-/* Says where it runs from, whether that is private, and how long the file is that came along. */
-int main(int argc, char **argv) {
-  char path[4096] = "", data[4096];
-  struct stat own, file;
-  MPI_Init(&argc, &argv);
-  if (readlink("/proc/self/exe", path, sizeof path - 1) < 0) return 3;
-  snprintf(data, sizeof data, "%s/big", getenv("FERRULE_PRELOAD_DIR") ? getenv("FERRULE_PRELOAD_DIR") : "");
-  char *end = strstr(path, "/files/");
-  if (!end) return 4;
-  *end = 0;
-  if (stat(path, &own) || (own.st_mode & 0777) != 0700) return 5;
-  printf("from %s answer %d big %ld\n", path, answer(), stat(data, &file) ? -1L : (long)file.st_size);
-  fflush(stdout);
-  if (argc > 1) sleep(atoi(argv[1]));
-  MPI_Finalize();
-  return 0;
-}
-"""
-
-
-class Skip(Exception):
-    """The machine can't do this."""
-
-
-class Done:
-    """How a run ended."""
-
-    def __init__(self, code: int, text: str, seconds: float, report: dict) -> None:
-        self.code, self.text, self.seconds, self.report = code, text, seconds, report
-
-
-def check(condition: bool, what: str) -> None:
-    if not condition:
-        raise AssertionError(what)
-
-
-def mpiexec(*words: str, prefix: list[str] | None = None, limit_s: float = LIMIT_S, report: bool = False, **env: str) -> Done:
-    """Runs a job to its end; afterwards nothing of it may be left."""
-    mark = uuid.uuid4().hex
-    file = BUILD / f"report-{mark}.json"
-    extra = [f"--report-startup={file}"] if report else []
-    begin = time.monotonic()
-    process = subprocess.Popen(
-        [*(prefix or []), MPIEXEC, *extra, *words], env={**os.environ, **env, runner.MARKER: mark}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
-    )
-    try:
-        text, _ = process.communicate(timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        for pid in runner.marked_processes(mark):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        text, _ = process.communicate()
-        raise AssertionError(f"not over after {limit_s:.0f} s: {' '.join(words)}\n{text[-800:]}") from None
-    seconds = time.monotonic() - begin
-    deadline = time.monotonic() + 5
-    while (left := runner.marked_processes(mark)) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    check(not left, f"left behind by {' '.join(words)}: {[killing.command_line(pid)[:3] for pid in left]}")
-    told = json.loads(file.read_text()) if report and file.exists() else {}
-    file.unlink(missing_ok=True)
-    return Done(process.returncode, text, seconds, told)
-
-
-@contextlib.contextmanager
-def hosts(count: int) -> Iterator[tuple[list[str], list[str]]]:
-    """Network namespaces joined by a bridge: the words that let mpiexec run in the first and use all, and their names."""
-    if os.geteuid() != 0 or not shutil.which("ip"):
-        raise Skip("network namespaces need root and iproute2")
-    base = f"fs{os.getpid()}"
-    names = [f"{base}-{i}" for i in range(count)]
-    middle = f"{base}-m"
-
-    def ip(*words: str) -> None:
-        subprocess.run(["ip", *words], check=True, stderr=subprocess.PIPE)
-
-    try:
-        for name in [middle, *names]:
-            ip("netns", "add", name)
-            ip("-n", name, "link", "set", "lo", "up")
-        ip("-n", middle, "link", "add", "br0", "type", "bridge")
-        ip("-n", middle, "link", "set", "br0", "up")
-        for i, name in enumerate(names):
-            ip("link", "add", "eth0", "netns", name, "type", "veth", "peer", "name", f"p{i}", "netns", middle)
-            ip("-n", middle, "link", "set", f"p{i}", "master", "br0", "up")
-            ip("-n", name, "addr", "add", f"10.93.{os.getpid() % 250}.{i + 1}/24", "dev", "eth0")
-            ip("-n", name, "link", "set", "eth0", "up")
-        yield ["ip", "netns", "exec", names[0]], names
-    except subprocess.CalledProcessError as error:
-        raise Skip(f"network namespaces: {error.stderr.decode(errors='replace').strip()}") from None
-    finally:
-        for name in [*names, middle]:
-            pids = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=False).stdout.split()
-            for pid in pids:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(int(pid), signal.SIGKILL)
-            subprocess.run(["ip", "netns", "delete", name], check=False, stderr=subprocess.DEVNULL)
-
-
-TEMPLATE = ["--launcher", "ip netns exec {host} {command}"]
-
-
 def agree(done: Done, ranks: int, what: str) -> None:
     check(done.code == 0 and f"all {ranks} agree" in done.text, f"{what}: exit code {done.code}\n{done.text[-800:]}")
 
 
-def schemes() -> Iterator[tuple[str, Callable[[], None]]]:
+def schemes() -> Cases:
     """Every scheme and number of ranks on one host; all connections at once too."""
     for scheme in SCHEMES:
         def one(scheme: str = scheme) -> None:
@@ -197,7 +80,7 @@ def schemes() -> Iterator[tuple[str, Callable[[], None]]]:
         yield scheme, one
 
 
-def over_hosts() -> Iterator[tuple[str, Callable[[], None]]]:
+def over_hosts() -> Cases:
     """Four hosts, ranks meet by TCP, and agents in a chain for the schemes that have a tree."""
     def every() -> None:
         with hosts(4) as (prefix, names):
@@ -225,7 +108,7 @@ def size_of_card(ranks: int) -> float:
     return done.report["exchange"]["bytes"] / ranks - 6
 
 
-def bytes_moved() -> Iterator[tuple[str, Callable[[], None]]]:
+def bytes_moved() -> Cases:
     """N³ for `original`, N² for `dr`."""
     def laws() -> None:
         for scheme in ["original", "dr"]:
@@ -247,7 +130,7 @@ def bytes_moved() -> Iterator[tuple[str, Callable[[], None]]]:
     yield "laws of original and dr", laws
 
 
-def messages() -> Iterator[tuple[str, Callable[[], None]]]:
+def messages() -> Cases:
     """In the default, what a rank says to its agent in MPI_Init doesn't depend on the number of ranks; nor do its lanes."""
     def constant() -> None:
         seen = set()
@@ -268,7 +151,7 @@ def proportional_kib(pid: int) -> int:
     return int(found.group(1)) if found else 0
 
 
-def sleepers() -> Iterator[tuple[str, Callable[[], None]]]:
+def sleepers() -> Cases:
     """1,024 ranks at a time."""
     ranks = 1024
 
@@ -303,58 +186,6 @@ def sleepers() -> Iterator[tuple[str, Callable[[], None]]]:
     yield "too few files", few_files
 
 
-def private_directories() -> set[str]:
-    return {path for path in glob.glob("/tmp/ferrule-*") if os.path.isdir(os.path.join(path, "files"))}
-
-
-def preload() -> Iterator[tuple[str, Callable[[], None]]]:
-    """--preload."""
-    big = 20 << 20
-
-    def chain() -> None:
-        (BUILD / "big").write_bytes(random.Random(1).randbytes(big))
-        before = private_directories()
-        with hosts(4) as (prefix, names):
-            for width in ["1", "4"]:
-                done = mpiexec(*TEMPLATE, "-host", ",".join(names), "--tree-width", width, "-n", "4", "--preload", "--preload-files", str(BUILD / "big"), str(BUILD / "user"), prefix=prefix)
-                lines = re.findall(r"from (\S+) answer 42 big (\d+)", done.text)
-                check(done.code == 0 and len(lines) == 4 and len({path for path, _ in lines}) == 4, f"exit code {done.code}: {done.text[-800:]}")
-                check(all(int(size) == big for _, size in lines), f"sizes {lines}")
-        check(private_directories() <= before, f"left: {private_directories() - before}")
-    yield "through a chain and a flat tree", chain
-
-    def killed() -> None:
-        before = private_directories()
-        for victim in ["agent", "mpiexec"]:
-            mark = uuid.uuid4().hex
-            process = subprocess.Popen([MPIEXEC, "-n", "2", "--preload", str(BUILD / "user"), "30"], env={**os.environ, runner.MARKER: mark}, stdout=subprocess.PIPE,
-                                       stderr=subprocess.STDOUT, start_new_session=True)
-            check(process.stdout is not None and b"from" in process.stdout.readline(), "the program did not run")
-            agents = [p for p in runner.marked_processes(mark) if p != process.pid and killing.role(p, process.pid) == "agent"]
-            os.kill(agents[0] if victim == "agent" else process.pid, signal.SIGKILL)
-            process.communicate(timeout=20)
-            deadline = time.monotonic() + 5
-            while (left := private_directories() - before) and time.monotonic() < deadline:
-                time.sleep(0.02)
-            check(not left and process.returncode != 0, f"after SIGKILL of {victim}: {left}, exit code {process.returncode}")
-    yield "removed after SIGKILL", killed
-
-    def refused() -> None:
-        done = mpiexec("-n", "1", "--preload", "no-such-program")
-        check(done.code != 0 and "no-such-program" in done.text, done.text)
-        (BUILD / "libours.so").rename(BUILD / "libours.gone")
-        try:
-            done = mpiexec("-n", "1", "--preload", str(BUILD / "user"))
-        finally:
-            (BUILD / "libours.gone").rename(BUILD / "libours.so")
-        check(done.code != 0 and "libours.so" in done.text, done.text)
-        done = mpiexec("-n", "1", "--preload", "--startup=original", str(BUILD / "user"))
-        check(done.code != 0 and "--preload" in done.text, done.text)
-        done = mpiexec("-n", "1", "--preload", str(BUILD / "user"), FERRULE_PRELOAD_PARENT="/nonexistent")
-        check(done.code != 0 and "/nonexistent" in done.text, done.text)
-    yield "what can't be sent", refused
-
-
 SHELL = """case {host} in
 silent) exec sleep 300;;
 refuses) echo 'connection refused' >&2; exit 255;;
@@ -387,7 +218,7 @@ sys.exit(7)
 """
 
 
-def bad() -> Iterator[tuple[str, Callable[[], None]]]:
+def bad() -> Cases:
     """Hosts that misbehave are named in time, and the rest is cleaned up; strangers are turned away."""
     script = BUILD / "foreign.py"
     shell = SHELL % (sys.executable, script, MPIEXEC)
@@ -438,7 +269,7 @@ def listening(pid: int) -> list[int]:
     return found
 
 
-def kills() -> Iterator[tuple[str, Callable[[], None]]]:
+def kills() -> Cases:
     """Any process of a job, at any phase of its start, under each scheme."""
     lib = runner.libraries()["ferrule"]
     seed = random.SystemRandom().randrange(1 << 32)
@@ -473,19 +304,17 @@ def kills() -> Iterator[tuple[str, Callable[[], None]]]:
 
 
 GROUPS = {
-    "schemes": schemes, "hosts": over_hosts, "bytes": bytes_moved, "messages": messages, "sleepers": sleepers, "preload": preload, "bad": bad, "kills": kills,
+    "schemes": schemes, "hosts": over_hosts, "bytes": bytes_moved, "messages": messages, "sleepers": sleepers, "preload": startup_preload.preload, "bad": bad, "kills": kills,
 }
 
 
 def prepare() -> None:
     BUILD.mkdir(parents=True, exist_ok=True)
     mpicc = str(ROOT / "dist/bin/mpicc")
-    for name, text in [("all", PROGRAM), ("user", USER), ("ours", LIBRARY)]:
-        (BUILD / f"{name}.c").write_text(text)
+    (BUILD / "all.c").write_text(PROGRAM)
     (BUILD / "foreign.py").write_text(FOREIGN)
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(BUILD / "libours.so"), str(BUILD / "ours.c")], check=True)
     subprocess.run([mpicc, "-o", str(BUILD / "all"), str(BUILD / "all.c")], check=True)
-    subprocess.run([mpicc, "-o", str(BUILD / "user"), str(BUILD / "user.c"), f"-L{BUILD}", "-lours", f"-Wl,-rpath,{BUILD}"], check=True)
+    startup_preload.prepare()
 
 
 def main() -> int:

@@ -24,7 +24,8 @@ import sys
 import typing
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent / "common")]
+import enclosure
 import image
 
 MARK = "CONTAINER_BED"
@@ -72,26 +73,12 @@ def enter(command: list[str] | None = None) -> int:
     image.rootfs()
     place, lock = _take_slot()
     words = command or [sys.executable, *sys.argv]
-    namespaces = ["unshare", "--mount", "--propagation", "private", "--net", "--pid", "--mount-proc", "--fork", "--kill-child=SIGKILL"]
     env = dict(os.environ, **{MARK: str(place)})
     inner = [sys.executable, str(HERE / "bed.py"), "--init", *words]
     # The descriptor of the lock lives in process 1 of the bed: the slot is taken as long as anything in the bed lives.
-    child = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *namespaces, *inner], env=env, pass_fds=(lock.fileno(),))
-
-    def stop(number: int, _frame: object) -> None:
-        child.kill()
-        child.wait()
-        sys.exit(128 + number)
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, stop)
-    while True:
-        try:
-            code = child.wait()
-            _remove_cgroups(place)
-            return code
-        except KeyboardInterrupt:
-            continue  # The terminal has told the process inside as well; it says how this ends.
+    code = enclosure.run(inner, env, pass_fds=(lock.fileno(),))
+    _remove_cgroups(place)
+    return code
 
 
 def _take_slot() -> tuple[pathlib.Path, typing.TextIO]:

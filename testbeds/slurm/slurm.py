@@ -23,6 +23,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "common"))
+import enclosure
+
 MARK = "SLURM_BED"
 DAEMONS = ("munged", "slurmctld", "slurmd", "srun")
 CONF = """ClusterName={name}
@@ -79,22 +82,8 @@ def is_inside() -> bool:
 def enter(command: list[str] | None = None) -> int:
     """Runs `command` (default: this script with its arguments) in a private world; returns its exit code."""
     words = command or [sys.executable, *sys.argv]
-    namespaces = ["unshare", "--mount", "--propagation", "private", "--net", "--uts", "--pid", "--mount-proc", "--fork", "--kill-child=SIGKILL"]
     inner = [sys.executable, str(pathlib.Path(__file__).resolve()), "--init", *words]
-    child = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *namespaces, *inner], env=dict(os.environ, **{MARK: "1"}))
-
-    def stop(number: int, _frame: object) -> None:
-        child.kill()
-        child.wait()
-        sys.exit(128 + number)
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, stop)
-    while True:
-        try:
-            return child.wait()
-        except KeyboardInterrupt:
-            continue
+    return enclosure.run(inner, dict(os.environ, **{MARK: "1"}), more=["--uts"])
 
 
 def _be_first_process(command: list[str]) -> int:

@@ -141,6 +141,7 @@ impl Bootstrap {
             node_names: vec![if host.is_empty() { "localhost".into() } else { host }],
             kernel_of: vec![0],
             local_ranks: vec![0],
+            inbox_file: Vec::new(),
             app_num: None,
             universe_size: 1,
             command: std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect(),
@@ -553,7 +554,16 @@ mod tests {
     }
 
     fn card() -> Card {
-        Card { rank_id: 1, boot_id: None, pid: 2, uid: 3, addresses: vec![], numa: Some(0), extra: vec![9] }
+        Card {
+            rank_id: 1,
+            boot_id: None,
+            pid: 2,
+            uid: 3,
+            addresses: vec![],
+            numa: Some(0),
+            inbox_file: String::new(),
+            extra: vec![9],
+        }
     }
 
     #[test]

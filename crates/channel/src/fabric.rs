@@ -28,7 +28,10 @@ use base::{Class, Error, Peer, Result, log};
 use protocol::fabric::Packet;
 use protocol::wire::Header;
 use std::collections::{HashMap, VecDeque};
+use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use sys::epoll::{Epoll, Interest};
@@ -185,7 +188,8 @@ impl ChannelFabric {
         }
         let rank_id = u128::from_le_bytes(sys::mem::random().map_err(|e| refused("no random numbers", &e))?);
         let mut fds = Vec::new();
-        self.hub = open_hub(job, rank_id, self.waiter.crowded());
+        let (hub, inbox_file) = open_hub(job, rank_id, self.waiter.crowded());
+        self.hub = hub;
         if let Some(hub) = &self.hub {
             self.epoll.add(hub.bell(), TOKEN_BELL, Interest::READ).map_err(|e| refused("cannot watch the bell", &e))?;
             for fd in hub.descriptors() {
@@ -196,6 +200,7 @@ impl ChannelFabric {
         let addresses = self.net.as_ref().map_or(Vec::new(), |net| net.addresses().to_vec());
         let ids = exchange::own_ids(job);
         let mut card = locality::own_card(rank_id, addresses);
+        card.inbox_file = inbox_file;
         card.extra = exchange::ids_for_neighbors(job, &ids);
         if let Some(net) = &mut self.net {
             net.ids().own = ids;
@@ -247,7 +252,12 @@ impl ChannelFabric {
 
     /// How long a sleep may be at most, if timers run.
     pub fn sleep_limit(&self) -> Option<Duration> {
-        self.net.as_ref().and_then(|net| net.sleep_limit())
+        let net = self.net.as_ref().and_then(|net| net.sleep_limit());
+        let file = match &self.card {
+            Some(card) if !card.inbox_file.is_empty() => Some(Duration::from_micros(locality::FILE_SLEEP_US.value())),
+            _ => None,
+        };
+        net.into_iter().chain(file).min()
     }
 
     /// Active again.
@@ -315,6 +325,9 @@ impl ChannelFabric {
         }
         if let Some(net) = &mut self.net {
             net.close();
+        }
+        if self.card.as_ref().is_some_and(|card| !card.inbox_file.is_empty()) {
+            let _ = std::fs::remove_file(path_of(&self.job().inbox_file));
         }
         Ok(())
     }
@@ -415,15 +428,27 @@ fn is_crowded(job: &JobInfo) -> bool {
     wait::is_crowded(own.max(1), !job.bound_cpus.is_empty(), (job.local_ranks.len(), job.node_cpus as usize))
 }
 
-/// This process's inbox; none if shared memory is not allowed, not needed or not to be had.
-fn open_hub(job: &JobInfo, rank_id: u128, crowded: bool) -> Option<ShmHub> {
+fn path_of(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}
+
+/// This process's inbox, and its name if it is in a file; none if shared memory is not allowed, not needed or not to be had.
+fn open_hub(job: &JobInfo, rank_id: u128, crowded: bool) -> (Option<ShmHub>, String) {
     if !locality::allowed().shm || job.local_ranks.len() < 2 {
-        return None;
+        return (None, String::new());
     }
-    let peers = job.local_ranks.iter().map(|r| Peer(*r)).collect();
-    ShmHub::create(job.rank, peers, rank_id, crowded)
-        .map_err(|e| log!(Warn, "no shared memory with other ranks: {e}"))
-        .ok()
+    let peers: Vec<Peer> = job.local_ranks.iter().map(|r| Peer(*r)).collect();
+    let path = path_of(&job.inbox_file);
+    if let Some(name) = path.file_name().and_then(OsStr::to_str) {
+        // Of an earlier program of this rank that did not end by itself.
+        let _ = std::fs::remove_file(path);
+        match ShmHub::create_in(Some(path), job.rank, peers.clone(), rank_id, crowded) {
+            Ok(hub) => return (Some(hub), name.to_string()),
+            Err(e) => log!(Warn, "no inbox at {}, so ranks of other sandboxes use TCP: {e}", path.display()),
+        }
+    }
+    let hub = ShmHub::create(job.rank, peers, rank_id, crowded);
+    (hub.map_err(|e| log!(Warn, "no shared memory with other ranks: {e}")).ok(), String::new())
 }
 
 /// The sockets; none if TCP is not allowed or not to be had.

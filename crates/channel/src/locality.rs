@@ -9,17 +9,28 @@ use crate::bootstrap::{Card, JobInfo};
 use crate::shm::{PeerFds, ShmHub, ShmLane};
 use crate::why::Why;
 use base::{Peer, log};
+use protocol::control::near::INBOX_PREFIX;
+use std::ffi::OsStr;
+use std::fs::File;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 base::config! {
     /// Which localities are used: `auto` (prove that a peer is on this host), `host` (the same, and try harder: node agents try to
-    /// meet although no hint says that they can), `node` (only ranks of the same node agent are near) or `off` (every peer is taken
-    /// for remote). May differ between containers.
+    /// meet although no hint says that they can), `file` (other agents share nothing but files of a directory, as between sandboxes
+    /// that pass no descriptors), `node` (only ranks of the same node agent are near) or `off` (every peer is taken for remote).
+    /// May differ between containers.
     LOCALITY: text = "auto";
     /// The channels that may be used, a list of `shm` and `tcp`, or `auto` for all.
     CHANNELS: text = "auto";
+    /// Longest sleep of a process that some of its peers can't wake, because only a file is shared with them.
+    FILE_SLEEP_US: u64 = 2000, 10..=1000000, "µs";
 }
+
+/// The channel over an inbox that only a file makes known.
+const BY_FILE: &str = "shm-file";
 
 /// What the settings allow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,10 +44,10 @@ pub struct Allowed {
 /// Reads the settings [`CHANNELS`] and [`LOCALITY`].
 pub fn allowed() -> Allowed {
     let local = match LOCALITY.value() {
-        "auto" | "host" | "node" => true,
+        "auto" | "host" | "file" | "node" => true,
         "off" => false,
         other => {
-            log!(Warn, "FERRULE_LOCALITY={other} is not auto, host, node or off; using auto");
+            log!(Warn, "FERRULE_LOCALITY={other} is not auto, host, file, node or off; using auto");
             true
         }
     };
@@ -74,13 +85,24 @@ pub fn try_shm(
         why.reject("shm", no_hub_reason());
         return None;
     };
-    let Some(fds) = PeerFds::from_vec(fds) else {
-        why.reject("shm", if far.is_empty() { "the peer passed no descriptors" } else { far });
-        return None;
+    let channel = if fds.is_empty() { BY_FILE } else { "shm" };
+    let fds = match PeerFds::from_vec(fds) {
+        Some(fds) => PeerFds { in_file: !card.inbox_file.is_empty(), ..fds },
+        None => match file_of(job, card) {
+            Ok(Some(file)) => PeerFds::from_file(file),
+            Ok(None) => {
+                why.reject("shm", if far.is_empty() { "the peer passed no descriptors" } else { far });
+                return None;
+            }
+            Err(error) => {
+                why.reject(BY_FILE, format!("{far}: {error}").trim_start_matches(": "));
+                return None;
+            }
+        },
     };
     match ShmLane::open(hub, peer, card.rank_id, i32::try_from(card.pid).ok(), fds) {
         Ok(lane) => {
-            why.channel = "shm";
+            why.channel = channel;
             why.single_copy = lane.single_copy().name();
             Some(lane)
         }
@@ -89,6 +111,16 @@ pub fn try_shm(
             None
         }
     }
+}
+
+/// The file of a peer's inbox, in the directory where this process has its own; none if there is no such directory.
+fn file_of(job: &JobInfo, card: &Card) -> std::io::Result<Option<File>> {
+    let own = Path::new(OsStr::from_bytes(&job.inbox_file));
+    let Some(directory) = own.parent().filter(|_| !card.inbox_file.is_empty()) else { return Ok(None) };
+    if card.inbox_file.contains('/') || !card.inbox_file.starts_with(INBOX_PREFIX) {
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, "its card names an impossible file"));
+    }
+    sys::shared_file::open(&directory.join(&card.inbox_file)).map(Some)
 }
 
 /// Why a peer is not taken to be on this host: what the agents found, or else what the boot ids say.
@@ -121,6 +153,7 @@ pub fn own_card(rank_id: u128, addresses: Vec<SocketAddr>) -> Card {
         uid: sys::process::effective_uid(),
         addresses,
         numa: sys::affinity::current_cpu().and_then(sys::affinity::numa_node).map(|n| n as u32),
+        inbox_file: String::new(),
         extra: Vec::new(),
     }
 }

@@ -25,6 +25,7 @@ use shm::outbox::Outbox;
 use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::rc::Rc;
 use sys::wake::Bell;
 
@@ -50,8 +51,10 @@ const SPILL_BYTES: usize = 8;
 pub struct PeerFds {
     /// Its inbox.
     pub inbox: OwnedFd,
-    /// Its bell.
-    pub bell: OwnedFd,
+    /// Whether that is an ordinary file.
+    pub in_file: bool,
+    /// Its bell; none if it passed no descriptors. It doesn't sleep for long then.
+    pub bell: Option<OwnedFd>,
     /// Its memory, if it could open it.
     pub memory: Option<OwnedFd>,
 }
@@ -60,7 +63,12 @@ impl PeerFds {
     /// From what came with its card, in the order of [`ShmHub::descriptors`].
     pub fn from_vec(fds: Vec<OwnedFd>) -> Option<PeerFds> {
         let mut fds = fds.into_iter();
-        Some(PeerFds { inbox: fds.next()?, bell: fds.next()?, memory: fds.next() })
+        Some(PeerFds { inbox: fds.next()?, in_file: false, bell: Some(fds.next()?), memory: fds.next() })
+    }
+
+    /// From the file of its inbox, when no descriptors pass between it and this process.
+    pub fn from_file(file: std::fs::File) -> PeerFds {
+        PeerFds { inbox: file.into(), in_file: true, bell: None, memory: None }
     }
 }
 
@@ -142,6 +150,17 @@ impl ShmHub {
     /// A hub for process `me` among `peers`, all ranks under this kernel including `me` in an order on which they agree.
     /// `rank_id` is the random identity in this process's card; `crowded`: there are more ranks than processors.
     pub fn create(me: Peer, peers: Vec<Peer>, rank_id: u128, crowded: bool) -> io::Result<ShmHub> {
+        ShmHub::create_in(None, me, peers, rank_id, crowded)
+    }
+
+    /// The same, with the inbox in a new file.
+    pub fn create_in(
+        file: Option<&Path>,
+        me: Peer,
+        peers: Vec<Peer>,
+        rank_id: u128,
+        crowded: bool,
+    ) -> io::Result<ShmHub> {
         let slot = peers.iter().position(|p| *p == me);
         let slot =
             slot.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "this rank is not under its own kernel"))?;
@@ -151,7 +170,10 @@ impl ShmHub {
         }
         let identity = Identity { nonce: rank_id, probe_address: word.address(), probe_value: word.value() };
         let ring_bytes = (RING_BYTES.value() as usize).next_power_of_two();
-        let inbox = Inbox::create(peers.len(), ring_bytes, cell_counts(crowded), &identity)?;
+        let inbox = match file {
+            Some(path) => Inbox::create_in_file(path, (peers.len(), ring_bytes, cell_counts(crowded)), &identity)?,
+            None => Inbox::create(peers.len(), ring_bytes, cell_counts(crowded), &identity)?,
+        };
         let memory = if SINGLE_COPY_ALLOW.value() { sys::cma::own_memory().ok() } else { None };
         let bells = RefCell::new(vec![PeerBell::Unknown; peers.len()]);
         Ok(ShmHub { inbox, bell: Bell::new()?, _word: word, memory, peers, slot, bells, stranger: None })
@@ -362,7 +384,7 @@ fn words_of(header: &Header) -> [u64; HEADER_WORDS] {
 #[derive(Debug)]
 pub struct ShmLane {
     outbox: Outbox,
-    bell: Rc<Bell>,
+    bell: Option<Rc<Bell>>,
     limits: Limits,
     lost: bool,
     /// The last attempt to send found no room.
@@ -387,7 +409,10 @@ pub struct ShmLane {
 impl ShmLane {
     /// Connects to `peer`, whose card says `rank_id` and, if somebody vouches for it, `pid`.
     pub fn open(hub: &ShmHub, peer: Peer, rank_id: u128, pid: Option<i32>, fds: PeerFds) -> io::Result<ShmLane> {
-        let outbox = Outbox::open(fds.inbox.as_fd(), hub.slot, rank_id)?;
+        let outbox = match fds.in_file {
+            true => Outbox::open_file(&fds.inbox.into(), hub.slot, rank_id)?,
+            false => Outbox::open(fds.inbox.as_fd(), hub.slot, rank_id)?,
+        };
         let told = outbox.identity();
         let probe = Probe { address: told.probe_address, value: told.probe_value, pid, memory: fds.memory };
         let mut single = SingleCopy::probe(peer, probe);
@@ -401,8 +426,10 @@ impl ShmLane {
         let spill_from = if outbox.cells() > 0 { (RECORD_MAX.value() as usize).min(record_max) } else { usize::MAX };
         let limits = calibrate::shm_limits(record_max, outbox.cells(), single.name().is_some());
         let preference = Preference::new(hub.inbox.cells() > 0, single.name().is_some());
-        let bell = Rc::new(Bell::from_fd(fds.bell));
-        hub.learn_bell(peer, &bell);
+        let bell = fds.bell.map(|fd| Rc::new(Bell::from_fd(fd)));
+        if let Some(bell) = &bell {
+            hub.learn_bell(peer, bell);
+        }
         Ok(ShmLane {
             outbox,
             bell,
@@ -550,8 +577,10 @@ impl ShmLane {
 
     #[cold]
     fn wake(&self) {
-        BELLS.add(1);
-        self.bell.ring();
+        if let Some(bell) = &self.bell {
+            BELLS.add(1);
+            bell.ring();
+        }
     }
 
     #[cold]

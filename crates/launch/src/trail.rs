@@ -1,6 +1,7 @@
 //! What an agent leaves in directories, sockets while it looks for neighbors and files that were sent to it, written down for the process
 //! above it, which removes it should the agent be killed.
 
+use crate::agent::near::by_file;
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -38,13 +39,13 @@ impl Sweeper {
         Ok((Sweeper(reader), writer))
     }
 
-    /// Removes every socket, and every directory of a job, that was noted and is still there.
+    /// Removes every socket, file in a shared directory and directory of a job that was noted and is still there.
     pub fn sweep(&mut self) {
         let mut noted = Vec::new();
         let _ = self.0.read_to_end(&mut noted);
         for path in noted.split(|b| *b == 0).filter(|p| !p.is_empty()) {
             let path = PathBuf::from(std::ffi::OsString::from_vec(path.to_vec()));
-            if std::fs::symlink_metadata(&path).is_ok_and(|m| m.file_type().is_socket()) {
+            if std::fs::symlink_metadata(&path).is_ok_and(|m| m.file_type().is_socket()) || by_file::is_ours(&path) {
                 let _ = std::fs::remove_file(&path);
             } else if crate::tmpdir::is_ours(&path) {
                 let _ = std::fs::remove_dir_all(&path);

@@ -82,6 +82,7 @@ impl Agent {
             node_names: vec!["n0".into(), "n1".into()],
             kernel_of: vec![0, 1],
             local_ranks: (0..size).filter(|r| self.node_of[*r as usize] == node).collect(),
+            inbox_file: Vec::new(),
             app_num: None,
             universe_size: size,
             command: Vec::new(),

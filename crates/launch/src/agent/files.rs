@@ -13,8 +13,11 @@ pub struct Files {
     receiver: Option<Receiver>,
     awaited: bool,
     /// What came while they were awaited: the trees of agents under one kernel, and their processors.
-    kernels: Option<(Vec<u32>, Vec<u32>)>,
+    kernels: Option<Kernels>,
 }
+
+/// Contents of [`protocol::control::tree::Message::Kernels`].
+pub type Kernels = (Vec<u32>, Vec<u32>, Vec<Vec<u8>>);
 
 impl Files {
     /// Where files are, if any were sent.
@@ -28,8 +31,8 @@ impl Files {
     }
 
     /// Keeps for later who is near.
-    pub fn hold_kernels(&mut self, parents: Vec<u32>, cpus: Vec<u32>) {
-        self.kernels = Some((parents, cpus));
+    pub fn hold_kernels(&mut self, kernels: Kernels) {
+        self.kernels = Some(kernels);
     }
 
     /// Removes the files.
@@ -72,8 +75,8 @@ impl Agent {
         if let Some(job) = self.job.take() {
             self.begin(job);
         }
-        if let Some((parents, cpus)) = self.files.kernels.take() {
-            self.on_kernels(parents, &cpus);
+        if let Some((parents, cpus, files)) = self.files.kernels.take() {
+            self.on_kernels(parents, &cpus, &files);
         }
     }
 

@@ -10,7 +10,7 @@ mod exchange;
 pub use exchange::count_sent;
 mod fdlink;
 mod files;
-mod near;
+pub(crate) mod near;
 mod output;
 mod processes;
 mod profile;
@@ -177,6 +177,7 @@ impl Agent {
         self.let_agents_leave();
         reap::end_all_children(DRAIN_LIMIT);
         self.near.sweep();
+        self.near.sweep_inboxes();
         self.files.remove();
     }
 

@@ -62,11 +62,13 @@ impl Agent {
             Message::Want { peer, from, generation } => self.on_want(peer, from, generation),
             Message::Have { peer, generation, card, why } => self.on_have(peer, generation, card, &why),
             Message::PeerGone { peer, why } => self.on_peer_gone(peer, &why),
-            Message::Meet { calls, listen } => self.on_meet(calls, listen),
+            Message::Meet { calls, listen, files } => self.on_meet(calls, listen, files),
             Message::Dial {} => self.on_dial(),
             Message::Apart { reasons } => self.on_apart(reasons),
-            Message::Kernels { parents, cpus } if self.files.are_awaited() => self.files.hold_kernels(parents, cpus),
-            Message::Kernels { parents, cpus } => self.on_kernels(parents, &cpus),
+            Message::Kernels { parents, cpus, files } if self.files.are_awaited() => {
+                self.files.hold_kernels((parents, cpus, files));
+            }
+            Message::Kernels { parents, cpus, files } => self.on_kernels(parents, &cpus, &files),
             Message::Chunk { file, offset, bytes } => self.on_chunk(file, offset, &bytes),
             Message::Dump {} => self.on_dump(),
             Message::Table { rank, generation, offers } => {

@@ -79,7 +79,7 @@ impl Agent {
         let discover = job.discover;
         self.job = Some(job);
         if !discover {
-            self.on_kernels(Vec::new(), &[]);
+            self.on_kernels(Vec::new(), &[], &[]);
         }
         self.send_up(ROOT, Message::Started { node: self.node, agent_pid: std::process::id(), pids });
         if self.ranks.is_empty() {
@@ -327,6 +327,7 @@ fn job_info(job: &JobSpec, place: &Place, locals: &[u32], program: &Program) -> 
         // This and the ranks near are filled in when they are introduced.
         kernel_of: Vec::new(),
         local_ranks: locals.to_vec(),
+        inbox_file: Vec::new(),
         app_num: Some(place.app),
         universe_size: job.universe_size,
         command: program.argv.iter().map(|a| a.to_string_lossy().into_owned()).collect(),

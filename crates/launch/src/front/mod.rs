@@ -311,7 +311,7 @@ impl Front {
             crate::container::sweep(engine, job_dir);
         }
         self.sweepers.iter_mut().for_each(Sweeper::sweep);
-        self.near.sweep();
+        self.near.sweep(self.job.job_id);
     }
 
     fn end_processes(&mut self) {

@@ -2,7 +2,8 @@
 //!
 //! Phases: hints ─ of all agents that aren't lost ─► { sockets ─► calls } once or twice ─► over. A phase without anything to do is
 //! skipped. An agent that is lost counts as one that has answered. The first round of calls is a forest of the candidates, by abstract
-//! sockets where that may do, so that it costs O(agents) and mostly no file; the second tries what is left between its trees.
+//! sockets where that may do, so that it costs O(agents) and mostly no file; the second tries what is left between its trees; in the
+//! third those talk in a file that no socket has joined, again along a forest.
 
 use protocol::control::near::{self, Call, Directory, Hints, Route};
 use protocol::control::tree::{ALL, Message};
@@ -18,7 +19,9 @@ const REASONS_MAX: usize = 256;
 /// Most calls of one agent in the second round.
 const CALLS_MAX: usize = 64;
 /// Rounds of calls.
-const ROUNDS: u32 = 2;
+const ROUNDS: u32 = 3;
+/// The one by files.
+const BY_FILES: u32 = 3;
 
 /// Two nodes, the lower one first.
 type Pair = (u32, u32);
@@ -28,6 +31,7 @@ type Pair = (u32, u32);
 struct Task {
     calls: Vec<Call>,
     listen: BTreeSet<Vec<u8>>,
+    files: Vec<Vec<u8>>,
 }
 
 #[derive(PartialEq)]
@@ -48,12 +52,16 @@ pub struct Meeting {
     /// Who may meet, and which ways have not been tried.
     candidates: BTreeMap<Pair, Route>,
     met: BTreeSet<Pair>,
+    /// Who was to talk in a file, and in which of its directories each.
+    by_file: BTreeMap<Pair, (usize, usize)>,
     reasons: BTreeMap<Pair, String>,
     /// Agents that have somebody to call in this round.
     calling: BTreeSet<u32>,
     gone: BTreeSet<u32>,
     /// Sockets in directories that agents were told to open.
     files: Vec<(Directory, PathBuf)>,
+    /// Directories in which ranks' inboxes are.
+    inboxes: Vec<Directory>,
     /// When the last hints came.
     since: Option<Instant>,
 }
@@ -71,10 +79,12 @@ impl Meeting {
             awaited: (0..nodes as u32).collect(),
             candidates: BTreeMap::new(),
             met: BTreeSet::new(),
+            by_file: BTreeMap::new(),
             reasons: BTreeMap::new(),
             calling: BTreeSet::new(),
             gone: BTreeSet::new(),
             files: Vec::new(),
+            inboxes: Vec::new(),
             since: None,
         }
     }
@@ -107,24 +117,51 @@ impl Meeting {
             return edges.filter(|(a, b)| a != b).map(|(a, b)| (a.min(b), a.max(b))).collect();
         }
         let parents = near::forest(nodes, &self.met);
-        let kernel_of: Vec<u32> = (0..nodes).map(|node| near::kernel_of(&parents, node)).collect();
+        let mut kernel_of: Vec<u32> = (0..nodes).map(|node| near::kernel_of(&parents, node)).collect();
+        if self.round == BY_FILES {
+            // One file joins two groups: their trees of sockets stay as they are.
+            let mut joins = |(a, b): &Pair| {
+                let (to, from) = (kernel_of[*a as usize], kernel_of[*b as usize]);
+                if to != from {
+                    kernel_of.iter_mut().filter(|kernel| **kernel == from).for_each(|kernel| *kernel = to);
+                }
+                to != from
+            };
+            return self.candidates.keys().copied().filter(&mut joins).collect();
+        }
         let mut calls = vec![0; nodes as usize];
         let mut left = |(a, b): &Pair| {
             let apart = kernel_of[*a as usize] != kernel_of[*b as usize];
             calls[*a as usize] += usize::from(apart);
             apart && calls[*a as usize] <= CALLS_MAX
         };
-        self.candidates.keys().copied().filter(&mut left).collect()
+        let by_socket = self.candidates.iter().filter(|(_, route)| route.has_socket()).map(|(pair, _)| *pair);
+        by_socket.filter(&mut left).collect()
     }
 
     /// The next round's tasks.
     fn plan(&mut self) -> BTreeMap<u32, Task> {
         let mut tasks: BTreeMap<u32, Task> = BTreeMap::new();
-        let mut files = Vec::new();
+        let (mut files, mut by_file) = (Vec::new(), Vec::new());
         for pair in self.choose() {
             let Some(mut route) = self.candidates.remove(&pair) else { continue };
             let (Some(from), Some(to)) = (self.hints(pair.0), self.hints(pair.1)) else { continue };
-            let mut call = Call { node: pair.1, name: Vec::new(), path: Vec::new(), given: false };
+            let mut call = Call { node: pair.1, name: Vec::new(), path: Vec::new(), given: false, file: Vec::new() };
+            if self.round == BY_FILES {
+                let Some((i, j)) = route.file else { continue };
+                let name = [&to.name[..], format!("-{}", pair.0).as_bytes()].concat();
+                call.file = socket_in(&from.directories[i].path, &name);
+                let path = socket_in(&to.directories[j].path, &name);
+                files.push((to.directories[j].clone(), OsStr::from_bytes(&path).into()));
+                by_file.push((pair, (i, j)));
+                tasks.entry(pair.1).or_default().files.push(path);
+                tasks.entry(pair.0).or_default().calls.push(call);
+                continue;
+            }
+            if !route.has_socket() {
+                self.candidates.insert(pair, route);
+                continue;
+            }
             if route.abstract_socket {
                 call.name.clone_from(&to.name);
             }
@@ -136,16 +173,45 @@ impl Meeting {
                 let path = socket_in(&to.directories[j].path, &to.name);
                 files.push((to.directories[j].clone(), OsStr::from_bytes(&path).into()));
                 tasks.entry(pair.1).or_default().listen.insert(path);
-            } else {
-                (route.abstract_socket, route.given) = (false, route.given && !call.given);
-                if route.given || route.directory.is_some() {
-                    self.candidates.insert(pair, route);
-                }
+                (route.given, route.directory) = (false, None);
+            }
+            (route.abstract_socket, route.given) = (false, route.given && !call.given);
+            if route.has_socket() || route.file.is_some() {
+                self.candidates.insert(pair, route);
             }
             tasks.entry(pair.0).or_default().calls.push(call);
         }
         self.files.extend(files);
+        self.by_file.extend(by_file);
         tasks
+    }
+
+    /// By node: the directory in which its ranks' inboxes are files, if some pair of its group has only files in common.
+    fn directories(&mut self, parents: &[u32]) -> Vec<Vec<u8>> {
+        let proved = self.by_file.iter().filter(|(pair, _)| self.met.contains(pair));
+        let mut used: BTreeMap<u32, &Directory> = BTreeMap::new();
+        let mut groups: BTreeMap<u32, &Directory> = BTreeMap::new();
+        for ((a, b), (i, j)) in proved {
+            for (node, at) in [(a, i), (b, j)] {
+                if let Some(directory) = self.hints(*node).and_then(|hints| hints.directories.get(*at)) {
+                    used.entry(*node).or_insert(directory);
+                    groups.entry(near::kernel_of(parents, *node)).or_insert(directory);
+                }
+            }
+        }
+        if used.is_empty() {
+            return Vec::new();
+        }
+        // Others of the group met by sockets, under one kernel, where numbers mean something.
+        let same = |node: u32| {
+            let (a, hints) = (groups.get(&near::kernel_of(parents, node))?, self.hints(node)?);
+            hints.directories.iter().find(|b| (a.device, a.inode) == (b.device, b.inode))
+        };
+        let of = |node| used.get(&node).copied().or_else(|| same(node));
+        let found: Vec<Option<Directory>> = (0..parents.len() as u32).map(|node| of(node).cloned()).collect();
+        self.inboxes = found.iter().flatten().cloned().collect();
+        self.inboxes.dedup();
+        found.into_iter().map(|directory| directory.map_or(Vec::new(), |d| d.path)).collect()
     }
 
     /// By node: its parent in the tree of its group, and the processors of the group. Empty if all are alone.
@@ -211,7 +277,10 @@ impl Meeting {
         if self.phase == Phase::Calls && node < nodes {
             let lives = |n: &&u32| **n < nodes && **n != node && !self.gone.contains(n);
             self.met.extend(proved.iter().filter(lives).map(|n| pair(*n)));
-            self.reasons.extend(refused.into_iter().map(|(other, why)| (pair(other), why)));
+            for (other, why) in refused {
+                let reasons = self.reasons.entry(pair(other)).or_default();
+                *reasons = if reasons.is_empty() { why } else { format!("{reasons}; {why}") };
+            }
         }
         self.on_answer(node, Phase::Calls)
     }
@@ -234,10 +303,20 @@ impl Meeting {
 
     /// Removes what agents may have left that were killed together with whoever stood above them, where this process sees the same
     /// directory.
-    pub fn sweep(&mut self) {
+    pub fn sweep(&mut self, job_id: u64) {
+        let same = |path: &Path, directory: &Directory| {
+            std::fs::metadata(path).is_ok_and(|m| (m.dev(), m.ino()) == (directory.device, directory.inode))
+        };
+        for directory in self.inboxes.drain(..) {
+            let path = Path::new(OsStr::from_bytes(&directory.path));
+            let Some(entries) = std::fs::read_dir(path).ok().filter(|_| same(path, &directory)) else { continue };
+            let ours = format!("{}{job_id:016x}-", near::INBOX_PREFIX);
+            for entry in entries.flatten().filter(|e| e.file_name().as_bytes().starts_with(ours.as_bytes())) {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
         for (directory, path) in self.files.drain(..) {
-            let same = |m: std::fs::Metadata| (m.dev(), m.ino()) == (directory.device, directory.inode);
-            if path.parent().is_some_and(|parent| std::fs::metadata(parent).is_ok_and(same)) {
+            if path.parent().is_some_and(|parent| same(parent, &directory)) {
                 let _ = std::fs::remove_file(&path);
             }
         }
@@ -274,10 +353,11 @@ impl Meeting {
             if !task.calls.is_empty() {
                 self.calling.insert(node);
             }
-            if !task.listen.is_empty() {
+            if !task.listen.is_empty() || !task.files.is_empty() {
                 self.awaited.insert(node);
             }
-            orders.push((node, Message::Meet { calls: task.calls, listen: task.listen.into_iter().collect() }));
+            let (calls, files) = (task.calls, task.files);
+            orders.push((node, Message::Meet { calls, listen: task.listen.into_iter().collect(), files }));
         }
         Phase::Sockets
     }
@@ -291,7 +371,8 @@ impl Meeting {
     fn conclude(&mut self, orders: &mut Vec<Order>) -> Phase {
         let (parents, cpus) = self.result();
         orders.extend(self.apart(&parents).into_iter().map(|(node, reasons)| (node, Message::Apart { reasons })));
-        orders.push((ALL, Message::Kernels { parents, cpus }));
+        let files = self.directories(&parents);
+        orders.push((ALL, Message::Kernels { parents, cpus, files }));
         Phase::Over
     }
 }
@@ -352,7 +433,7 @@ mod tests {
         meeting.on_hints(0, hints(1, 7));
         meeting.on_hints(1, hints(1, 7));
         let orders = meeting.on_hints(2, hints(1, 7));
-        assert!(matches!(&orders[..], [(0, Message::Meet { calls, listen }), (0, Message::Dial {})]
+        assert!(matches!(&orders[..], [(0, Message::Meet { calls, listen, .. }), (0, Message::Dial {})]
             if calls.len() == 2 && listen.is_empty() && calls.iter().all(|c| c.path.is_empty())));
         let orders = meeting.on_met(0, &[1], vec![(2, "refused".into())]);
         let calls: usize =
@@ -361,6 +442,30 @@ mod tests {
         assert_eq!(meeting.on_listening(2).len(), 2);
         meeting.on_met(0, &[], vec![(2, "refused again".into())]);
         assert_eq!(parents(&meeting.on_met(1, &[2], Vec::new())), Some([0, 0, 1].as_slice()));
+    }
+
+    #[test]
+    fn who_can_only_share_files_talks_in_one_and_keeps_its_inbox_there() {
+        let mut meeting = Meeting::new(3);
+        meeting.on_hints(0, Hints { mode: Mode::Files as u8, ..hints(1, 7) });
+        meeting.on_hints(1, hints(2, 7));
+        let orders = meeting.on_hints(2, hints(3, 7));
+        assert!(
+            orders.iter().all(|(_, m)| !matches!(m, Message::Meet { files, .. } if !files.is_empty())),
+            "{orders:?}"
+        );
+        meeting.on_listening(2);
+        let orders = meeting.on_met(1, &[2], Vec::new());
+        let files: Vec<_> = orders
+            .iter()
+            .filter_map(|(node, m)| if let Message::Meet { files, .. } = m { Some((*node, files.len())) } else { None })
+            .collect();
+        assert_eq!(files, [(0, 0), (1, 1)], "one file joins 0 to the group of 1 and 2");
+        assert_eq!(meeting.on_listening(1), [(0, Message::Dial {})]);
+        let orders = meeting.on_met(0, &[1], Vec::new());
+        let Some((ALL, Message::Kernels { parents, files, .. })) = orders.last() else { panic!("{orders:?}") };
+        assert_eq!(parents, &[0, 0, 1]);
+        assert!(files.iter().all(|directory| directory == b"/d"), "{files:?}");
     }
 
     #[test]

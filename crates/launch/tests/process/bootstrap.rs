@@ -49,6 +49,7 @@ fn card(rank: &Bootstrap) -> Card {
         uid: 0,
         addresses,
         numa: None,
+        inbox_file: String::new(),
         extra,
     }
 }

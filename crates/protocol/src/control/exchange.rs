@@ -230,6 +230,7 @@ pub(crate) mod testing {
             uid: 0,
             addresses: Vec::new(),
             numa: None,
+            inbox_file: String::new(),
             extra: Vec::new(),
         };
         let id = |peer: u32| {

@@ -27,6 +27,9 @@ wire! {
     }
 }
 
+/// Names of ranks' inboxes in shared directories begin so.
+pub const INBOX_PREFIX: &str = ".ferrule-";
+
 /// Where an agent looks for others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -37,6 +40,8 @@ pub enum Mode {
     Auto = 1,
     /// Wherever the boot id doesn't say that it is useless.
     Host = 2,
+    /// As `Auto`, but by files only.
+    Files = 3,
 }
 
 wire! {
@@ -76,6 +81,8 @@ wire! {
         pub path: Vec<u8>,
         /// mpiexec gives both an end of a new connection, over the sockets that they have inherited.
         pub given: bool,
+        /// A file in which to talk, as the caller sees it; empty if that is not to be tried.
+        pub file: Vec<u8>,
     }
 }
 
@@ -123,6 +130,15 @@ pub struct Route {
     pub given: bool,
     /// By a socket in this directory of the first agent's list, which is that one of the second's.
     pub directory: Option<(usize, usize)>,
+    /// By a file there or, as numbers lie in sandboxes, in the directory that the user has named to both.
+    pub file: Option<(usize, usize)>,
+}
+
+impl Route {
+    /// Whether they may meet by sockets.
+    pub fn has_socket(&self) -> bool {
+        self.abstract_socket || self.given || self.directory.is_some()
+    }
 }
 
 fn boot_ids_differ(a: &Hints, b: &Hints) -> bool {
@@ -135,6 +151,7 @@ pub fn route(a: &Hints, b: &Hints) -> Result<Route, String> {
         return Err("FERRULE_LOCALITY does not allow it".into());
     }
     let differ = boot_ids_differ(a, b);
+    let only_files = a.mode == Mode::Files as u8 || b.mode == Mode::Files as u8;
     let forced = !differ && (a.mode == Mode::Host as u8 || b.mode == Mode::Host as u8);
     let named = !a.name.is_empty() && !b.name.is_empty();
     // Namespace numbers of different kernels are often equal.
@@ -145,11 +162,12 @@ pub fn route(a: &Hints, b: &Hints) -> Result<Route, String> {
     };
     let seen = find(&|x, y| x.device == y.device && x.inode == y.inode && (!differ || (x.named && y.named)));
     let route = Route {
-        abstract_socket: named && (same_network || forced),
-        given: a.inherited && b.inherited,
-        directory: seen.or_else(|| if forced { find(&|x, y| x.path == y.path) } else { None }),
+        abstract_socket: named && (same_network || forced) && !only_files,
+        given: a.inherited && b.inherited && !only_files,
+        directory: seen.or_else(|| if forced { find(&|x, y| x.path == y.path) } else { None }).filter(|_| !only_files),
+        file: seen.or_else(|| if differ { None } else { find(&|x, y| x.named && y.named) }),
     };
-    if route.abstract_socket || route.given || route.directory.is_some() {
+    if route.has_socket() || route.file.is_some() {
         return Ok(route);
     }
     if differ {
@@ -258,7 +276,10 @@ mod tests {
         let a = hints("k", 7, &[(1, 2), (3, 4)]);
         assert!(route(&a, &hints("k", 7, &[])).unwrap().abstract_socket);
         let by_directory = route(&a, &hints("k", 8, &[(9, 9), (3, 4)])).unwrap();
-        assert_eq!(by_directory, Route { abstract_socket: false, given: false, directory: Some((1, 1)) });
+        assert_eq!(
+            by_directory,
+            Route { abstract_socket: false, given: false, directory: Some((1, 1)), file: Some((1, 1)) }
+        );
         // With different boot ids the numbers are worthless, unless the user has named the directory.
         let mut fake = hints("fake", 7, &[(1, 2)]);
         assert!(route(&a, &fake).is_err());
@@ -266,7 +287,7 @@ mod tests {
         (fake.directories[0].named, named.directories[0].named) = (true, true);
         assert_eq!(
             route(&named, &fake).unwrap(),
-            Route { abstract_socket: false, given: false, directory: Some((0, 0)) }
+            Route { abstract_socket: false, given: false, directory: Some((0, 0)), file: Some((0, 0)) }
         );
         assert!(route(&a, &hints("fake", 7, &[])).unwrap_err().contains("boot ids"));
         let why = route(&a, &hints("k", 8, &[])).unwrap_err();
@@ -277,7 +298,10 @@ mod tests {
     fn the_user_has_the_last_word() {
         let (a, mut b) = (hints("k", 7, &[(1, 2)]), hints("k", 8, &[(5, 6)]));
         b.mode = Mode::Host as u8;
-        assert_eq!(route(&a, &b), Ok(Route { abstract_socket: true, given: false, directory: Some((0, 0)) }));
+        assert_eq!(
+            route(&a, &b),
+            Ok(Route { abstract_socket: true, given: false, directory: Some((0, 0)), file: None })
+        );
         b.boot_id = Some("other".into());
         assert!(route(&a, &b).is_err());
         let mut off = a.clone();

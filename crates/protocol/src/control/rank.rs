@@ -40,6 +40,8 @@ wire! {
         pub kernel_of: Vec<u32>,
         /// World ranks under this rank's kernel, ascending.
         pub local_ranks: Vec<u32>,
+        /// Path of a file that this rank is to make for its inbox, because no descriptors pass to some of those; empty if they do.
+        pub inbox_file: Vec<u8>,
         /// Index of this rank's program on the command line (`MPI_APPNUM`).
         pub app_num: Option<u32>,
         /// `MPI_UNIVERSE_SIZE`.
@@ -78,6 +80,8 @@ wire! {
         pub addresses: Vec<SocketAddr>,
         /// Its NUMA node.
         pub numa: Option<u32>,
+        /// Name of its inbox in the directory for them, if that is a file; else empty.
+        pub inbox_file: String,
         /// Whatever else the channels exchange.
         pub extra: Vec<u8>,
     }
@@ -230,6 +234,7 @@ mod tests {
             uid: 2,
             addresses: vec!["127.0.0.1:80".parse().unwrap(); 3],
             numa: Some(1),
+            inbox_file: String::new(),
             extra: vec![0; 50],
         };
         let messages = [

@@ -250,8 +250,10 @@ wire! {
         Meet = 22 {
             /// Agents to call.
             calls: Vec<Call>,
-            /// Paths for sockets; answered by `Listening` if there are any.
+            /// Paths for sockets; answered by `Listening` if there are any, or files.
             listen: Vec<Vec<u8>>,
+            /// Paths for files, in each of which one other agent will talk.
+            files: Vec<Vec<u8>>,
         },
         /// Up: the sockets of `Meet` are open.
         Listening = 23 {
@@ -280,6 +282,8 @@ wire! {
             parents: Vec<u32>,
             /// By node: processors that the ranks under its kernel may use together.
             cpus: Vec<u32>,
+            /// By node: the directory in which its ranks' inboxes are files, or none; empty if that is so for all.
+            files: Vec<Vec<u8>>,
         },
         /// Up: what a rank offers (schemes `original` and `dr`).
         Offer = 50 {
@@ -419,6 +423,7 @@ mod tests {
             uid: 0,
             addresses: vec!["10.0.0.1:99".parse().unwrap(), "[fe80::1%3]:99".parse().unwrap()],
             numa: None,
+            inbox_file: String::new(),
             extra: vec![1, 2, 3],
         };
         let have = Message::Have { peer: Peer(3), generation: 1, card: Some(card), why: String::new() };

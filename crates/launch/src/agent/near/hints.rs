@@ -33,6 +33,7 @@ pub fn mode(job: &JobSpec) -> Mode {
     match of_node(channel::locality::LOCALITY.read(), "LOCALITY", job).as_str() {
         "off" | "node" => Mode::Alone,
         "host" => Mode::Host,
+        "file" => Mode::Files,
         _ => Mode::Auto,
     }
 }

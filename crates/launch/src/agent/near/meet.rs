@@ -82,7 +82,7 @@ pub fn call_path(path: &[u8]) -> Result<UnixStream> {
 }
 
 /// The key of two nodes.
-fn key_of(key: Key, a: u32, b: u32) -> Key {
+pub(super) fn key_of(key: Key, a: u32, b: u32) -> Key {
     let (low, high) = (a.min(b).to_le_bytes(), a.max(b).to_le_bytes());
     key.derive(&[b"near", low.as_slice(), high.as_slice()].concat())
 }
@@ -103,13 +103,13 @@ fn read_up_to(mut stream: &UnixStream, got: &mut Vec<u8>, len: usize) -> Result<
     Ok(true)
 }
 
-fn random() -> [u8; 16] {
+pub(super) fn random() -> [u8; 16] {
     let mut nonce = [0; 16];
     sys::process::random(&mut nonce);
     nonce
 }
 
-fn wrong(e: base::Error) -> Error {
+pub(super) fn wrong(e: base::Error) -> Error {
     Error::new(ErrorKind::PermissionDenied, e.origin)
 }
 

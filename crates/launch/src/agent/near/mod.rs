@@ -10,7 +10,9 @@
 //! Invariant: ranks are introduced to their job once, by [`Agent::on_kernels`] or, in a job that doesn't look for neighbors, when they are
 //! started.
 
+pub(crate) mod by_file;
 pub mod hints;
+mod inboxes;
 mod meet;
 
 use super::Agent;
@@ -19,6 +21,8 @@ use crate::pollset::PollSet;
 use crate::settings::LOCALITY_TIMEOUT;
 use crate::trail::Trail;
 use base::log;
+use by_file::{Host, Visitor};
+use inboxes::Inboxes;
 use meet::{Caller, Door, Guest};
 use protocol::control::handshake::Key;
 use protocol::control::near::{self, Call, Neighbor};
@@ -40,6 +44,7 @@ const GUESTS_MAX: usize = 256;
 struct Calling {
     call: Call,
     caller: Option<Caller>,
+    visitor: Option<Visitor>,
     reasons: Vec<String>,
 }
 
@@ -48,6 +53,8 @@ pub struct Near {
     key: Key,
     node: u32,
     doors: Vec<Door>,
+    /// Files in which somebody may come to talk.
+    hosts: Vec<Host>,
     guests: Vec<Guest>,
     calls: Vec<Calling>,
     /// Sockets of others, which disappear with their owners unless those are killed.
@@ -67,6 +74,7 @@ pub struct Near {
     cut: BTreeSet<u32>,
     /// Why other nodes are not near.
     far: HashMap<u32, String>,
+    inboxes: Inboxes,
     trail: Trail,
 }
 
@@ -81,6 +89,8 @@ impl Near {
             key,
             node,
             doors: Vec::new(),
+            hosts: Vec::new(),
+            inboxes: Inboxes::default(),
             guests: Vec::new(),
             calls: Vec::new(),
             others: Vec::new(),
@@ -101,6 +111,7 @@ impl Near {
     pub fn far(&self, node: u32) -> String {
         match self.far.get(&node) {
             Some(why) => why.clone(),
+            None if self.inboxes.are_files() => "no descriptors pass between the agents".into(),
             None if self.is_cut_off(node) => "a connection between the node agents of this host broke".into(),
             None => String::new(),
         }
@@ -125,6 +136,7 @@ impl Near {
     /// No new neighbors from now on.
     pub fn close_doors(&mut self) {
         self.doors.clear();
+        self.hosts.clear();
         self.guests.clear();
         self.calls.clear();
         self.switch = None;
@@ -137,6 +149,11 @@ impl Near {
         for path in &self.others {
             let _ = std::fs::remove_file(path);
         }
+    }
+
+    /// The job is over here: removes what ranks may have left.
+    pub fn sweep_inboxes(&mut self) {
+        self.inboxes.sweep();
     }
 
     /// Sends towards an agent under this kernel; false if there is no link (any more).
@@ -178,6 +195,17 @@ impl Near {
         }
         if let Some(by) = self.call_by {
             set.until(by);
+        }
+        if self.hosts.iter().any(Host::waits) || self.calls.iter().any(|c| c.visitor.is_some()) {
+            set.until(Instant::now() + by_file::LOOK_EVERY);
+        }
+    }
+
+    fn look_into_files(&mut self) {
+        for host in &mut self.hosts {
+            if let Err(e) = host.look(self.key, self.node) {
+                log!(Warn, "somebody in a file for neighbors: {e}");
+            }
         }
     }
 
@@ -238,7 +266,11 @@ impl Near {
     fn hear_calls(&mut self, set: &PollSet) {
         for mut calling in std::mem::take(&mut self.calls) {
             let readable = calling.caller.as_ref().is_some_and(|c| set.readable(&c.stream));
-            match calling.caller.as_mut().filter(|_| readable).map(|c| c.hear(self.key, self.node)) {
+            let heard = match &mut calling.visitor {
+                Some(visitor) => Some(visitor.look(self.key, self.node)).filter(|seen| !matches!(seen, Ok(false))),
+                None => calling.caller.as_mut().filter(|_| readable).map(|c| c.hear(self.key, self.node)),
+            };
+            match heard {
                 Some(Ok(true)) => self.welcome(calling),
                 Some(Err(e)) => {
                     calling.reasons.push(e.to_string());
@@ -256,8 +288,8 @@ impl Near {
     }
 
     fn welcome(&mut self, calling: Calling) {
-        if let Some(caller) = calling.caller {
-            self.proved.push(calling.call.node);
+        self.proved.push(calling.call.node);
+        if let Some(caller) = calling.caller.filter(|_| calling.visitor.is_none()) {
             self.links.insert(calling.call.node, FdLink::new(caller.stream.into()));
         }
     }
@@ -274,7 +306,7 @@ impl Near {
             } else {
                 let path = std::mem::take(&mut calling.call.path);
                 if path.is_empty() {
-                    break;
+                    return self.visit(calling);
                 }
                 ("no way through the shared directory", meet::call_path(&path))
             };
@@ -284,6 +316,21 @@ impl Near {
                     return self.calls.push(calling);
                 }
                 Err(e) => calling.reasons.push(format!("{what}: {e}")),
+            }
+        }
+    }
+
+    /// No socket leads there: talks in a file, if there is one.
+    fn visit(&mut self, mut calling: Calling) {
+        let node = calling.call.node;
+        let path = std::mem::take(&mut calling.call.file);
+        if !path.is_empty() {
+            match Visitor::new(node, Path::new(OsStr::from_bytes(&path))) {
+                Ok(visitor) => {
+                    calling.visitor = Some(visitor);
+                    return self.calls.push(calling);
+                }
+                Err(e) => calling.reasons.push(format!("no file in a directory of both: {e}")),
             }
         }
         self.refused.push((node, calling.reasons.join("; ")));
@@ -338,7 +385,7 @@ impl Agent {
         self.send_up(ROOT, Message::Hints { node: self.node, hints });
     }
 
-    pub(super) fn on_meet(&mut self, calls: Vec<Call>, listen: Vec<Vec<u8>>) {
+    pub(super) fn on_meet(&mut self, calls: Vec<Call>, listen: Vec<Vec<u8>>, files: Vec<Vec<u8>>) {
         let ours = self.job.as_ref().and_then(|job| hints::job_directory(job));
         for path in &listen {
             let path = Path::new(OsStr::from_bytes(path));
@@ -348,10 +395,19 @@ impl Agent {
                 Err(e) => log!(Info, "cannot open a socket for neighbors at {}: {e}", path.display()),
             }
         }
-        let paths = calls.iter().filter(|call| !call.path.is_empty());
-        self.near.others.extend(paths.map(|call| PathBuf::from(OsStr::from_bytes(&call.path))));
-        self.near.calls = calls.into_iter().map(|call| Calling { call, caller: None, reasons: Vec::new() }).collect();
-        if !listen.is_empty() {
+        for path in &files {
+            let path = Path::new(OsStr::from_bytes(path));
+            self.near.trail.note(path);
+            match Host::new(path) {
+                Ok(host) => self.near.hosts.push(host),
+                Err(e) => log!(Info, "cannot make a file for neighbors at {}: {e}", path.display()),
+            }
+        }
+        let paths = calls.iter().flat_map(|call| [&call.path, &call.file]).filter(|path| !path.is_empty());
+        self.near.others.extend(paths.map(|path| PathBuf::from(OsStr::from_bytes(path))));
+        let calling = |call| Calling { call, caller: None, visitor: None, reasons: Vec::new() };
+        self.near.calls = calls.into_iter().map(calling).collect();
+        if !listen.is_empty() || !files.is_empty() {
             self.send_up(ROOT, Message::Listening { node: self.node });
         }
     }
@@ -379,7 +435,7 @@ impl Agent {
     }
 
     /// The result: ranks learn their job.
-    pub(super) fn on_kernels(&mut self, parents: Vec<u32>, cpus: &[u32]) {
+    pub(super) fn on_kernels(&mut self, parents: Vec<u32>, cpus: &[u32], files: &[Vec<u8>]) {
         self.near.close_doors();
         self.near.others.clear();
         let Some(job) = &self.job else { return };
@@ -391,7 +447,13 @@ impl Agent {
         let mates: Vec<u32> =
             (0..job.ranks.len()).filter(|r| kernel(job.ranks[*r].node) == mine).map(|r| r as u32).collect();
         let all: Vec<u32> = (0..nodes as u32).map(kernel).collect();
+        let own: Vec<u32> = self.ranks.iter().map(|rank| rank.world).collect();
+        if let Some(directory) = files.get(self.node as usize) {
+            self.near.inboxes = Inboxes::new(directory, job.job_id, &own, &mates);
+            self.near.inboxes.note(&mut self.near.trail);
+        }
         for rank in self.ranks.iter_mut().filter(|rank| !rank.is_introduced()) {
+            rank.info.inbox_file = self.near.inboxes.path_of(rank.world);
             rank.info.kernel_of.clone_from(&all);
             rank.info.local_ranks.clone_from(&mates);
             if let Some(cpus) = cpus.get(self.node as usize) {
@@ -417,6 +479,7 @@ impl Agent {
 
     pub(super) fn hear_neighbors(&mut self, set: &PollSet) {
         self.near.hear_guests(set);
+        self.near.look_into_files();
         self.near.hear_calls(set);
         self.report_calls();
         for heard in self.near.hear_links(set) {

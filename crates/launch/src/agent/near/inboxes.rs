@@ -1,0 +1,62 @@
+//! Ranks' inboxes as files in a directory that other agents see: their names, and their removal.
+//!
+//! A rank makes its file and removes it when it ends. Should it be killed, its agent does; should that be killed too, whoever stands above
+//! the agent (`trail`); and should a sandbox be killed as a whole, the agents of the others, which know all names.
+
+use super::by_file;
+use crate::trail::Trail;
+use protocol::control::near::INBOX_PREFIX;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// The files that this agent knows of.
+#[derive(Default)]
+pub struct Inboxes {
+    directory: PathBuf,
+    job_id: u64,
+    own: Vec<u32>,
+    mates: Vec<u32>,
+}
+
+impl Inboxes {
+    /// In `directory`, nowhere if that is empty, of the ranks `own` of this agent and of all `mates` that may see them.
+    pub fn new(directory: &[u8], job_id: u64, own: &[u32], mates: &[u32]) -> Inboxes {
+        Inboxes {
+            directory: Path::new(OsStr::from_bytes(directory)).into(),
+            job_id,
+            own: own.into(),
+            mates: mates.into(),
+        }
+    }
+
+    /// Whether there is a directory.
+    pub fn are_files(&self) -> bool {
+        !self.directory.as_os_str().is_empty()
+    }
+
+    /// Where the inbox of a rank of this agent is; empty if it isn't a file.
+    pub fn path_of(&self, world: u32) -> Vec<u8> {
+        if self.are_files() { self.path(world).as_os_str().as_bytes().to_vec() } else { Vec::new() }
+    }
+
+    fn path(&self, world: u32) -> PathBuf {
+        self.directory.join(format!("{INBOX_PREFIX}{:016x}-{world}", self.job_id))
+    }
+
+    /// Writes down what the own ranks will make.
+    pub fn note(&self, trail: &mut Trail) {
+        for world in self.own.iter().filter(|_| self.are_files()) {
+            trail.note(&self.path(*world));
+        }
+    }
+
+    /// Removes what is left, also of ranks whose agent may have been killed.
+    pub fn sweep(&self) {
+        for path in self.mates.iter().filter(|_| self.are_files()).map(|world| self.path(*world)) {
+            if by_file::is_ours(&path) {
+                let _ = std::fs::remove_file(path);
+            }
+        }
+    }
+}
