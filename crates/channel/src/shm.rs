@@ -171,7 +171,8 @@ impl ShmHub {
         let identity = Identity { nonce: rank_id, probe_address: word.address(), probe_value: word.value() };
         let ring_bytes = (RING_BYTES.value() as usize).next_power_of_two();
         let inbox = match file {
-            Some(path) => Inbox::create_in_file(path, (peers.len(), ring_bytes, cell_counts(crowded)), &identity)?,
+            // All of a file takes room from the beginning: no cells for floods.
+            Some(path) => Inbox::create_in_file(path, (peers.len(), ring_bytes, cell_counts(true)), &identity)?,
             None => Inbox::create(peers.len(), ring_bytes, cell_counts(crowded), &identity)?,
         };
         let memory = if SINGLE_COPY_ALLOW.value() { sys::cma::own_memory().ok() } else { None };
