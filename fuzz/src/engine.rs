@@ -118,7 +118,7 @@ impl Stage {
 
     /// A packet from the foe.
     fn inject(&mut self, input: &mut Input<'_>) {
-        const KINDS: [Kind; 10] = [
+        const KINDS: [Kind; 11] = [
             Kind::Eager,
             Kind::EagerSync,
             Kind::RequestToSend,
@@ -129,8 +129,9 @@ impl Stage {
             Kind::Goodbye,
             Kind::Announce,
             Kind::Piece,
+            Kind::Withdraw,
         ];
-        let kind = KINDS[input.below(10)];
+        let kind = KINDS[input.below(11)];
         let to = if input.byte() > 240 { FRIEND } else { ME };
         let token = if input.byte() > 200 { input.word() } else { input.below(8) as u32 };
         let context = if input.byte() > 200 { input.long() | 1 << 40 } else { OTHER };

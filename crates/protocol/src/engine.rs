@@ -10,6 +10,7 @@
 //! | larger, contiguous, single copy proven | receiver pulls | `RequestToSend`, back: `Finished` |
 //! | the same, where that is faster | streamed | `RequestToSend`, back: `ClearToSend`, then `Data`…, back: `Finished` |
 //! | larger | streamed | `RequestToSend`, back: `ClearToSend`, then `Data`… |
+//! | one of these, given up before it was matched | | `RequestToSend`, `Withdraw`, back: `Finished` |
 //!
 //! Packets to one peer leave in the order of the calls: what finds no room waits in the peer's backlog, and while there
 //! is one everything queues behind it. `Data` carries its own address and may overtake.
@@ -119,6 +120,8 @@ enum Content {
     Arriving(Vec<u8>),
     /// The data are still with the sender, at this address if it isn't 0.
     Offered(u64),
+    /// The sender has taken it back.
+    Withdrawn,
 }
 
 /// A matched rendezvous message.
@@ -161,6 +164,10 @@ pub struct Engine<F: Fabric> {
 
 /// The error of operations with a process that is gone.
 pub const PEER_LOST: Error = Error::new(Class::ERR_PROC_ABORTED, "the peer process is gone");
+
+/// The error of a message that its sender has given up.
+pub const WITHDRAWN: Error =
+    Error::new(Class::ERR_PROC_ABORTED, "the sender gave the message up after a process was lost");
 
 impl<F: Fabric> Engine<F> {
     /// An engine without operations.
@@ -317,6 +324,11 @@ impl<F: Fabric> Engine<F> {
     #[inline]
     pub fn losses(&self) -> usize {
         self.lost.len()
+    }
+
+    /// Whether any peer that is gone fulfils the condition.
+    pub fn any_lost(&self, mut condition: impl FnMut(Peer) -> bool) -> bool {
+        self.lost.iter().any(|peer| condition(*peer))
     }
 
     /// Ends every operation with a peer that is gone.

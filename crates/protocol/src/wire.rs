@@ -7,7 +7,7 @@
 pub const HEADER_BYTES: usize = 24;
 
 /// Version of this format; exchanged when a lane is opened.
-pub const WIRE_VERSION: u8 = 2;
+pub const WIRE_VERSION: u8 = 3;
 
 /// What a packet is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,6 +34,8 @@ pub enum Kind {
     Announce = 9,
     /// A piece of an announced message, in order; `token` is the sender's operation, the body's first 8 bytes the offset.
     Piece = 10,
+    /// The sender takes its `RequestToSend` back, to be answered by `Finished`; `token` is the sender's operation.
+    Withdraw = 11,
 }
 
 /// Identity of a message and of the operation that it belongs to.
@@ -80,6 +82,7 @@ impl Header {
                 8 => Kind::Goodbye,
                 9 => Kind::Announce,
                 10 => Kind::Piece,
+                11 => Kind::Withdraw,
                 _ => return None,
             },
             source: word(4),

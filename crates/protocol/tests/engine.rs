@@ -207,6 +207,44 @@ fn a_cancelled_receive_takes_no_message() {
 }
 
 #[test]
+fn a_withdrawn_message_ends_on_both_sides() {
+    for seed in 0..50 {
+        let mut job = Job::new(seed, 3, Faults { delay: 50, ..Faults::default() });
+        // Matched before or after, or never: the send ends, and a receive has the message or an error.
+        let matched = seed % 3;
+        let early = (matched == 0).then(|| job.recv(1, Some(0), Some(1), 5000));
+        let sent = job.send(0, 1, 1, Mode::Standard, vec![7; 5000]).expect("pending");
+        for _ in 0..seed {
+            job.engines[0].progress();
+            job.engines[1].progress();
+        }
+        job.engines[0].withdraw(sent);
+        job.engines[0].withdraw(sent);
+        if matched == 2 {
+            while !job.engines[0].is_complete(sent) {
+                for engine in &mut job.engines {
+                    engine.progress();
+                }
+            }
+        }
+        if job.engines[0].outcome(sent).is_none_or(|ended| ended.error.is_none()) {
+            let (op, sink) = early.unwrap_or_else(|| job.recv(1, Some(0), Some(1), 5000));
+            match job.finish(1, op).error {
+                None => assert_eq!(*sink.borrow(), [7; 5000]),
+                Some(error) => assert_eq!(error.class, Class::ERR_PROC_ABORTED),
+            }
+        }
+        job.finish(0, sent);
+        // The pair goes on.
+        let (op, sink) = job.recv(1, Some(0), Some(2), 5000);
+        let next = job.send(0, 1, 2, Mode::Standard, vec![8; 5000]).expect("pending");
+        job.finish(1, op);
+        job.finish(0, next);
+        assert_eq!(*sink.borrow(), [8; 5000]);
+    }
+}
+
+#[test]
 fn hostile_packets_are_dropped() {
     let mut rng = Rng::new(5);
     let mut job = Job::new(5, 2, Faults::default());

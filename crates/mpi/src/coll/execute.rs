@@ -2,13 +2,15 @@
 //! tests' simulator.
 //!
 //! An error doesn't stop a program: other processes wait for our messages. The first error is remembered, nothing is
-//! reduced any more, and it is the outcome at the end. But once a process is known to be lost, nothing is waited for any more: what
-//! should come may hang on messages that the lost one, or somebody who can't reach us, never sends.
+//! reduced any more, and it is the outcome at the end. But once a process that takes part is known to be lost, nothing is waited for
+//! any more: what should come may hang on messages that the lost one, or somebody who has left before us, never sends. What has been
+//! offered to others is taken back, as they may have left too.
 
 use super::program::{Program, Step, Ticket};
 use super::team::Via;
 use crate::datatype::{self, Datatype};
 use base::{Class, Error, Result};
+use protocol::engine::PEER_LOST;
 use std::rc::Rc;
 
 /// Starts and finishes the transfers of a program.
@@ -71,7 +73,12 @@ pub trait Wire {
         0
     }
 
-    /// Gives a transfer up, if that is possible.
+    /// Whether one of the processes that take part is lost.
+    fn is_broken(&self) -> bool {
+        false
+    }
+
+    /// Gives a transfer up; false if it must be waited for all the same.
     fn abandon(&mut self, _transfer: Self::Transfer) -> bool {
         false
     }
@@ -191,6 +198,9 @@ impl<T: Copy> Cursor<T> {
                 self.transfers[other] = W::DONE;
                 self.note(result);
             }
+        }
+        if wire.is_broken() {
+            self.note(Err(PEER_LOST));
         }
         true
     }

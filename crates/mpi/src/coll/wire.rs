@@ -135,6 +135,12 @@ impl Wire for CommWire<'_> {
     }
 
     fn abandon(&mut self, transfer: Transfer) -> bool {
-        transfer::cancel(transfer)
+        transfer::give_up(transfer)
+    }
+
+    fn is_broken(&self) -> bool {
+        let comm = self.comms[0];
+        let is_member = |peer| comm.group.rank_of(peer).is_some() || comm.peers().rank_of(peer).is_some();
+        rt().engine.with(|engine| engine.any_lost(is_member))
     }
 }

@@ -327,6 +327,20 @@ pub fn cancel(transfer: Transfer) -> bool {
     rt().engine.with(|engine| engine.cancel(op) && engine.take(op).is_some())
 }
 
+/// Gives a transfer up, because a process on which it may depend is lost. True if it needs no more waiting; a large message that is
+/// sent must be waited for until its receiver has agreed.
+pub fn give_up(transfer: Transfer) -> bool {
+    let Transfer::Pending(op) = transfer else { return false };
+    if op.is_send() {
+        rt().engine.with(|engine| {
+            engine.withdraw(op);
+            engine.take(op).is_some()
+        })
+    } else {
+        cancel(transfer)
+    }
+}
+
 /// Lets a transfer end by itself: its request was freed.
 pub fn detach(transfer: Transfer) {
     struct Detached(OpId);

@@ -1,6 +1,8 @@
 //! The receiving half of the engine.
 
-use super::{Completion, Content, Engine, Fetch, OpId, PEER_LOST, Receive, ReceiveState, Unexpected, failed};
+use super::{
+    Completion, Content, Engine, Fetch, OpId, PEER_LOST, Receive, ReceiveState, Unexpected, WITHDRAWN, failed,
+};
 use crate::fabric::{Event, Fabric, Packet};
 use crate::matching::{Envelope, Found, Pattern};
 use crate::wire::{BODY_BYTES, Grant, Header, Kind, Offer};
@@ -114,6 +116,10 @@ impl<F: Fabric> Engine<F> {
             Kind::ClearToSend => {
                 self.body(&packet).is_some_and(|body| self.on_clear_to_send(peer, header.token, Grant::decode(&body)))
             }
+            Kind::Withdraw => {
+                self.on_withdraw(peer, header.token);
+                true
+            }
             Kind::Finished | Kind::SyncAck => self.on_acknowledged(peer, header.token, header.kind),
             Kind::Goodbye | Kind::Eager | Kind::EagerSync => true,
         };
@@ -138,6 +144,14 @@ impl<F: Fabric> Engine<F> {
                 self.keep(Unexpected { peer, found, token: header.token, content: Content::Offered(offer.address) });
             }
         }
+    }
+
+    /// The sender takes a message back. If it has been matched, the answer to that is on its way.
+    fn on_withdraw(&mut self, peer: Peer, token: u32) {
+        let waits = |m: &Unexpected| m.peer == peer && m.token == token && matches!(m.content, Content::Offered(_));
+        let Some(message) = self.unexpected.iter_mut().map(|(_, m)| m).find(|m| waits(m)) else { return };
+        message.content = Content::Withdrawn;
+        self.send_control(peer, Kind::Finished, token, None);
     }
 
     /// Gets the data of a matched rendezvous message: pulls them, or asks the sender to stream.
@@ -181,9 +195,11 @@ impl<F: Fabric> Engine<F> {
         let Some(Unexpected { peer, found, token, content }) = self.unexpected.remove(message) else {
             unreachable!("matching names a message that is kept")
         };
-        let state = ReceiveState::Complete(failed(found.envelope, PEER_LOST));
+        let error = if matches!(content, Content::Withdrawn) { WITHDRAWN } else { PEER_LOST };
+        let state = ReceiveState::Complete(failed(found.envelope, error));
         let id = self.receives.insert(Receive { sink, pattern, expected, state });
         match content {
+            Content::Withdrawn => {}
             Content::Offered(_) if self.lost.contains(&peer) => {}
             Content::Arriving(bytes) if (bytes.len() as u64) < found.length && self.lost.contains(&peer) => {}
             Content::Arriving(bytes) => self.receive_arriving(id, message, (peer, found), &bytes),

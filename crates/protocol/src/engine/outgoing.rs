@@ -1,7 +1,7 @@
 //! The sending half of the engine.
 
 use super::pending::Stage;
-use super::{Address, Completion, Engine, Mode, OpId, PEER_LOST, SEND_BIT};
+use super::{Address, Completion, Engine, Mode, OpId, PEER_LOST, SEND_BIT, WITHDRAWN};
 use crate::fabric::{Fabric, Outcome};
 use crate::protocols::Protocol;
 use crate::wire::{BODY_BYTES, Grant, Header, Kind, Offer};
@@ -14,6 +14,8 @@ pub(super) struct Send<S> {
     pub(super) to: Address,
     mode: Mode,
     state: SendState,
+    /// See [`Engine::withdraw`].
+    withdrawn: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -79,6 +81,12 @@ impl Backlog {
         self.peers.iter().any(|(p, _)| *p == peer)
     }
 
+    fn remove_message(&mut self, peer: Peer, id: u32) {
+        if let Some((_, queue)) = self.peers.iter_mut().find(|(p, _)| *p == peer) {
+            queue.retain(|item| !matches!(item, Queued::Message(other) if *other == id));
+        }
+    }
+
     fn push(&mut self, peer: Peer, item: Queued) {
         match self.peers.iter_mut().find(|(p, _)| *p == peer) {
             Some((_, queue)) => queue.push_back(item),
@@ -113,7 +121,7 @@ impl<F: Fabric> Engine<F> {
             return Err(PEER_LOST);
         }
         self.fabric.note_sent(to.peer, self.fabric.source_len(&source));
-        let id = self.sends.insert(Send { source, to, mode, state: SendState::Queued });
+        let id = self.sends.insert(Send { source, to, mode, state: SendState::Queued, withdrawn: false });
         if self.backlog.holds(to.peer) || !self.try_start(id) {
             self.backlog.push(to.peer, Queued::Message(id));
         }
@@ -292,6 +300,26 @@ impl<F: Fabric> Engine<F> {
         }
         send.state = SendState::Complete(None);
         true
+    }
+
+    /// Gives up a send that has failed in some other way: nobody may be left who would match it. It ends when the receiver has
+    /// agreed, if it hasn't matched the message before. A message that has been sent at once, or is being sent, stays what it is.
+    pub fn withdraw(&mut self, op: OpId) {
+        let id = op.0 & !SEND_BIT;
+        let Some(send) = self.sends.get_mut(id).filter(|send| op.is_send() && !send.withdrawn) else { return };
+        let peer = send.to.peer;
+        match send.state {
+            SendState::Queued => {
+                send.withdrawn = true;
+                send.state = SendState::Complete(Some(WITHDRAWN));
+                self.backlog.remove_message(peer, id);
+            }
+            SendState::Offered { .. } => {
+                send.withdrawn = true;
+                self.send_control(peer, Kind::Withdraw, id, None);
+            }
+            _ => {}
+        }
     }
 
     #[inline]
