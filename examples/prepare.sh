@@ -34,6 +34,7 @@ case $want in
     need opensm opensm
     need ibtracert infiniband-diags
     need chromium chromium
+    need lua lua5.4
     [ -e /usr/include/slurm/spank.h ] || packages="$packages libslurm-dev"
     ;;
 esac

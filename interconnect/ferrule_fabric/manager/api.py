@@ -169,6 +169,10 @@ def create_app(manager: Manager, token: str | None, body_timeout_s: float = BODY
         question = Question(_phases(body, manager), body.ranks_per_host, body.selection, tuple(body.placements), tuple(body.routings), tuple(body.hosts))
         return await manager.what_if(question, body.beside)
 
+    @app.get("/v1/advice")
+    async def advice(_: User, pattern: str, ranks: Annotated[int, Query(ge=1, le=RANKS_MAX)], nodes: Annotated[int, Query(ge=1)]) -> dict[str, Any]:
+        return await manager.advice(pattern, ranks, nodes)
+
     @app.get("/v1/patterns")
     async def patterns(_: User) -> list[dict[str, Any]]:
         return manager.known_patterns()

@@ -35,7 +35,8 @@ PATHS_TIMED_MAX = 200_000
 
 @dataclass(frozen=True)
 class Question:
-    """A what-if: how would this traffic run, so many ranks to a host, with each of these placements and routings. ``hosts``: names to choose from (empty: all)."""
+    """A what-if: how would this traffic run, so many ranks to a host, with each of these placements and routings. ``hosts``: names to choose from (empty: all);
+    ``host_count``: on so many (None: as few as ``ranks_per_host`` allows)."""
 
     phases: tuple[TrafficMatrix, ...]
     ranks_per_host: int
@@ -43,6 +44,7 @@ class Question:
     placements: tuple[str, ...]
     routings: tuple[str, ...]
     hosts: tuple[str, ...] = ()
+    host_count: int | None = None
 
     def __post_init__(self) -> None:
         known = (("placements", self.placements, PLACEMENTS), ("routings", self.routings, WHAT_IF_ROUTINGS), ("selection", (self.selection,), tuple(SELECTIONS)))
@@ -87,7 +89,10 @@ def what_if(topology: Topology, background_s: FloatArray | None, question: Quest
     fabric = fabric_of(topology)
     pattern = Pattern("what-if", tuple(Phase(traffic) for traffic in question.phases))
     hosts = _hosts(topology, question, pattern.ranks)
-    slots = slots_of(pattern.ranks, hosts.size, question.ranks_per_host)
+    if question.host_count:
+        slots = pattern.ranks // hosts.size + (np.arange(hosts.size) < pattern.ranks % hosts.size)
+    else:
+        slots = slots_of(pattern.ranks, hosts.size, question.ranks_per_host)
     rows = []
     for placement in question.placements:
         numbers = host_numbers(topology, pattern.total, hosts, slots, placement, 0, background_s)
@@ -101,6 +106,23 @@ def what_if(topology: Topology, background_s: FloatArray | None, question: Quest
     return rows
 
 
+def advice(topology: Topology, phases: tuple[TrafficMatrix, ...], hosts: int) -> dict[str, Any]:
+    """On how many leaf switches a job on so many hosts should be at most, by trying close-packed hosts and evenly spread ones on the empty network.
+
+    ``switches`` is None where close packing wins nothing: then any hosts are as good.
+    """
+    per_host = -(-phases[0].ranks // hosts)
+    tried = []
+    for selection in ("compact", "even"):
+        question = Question(phases, per_host, selection, ("block",), ("ferrule",), host_count=hosts)
+        chosen = _hosts(topology, question, phases[0].ranks)
+        (row,) = what_if(topology, None, question)
+        leaves = int(np.unique(fabric_of(topology).host_switch[chosen]).size)
+        tried.append((row["time_s"] if row["time_s"] is not None else row["max_load_s"], leaves))
+    (close_s, close), (even_s, even) = tried
+    return {"switches": close if close < even and close_s <= even_s else None, "close_s": close_s, "even_s": even_s}
+
+
 def _hosts(topology: Topology, question: Question, ranks: int) -> IntArray:
     free = None
     if question.hosts:
@@ -108,7 +130,7 @@ def _hosts(topology: Topology, question: Question, ranks: int) -> IntArray:
         if unknown:
             raise FabricError("what-if.hosts", f"{unknown[0]!r} is not a host")
         free = np.array(sorted({topology.node_index[name] for name in question.hosts}), dtype=np.int64)
-    return selected(topology, hosts_needed(ranks, question.ranks_per_host), question.selection, free)
+    return selected(topology, question.host_count or hosts_needed(ranks, question.ranks_per_host), question.selection, free)
 
 
 def _time_s(fabric: Fabric, demands: Demands, paths: FlowPaths) -> float | None:

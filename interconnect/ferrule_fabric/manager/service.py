@@ -36,6 +36,7 @@ log = logging.getLogger("ferrule_fabric.manager")
 JOBS_MAX = 10_000
 JOBS_OF_USER_MAX = 1_000
 QUESTIONS_MAX = 8
+ADVICE_MAX = 1_000
 COUNT_INTERVAL_S = 1.0
 # A profile with more phases is taken as a whole.
 PHASES_MAX = 256
@@ -94,6 +95,7 @@ class Manager:
         self._lock = asyncio.Lock()
         self._asking = 0
         self._judging: set[asyncio.Task[None]] = set()
+        self._advice: dict[tuple[int, int], dict[str, Any]] = {}
         self._heard_s: dict[str, float] = {}
         self._restore(topology)
 
@@ -274,6 +276,22 @@ class Manager:
         """Predictions; ``beside`` the running jobs or on an empty network. Raises `Busy`."""
         others = worker.listed(self.controller.topology, {name: (job.demands, job.plan) for name, job in self.jobs.items()}) if beside else []
         return await self._ask(worker.answer, self.controller.topology, others, question)
+
+    async def advice(self, pattern: str, ranks: int, hosts: int) -> dict[str, Any]:
+        """On how many leaf switches a job should be at most (`predict.advice`); remembered for the run that it is from. Raises `Unknown`."""
+        run = self.patterns.latest_run(Application(pattern, "", ranks))
+        if run is None:
+            raise Unknown(f"no pattern {pattern!r} of {ranks} ranks")
+        if not 1 <= hosts <= ranks:
+            raise FabricError("nodes", f"must be 1 to {ranks}, the number of ranks, not {hosts}")
+        known = self._advice.get((run, hosts))
+        if known is None:
+            traffic, phases = self.pattern(pattern, ranks)
+            known = await self._ask(worker.advise, self.controller.topology, phases or (traffic,), hosts)
+            if len(self._advice) >= ADVICE_MAX:
+                self._advice.pop(next(iter(self._advice)))
+            self._advice[run, hosts] = known
+        return known
 
     async def _ask(self, function: Callable[..., T], *arguments: Any) -> T:
         if self._asking >= QUESTIONS_MAX:

@@ -16,7 +16,7 @@ from ferrule_fabric.errors import FabricError
 from ferrule_fabric.manager.predict import Question
 from ferrule_fabric.model.plan import Route, RoutePlan
 from ferrule_fabric.model.topology import FloatArray, Topology
-from ferrule_fabric.model.traffic import Demands
+from ferrule_fabric.model.traffic import Demands, TrafficMatrix
 
 TIMEOUT_S = 60.0
 # Above so many pairs of hosts, times its phases, estimating times would keep a job waiting: `ferrule` then stands for `ferrule-time`.
@@ -64,6 +64,13 @@ def answer(topology: Topology, others: Others, question: Question) -> list[dict[
     from ferrule_fabric.manager.predict import what_if
 
     return what_if(topology, background_s(topology, others) if others else None, question)
+
+
+def advise(topology: Topology, phases: tuple[TrafficMatrix, ...], hosts: int) -> dict[str, Any]:
+    """`predict.advice`."""
+    from ferrule_fabric.manager.predict import advice
+
+    return advice(topology, phases, hosts)
 
 
 def judge(topology: Topology, demands: Demands, routes: Routes) -> dict[str, Any]:
