@@ -23,7 +23,7 @@ from ferrule_fabric.model.documents import topology_to_json
 from ferrule_fabric.model.topology import Topology
 from spec import Cable, Host, Spec
 
-START_S = 60
+START_S = 120
 
 
 def spec_of(topology: Topology, limited: bool = False) -> Spec:

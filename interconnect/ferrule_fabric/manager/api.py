@@ -25,6 +25,7 @@ from ferrule_fabric.manager.service import Busy, Denied, Manager, Unknown
 from ferrule_fabric.model.documents import topology_to_json
 from ferrule_fabric.model.traffic import RANKS_MAX, TrafficMatrix
 from ferrule_fabric.openflow.rules import Selector
+from ferrule_fabric.patterns.merge import merged
 from ferrule_fabric.patterns.spec import GENERATORS, pattern_of
 from ferrule_fabric.profiles import profile_from_json
 from ferrule_fabric.store.database import Application, Run
@@ -183,7 +184,7 @@ def create_app(manager: Manager, token: str | None, body_timeout_s: float = BODY
             raise Denied("patterns are stored by administrators")
         profile = profile_from_json(await request.body(), "body")
         application = Application(name, "", profile.traffic.ranks)
-        number = manager.patterns.add(Run(application, "", manager.started_s, profile.duration_s, profile.hosts.hosts), profile.traffic, profile.phases)
+        number = manager.patterns.add(Run(application, "", manager.started_s, profile.duration_s, profile.hosts.hosts), profile.traffic, merged(profile.phases))
         return {"pattern": name, "ranks": profile.traffic.ranks, "run": number}
 
     @app.get("/metrics")

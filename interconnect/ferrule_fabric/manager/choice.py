@@ -20,6 +20,8 @@ from ferrule_fabric.routing.timed import phases_time_s
 CANDIDATES = ("d-mod-k", "ferrule-time", "ferrule", "greedy")
 # Times closer than this are equal.
 TOLERANCE = 0.005
+# Of both together.
+GAIN_MIN = 0.02
 
 
 def robust_paths(fabric: Fabric, total: Demands, phases: Sequence[Demands], background: FloatArray | None, options: Options) -> FlowPaths:
@@ -32,5 +34,7 @@ def robust_paths(fabric: Fabric, total: Demands, phases: Sequence[Demands], back
     times = [(estimated_time_s(fabric, total, paths), phases_time_s(fabric, total, phases or [total], paths)) for paths in tried]
     scores = [(free / times[0][0], in_step / times[0][1]) for free, in_step in times]
     fitting = [i for i, score in enumerate(scores) if max(score) <= 1 + TOLERANCE]
-    # Of equally good ones the last, which follows the load and not only the model: D-mod-K only if it is really better.
-    return tried[min(fitting, key=lambda i: (round(sum(scores[i]) / TOLERANCE), -i))]
+    # Of equally good ones the last, which is around the other jobs; but without others, D-mod-K where nothing is better by more than the models tell.
+    best = min(fitting, key=lambda i: (round(sum(scores[i]) / TOLERANCE), -i))
+    alone = background is None or not background.any()
+    return tried[0] if alone and sum(scores[best]) > 2 - GAIN_MIN else tried[best]

@@ -29,6 +29,7 @@ from ferrule_fabric.model.traffic import Demands, Flow, TrafficMatrix
 from ferrule_fabric.openflow.compiler import GROUPS_MAX, JobRoutes
 from ferrule_fabric.openflow.controller import Controller
 from ferrule_fabric.openflow.rules import Selector
+from ferrule_fabric.patterns.merge import merged
 from ferrule_fabric.store.database import Application, PatternStore
 
 log = logging.getLogger("ferrule_fabric.manager")
@@ -38,8 +39,9 @@ JOBS_OF_USER_MAX = 1_000
 QUESTIONS_MAX = 8
 ADVICE_MAX = 1_000
 COUNT_INTERVAL_S = 1.0
-# A profile with more phases is taken as a whole.
-PHASES_MAX = 256
+WARM_UP_HOSTS = 64
+# A pattern with more kinds of phases is taken as a whole.
+PHASES_MAX = 32
 T = TypeVar("T")
 
 
@@ -112,12 +114,13 @@ class Manager:
         self.controller.restore([_routes(job, topology) for job in self.jobs.values()])
 
     async def warm_up(self) -> None:
-        """Computes a small route, so that the first job needn't wait for what is compiled on first use."""
+        """Computes small routes, so that the first job needn't wait for what is compiled on first use."""
         topology = self.controller.topology
         if topology.host_count > 1:
-            flow = Flow(topology.hosts[0].name, topology.hosts[-1].name, 1)
+            hosts = topology.hosts[:WARM_UP_HOSTS]
+            parts = [Demands.of_flows([Flow(a.name, hosts[(i + far) % len(hosts)].name, 1 + i) for i, a in enumerate(hosts)], topology) for far in (1, len(hosts) // 2)]
             try:
-                await self.worker.run(worker.arrival, topology, [], "", Demands.of_flows([flow], topology), self.algorithm)
+                await self.worker.run(worker.arrival, topology, [], "", parts[0].plus(parts[1]), self.algorithm, parts)
             except FabricError as error:
                 log.warning("no route in the whole network", extra={"reason": str(error)})
         self.warm = True
@@ -129,7 +132,7 @@ class Manager:
         found = self.patterns.latest_run(Application(name, "", ranks))
         if found is None:
             raise Unknown(f"no pattern {name!r} of {ranks} ranks")
-        return self.patterns.matrix(found), self.patterns.phases(found)
+        return self.patterns.matrix(found), merged(self.patterns.phases(found))
 
     async def start(
         self,
