@@ -6,7 +6,7 @@ use crate::kinds::*;
 api! {
     /// Controls profiling: 0 pauses it, 1 goes on, other levels begin a phase
     MPI_Pcontrol => (level: Level) on anytime {
-        mpi::env::control_profile(level);
+        mpi::profile::control(level);
         Ok(())
     }
 

@@ -15,7 +15,7 @@ mod poll;
 mod startup;
 
 use crate::bootstrap::{Bootstrap, Card, JobInfo};
-use crate::profile::{Profile, Rows};
+use crate::profile::{Call, Profile, Rows};
 use crate::self_::{SelfLane, SelfPacket};
 use crate::shm::{ShmHub, ShmLane, ShmPacket};
 use crate::tcp::hello::{Identity, Ids};
@@ -127,6 +127,8 @@ pub struct ChannelFabric {
     /// Where messages are counted: rows of `profile`.
     counting: Rows,
     profile: Option<Box<Profile>>,
+    /// What messages of collectives belong to.
+    call: Call,
 }
 
 fn refused(what: &'static str, error: &std::io::Error) -> Error {
@@ -165,9 +167,10 @@ impl ChannelFabric {
             card: None,
             counting: Rows::NONE,
             profile: None,
+            call: None,
         };
         if job.profile.on {
-            fabric.begin_profile(job.size);
+            fabric.begin_profile(job.size, job.profile.detail);
         }
         if job.size > 1 {
             fabric.open_lanes(&job)?;

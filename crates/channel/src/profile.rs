@@ -5,11 +5,14 @@
 //! words of one row. Only this process writes, inside the critical section; the agent reads at any time, so each word is an atomic.
 //! Invariant: what is counted is in exactly one place, the rows or the last record; while it is moved, bit 0 of `AT_RECORDS` says which.
 
+use base::ids::Plane;
 use base::{Peer, log};
 use protocol::control::profile::{
     AT_BEGAN, AT_BEGAN_UNIX, AT_CROWDED, AT_ENDED, AT_LEVEL, AT_PHASE_BEGAN, AT_RANKS, AT_RECORDS, HEADER_BYTES, MAGIC,
-    RECORD_PHASE, RECORD_WORDS, RECORDS_BYTES, ROW_WORDS, memory_bytes, records_at, word_of,
+    NAME_WORDS, RECORD_PHASE, RECORD_SCOPE, RECORD_WORDS, RECORDS_BYTES, ROW_WORDS, memory_bytes, records_at, word_of,
+    words_of_name,
 };
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
@@ -19,6 +22,9 @@ use sys::mem::Mapping;
 
 /// The words that count messages to one peer.
 type Row = [AtomicU64; ROW_WORDS];
+
+/// The bits of a context that name a plane.
+const PLANE_MASK: u64 = 3;
 
 /// The level of the first phase.
 const FIRST_LEVEL: i32 = 1;
@@ -37,14 +43,28 @@ pub struct Profile {
     records: usize,
     paused: bool,
     ended: bool,
+    detail: Option<Detail>,
+}
+
+/// The function that the program has called, as the core names it.
+pub type Call = Option<&'static &'static str>;
+
+/// What is counted once more by communicator and collective.
+#[derive(Debug, Default)]
+struct Detail {
+    /// Byte of the memory where a scope's rows begin; 0 if there was no room. By context and the address of the collective's name.
+    scopes: HashMap<(u64, usize), usize>,
+    /// Of communicators, by context.
+    names: HashMap<u64, String>,
 }
 
 impl Profile {
     /// Begins to count for a job of `peers` ranks. The descriptor is for the node agent.
-    pub fn begin(peers: usize) -> io::Result<(Profile, OwnedFd)> {
+    pub fn begin(peers: usize, detail: bool) -> io::Result<(Profile, OwnedFd)> {
         let fd = sys::mem::sealed_memfd(c"ferrule-profile", memory_bytes(peers))?;
         let memory = Mapping::shared(fd.as_fd(), memory_bytes(peers))?;
-        let profile = Profile { memory, peers, records: 0, paused: false, ended: false };
+        let profile =
+            Profile { memory, peers, records: 0, paused: false, ended: false, detail: detail.then(Detail::default) };
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64);
         let now = now_ns();
         let level = i64::from(FIRST_LEVEL) as u64;
@@ -77,7 +97,7 @@ impl Profile {
     pub fn counting(&self) -> Rows {
         match self.paused || self.ended {
             true => Rows::NONE,
-            false => Rows { first: self.rows().as_ptr(), peers: self.peers },
+            false => Rows { first: self.rows().as_ptr(), peers: self.peers, detailed: self.is_detailed() },
         }
     }
 
@@ -95,6 +115,65 @@ impl Profile {
     pub fn end(&mut self) {
         if !std::mem::replace(&mut self.ended, true) {
             self.header(AT_ENDED).store(now_ns(), Relaxed);
+        }
+    }
+
+    /// Whether messages are counted by communicator and collective, too.
+    pub fn is_detailed(&self) -> bool {
+        self.detail.is_some()
+    }
+
+    /// Counts a message once more, for its context and the collective that it belongs to.
+    pub fn count_scope(&mut self, context: u64, call: Call, peer: Peer, bytes: usize) {
+        if self.paused || self.ended {
+            return;
+        }
+        // The program's own messages belong to no collective.
+        let call = call.filter(|_| context & PLANE_MASK != Plane::PointToPoint as u64);
+        let context = context & !PLANE_MASK;
+        let key = (context, call.map_or(0, |name| std::ptr::from_ref(name).addr()));
+        let known = self.detail.as_ref().and_then(|detail| detail.scopes.get(&key)).copied();
+        let at = known.unwrap_or_else(|| self.open_scope(context, call, key));
+        if at > 0 && (peer.0 as usize) < self.peers {
+            let row = self.words(at + 8 * ROW_WORDS * peer.0 as usize, ROW_WORDS);
+            add(&row[0], bytes as u64);
+            add(&row[word_of(bytes as u64)], 1);
+        }
+    }
+
+    fn open_scope(&mut self, context: u64, call: Call, key: (u64, usize)) -> usize {
+        let contents = 2 * NAME_WORDS + self.peers * ROW_WORDS;
+        let at = records_at(self.peers) + 8 * self.records;
+        let fits = 8 * (self.records + RECORD_WORDS + contents) <= RECORDS_BYTES;
+        let name = self.detail.as_ref().and_then(|detail| detail.names.get(&context)).map_or("", String::as_str);
+        let rows = if fits {
+            let head = [RECORD_SCOPE, 8 * contents as u64, context, 0, 0, 0, 0, 0];
+            let names = [words_of_name(name), words_of_name(call.map_or("", |name| name))];
+            let record = self.words(at, RECORD_WORDS + 2 * NAME_WORDS);
+            head.iter().chain(names.as_flattened()).zip(record).for_each(|(word, place)| place.store(*word, Relaxed));
+            self.records += RECORD_WORDS + contents;
+            // SYNC(profile): as in `close_phase`; nothing is in two places.
+            self.header(AT_RECORDS).store(8 * self.records as u64, Release);
+            at + 8 * (RECORD_WORDS + 2 * NAME_WORDS)
+        } else {
+            add(self.header(AT_CROWDED), 1);
+            0
+        };
+        if let Some(detail) = &mut self.detail {
+            detail.scopes.insert(key, rows);
+        }
+        rows
+    }
+
+    /// A communicator has got a name.
+    pub fn name_context(&mut self, context: u64, name: &str) {
+        let Some(detail) = &mut self.detail else { return };
+        detail.names.insert(context, name.to_string());
+        let scopes: Vec<usize> =
+            detail.scopes.iter().filter(|(key, at)| key.0 == context && **at > 0).map(|s| *s.1).collect();
+        for at in scopes {
+            let place = self.words(at - 8 * 2 * NAME_WORDS, NAME_WORDS);
+            words_of_name(name).iter().zip(place).for_each(|(word, place)| place.store(*word, Relaxed));
         }
     }
 
@@ -132,26 +211,29 @@ impl Profile {
 #[derive(Clone, Copy, Debug)]
 pub struct Rows {
     first: *const Row,
+    detailed: bool,
     /// 0 if nothing is counted.
     peers: usize,
 }
 
 impl Rows {
     /// Nothing is counted.
-    pub const NONE: Rows = Rows { first: std::ptr::null(), peers: 0 };
+    pub const NONE: Rows = Rows { first: std::ptr::null(), peers: 0, detailed: false };
 
-    /// Counts a message.
+    /// Counts a message. True if [`Profile::count_scope`] has to count it, too.
     ///
     /// # Safety
     /// The [`Profile`] that these rows are of must live.
     #[inline(always)]
-    pub unsafe fn count(self, peer: Peer, bytes: usize) {
+    pub unsafe fn count(self, peer: Peer, bytes: usize) -> bool {
         if (peer.0 as usize) < self.peers {
             // SAFETY: a row of the profile, which lives by the caller.
             let row = unsafe { &*self.first.add(peer.0 as usize) };
             add(&row[0], bytes as u64);
             add(&row[word_of(bytes as u64)], 1);
+            return self.detailed;
         }
+        false
     }
 }
 
@@ -168,7 +250,7 @@ mod tests {
 
     #[test]
     fn messages_are_in_the_rows_and_then_in_the_record() {
-        let (mut profile, fd) = Profile::begin(3).unwrap();
+        let (mut profile, fd) = Profile::begin(3, false).unwrap();
         let file = std::fs::File::from(fd);
         let send = |profile: &Profile, peer, bytes| {
             // SAFETY: the profile lives.
@@ -204,8 +286,30 @@ mod tests {
     }
 
     #[test]
+    fn collectives_have_rows_of_their_own() {
+        static BCAST: &str = "MPI_Bcast";
+        let (mut profile, fd) = Profile::begin(2, true).unwrap();
+        let file = std::fs::File::from(fd);
+        profile.name_context(4, "first");
+        profile.count_scope(4 | Plane::Collective as u64, Some(&BCAST), Peer(1), 100);
+        profile.count_scope(4 | Plane::Collective as u64, Some(&BCAST), Peer(1), 1);
+        profile.count_scope(4, Some(&BCAST), Peer(0), 7);
+        profile.name_context(4, "world");
+        let words = |at: usize, n: usize| (0..n).map(|i| word(&file, at + 8 * i)).collect::<Vec<_>>();
+        let contents = 2 * NAME_WORDS + 2 * ROW_WORDS;
+        for (i, (collective, peer, bytes)) in [("MPI_Bcast", 1, 101), ("", 0, 7)].into_iter().enumerate() {
+            let at = records_at(2) + i * 8 * (RECORD_WORDS + contents);
+            assert_eq!(words(at, 3), [RECORD_SCOPE, 8 * contents as u64, 4]);
+            let names = words(at + 8 * RECORD_WORDS, 2 * NAME_WORDS);
+            assert_eq!(names, [words_of_name("world"), words_of_name(collective)].concat());
+            assert_eq!(word(&file, at + 8 * (RECORD_WORDS + 2 * NAME_WORDS + peer * ROW_WORDS)), bytes);
+        }
+        assert_eq!(word(&file, 8 * AT_RECORDS), 2 * 8 * (RECORD_WORDS + contents) as u64);
+    }
+
+    #[test]
     fn phases_without_room_are_counted_together() {
-        let (mut profile, fd) = Profile::begin(2).unwrap();
+        let (mut profile, fd) = Profile::begin(2, false).unwrap();
         let file = std::fs::File::from(fd);
         for _ in 0..3 {
             // SAFETY: the profile lives.

@@ -15,13 +15,6 @@ pub fn wtime() -> f64 {
     sys::clock::now_ns() as f64 * 1e-9
 }
 
-/// `MPI_Pcontrol`: what it does is decided by who profiles (`channel::profile`).
-pub fn control_profile(level: i32) {
-    if crate::init::is_running() {
-        crate::runtime::rt().engine.with(|engine| engine.fabric().control_profile(level));
-    }
-}
-
 /// Resolution of [`wtime`] in seconds.
 pub fn wtick() -> f64 {
     sys::clock::resolution_ns() as f64 * 1e-9

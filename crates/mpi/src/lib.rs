@@ -21,6 +21,7 @@ pub mod inside;
 pub mod memory;
 pub mod op;
 pub mod p2p;
+pub mod profile;
 pub mod progress;
 pub mod request;
 pub mod runtime;

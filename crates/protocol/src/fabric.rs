@@ -110,7 +110,7 @@ pub trait Fabric {
     }
 
     /// A message of `len` bytes is on its way to `peer` that [`Fabric::send_eager`] has not sent: for counting.
-    fn note_sent(&mut self, _peer: Peer, _len: usize) {}
+    fn note_sent(&mut self, _peer: Peer, _context: u64, _len: usize) {}
 
     /// If the next packet is an eager message that `pattern` accepts and the lane is at hand, takes it straight to the start
     /// of `sink`, cut at its end. `None`: nothing has happened, poll.

@@ -85,7 +85,7 @@ impl Fabric for ChannelFabric {
         {
             let outcome = lane.try_send_from(header, &[], source, 0, source.len());
             if outcome == Outcome::Done {
-                self.count(peer, source.len());
+                self.count(peer, header.context, source.len());
             }
             return Some(outcome);
         }
@@ -94,13 +94,13 @@ impl Fabric for ChannelFabric {
         let outcome =
             (len <= self.limits(peer)?.eager_max).then(|| self.try_send_from(peer, header, &[], source, 0, len));
         if outcome == Some(Outcome::Done) {
-            self.count(peer, len);
+            self.count(peer, header.context, len);
         }
         outcome
     }
 
-    fn note_sent(&mut self, peer: Peer, len: usize) {
-        self.count(peer, len);
+    fn note_sent(&mut self, peer: Peer, context: u64, len: usize) {
+        self.count(peer, context, len);
     }
 
     #[inline(always)]

@@ -10,8 +10,8 @@ use crate::pollset::PollSet;
 use base::log;
 use protocol::control::profile::{
     AT_BEGAN, AT_BEGAN_UNIX, AT_CROWDED, AT_ENDED, AT_LEVEL, AT_PHASE_BEGAN, AT_RANKS, AT_RECORDS, HEADER_BYTES,
-    HEADER_WORDS, MAGIC, Part, RECORD_PHASE, RECORD_WORDS, RECORDS_BYTES, ROW_WORDS, RankHead, Row, memory_bytes,
-    records_at,
+    HEADER_WORDS, MAGIC, NAME_WORDS, Part, RECORD_PHASE, RECORD_SCOPE, RECORD_WORDS, RECORDS_BYTES, ROW_WORDS,
+    RankHead, Row, memory_bytes, name_of_words, records_at,
 };
 use protocol::control::tree::{Message, ROOT};
 use std::collections::BTreeMap;
@@ -152,7 +152,15 @@ impl Counts {
             let length = usize::try_from(head[1] / 8).unwrap_or(usize::MAX);
             let (contents, after) =
                 contents.split_at_checked(length).ok_or_else(|| malformed("a record is too long"))?;
-            if head[0] == RECORD_PHASE {
+            if head[0] == RECORD_SCOPE {
+                let (names, rows) =
+                    contents.split_at_checked(2 * NAME_WORDS).ok_or_else(|| malformed("a scope is cut"))?;
+                let (comm, collective) = names.split_at(NAME_WORDS);
+                let part =
+                    Part::Scope { context: head[2], comm: name_of_words(comm), collective: name_of_words(collective) };
+                let rows = rows.chunks_exact(ROW_WORDS).take(self.ranks).zip(0..);
+                parts.push((part, rows.filter_map(|(words, peer)| Row::of_words(peer, words)).collect()));
+            } else if head[0] == RECORD_PHASE {
                 let part = Part::Phase {
                     level: head[2] as i64 as i32,
                     began_ns: head[3].saturating_sub(began),

@@ -2,12 +2,14 @@
 
 use super::execute::Wire;
 use super::team::Via;
+use crate::call;
 use crate::comm::Comm;
 use crate::datatype::Datatype;
 use crate::p2p::transfer::{self, Transfer};
 use crate::runtime::rt;
 use base::Result;
 use base::ids::Plane;
+use channel::profile::Call;
 use protocol::engine::Mode;
 use std::rc::Rc;
 
@@ -17,11 +19,13 @@ pub struct Tags {
     plane: Plane,
     /// On the communicator, and on an inter-communicator's local communicator.
     tags: [i32; 2],
+    /// The function that the program has called, for profiles.
+    call: Call,
 }
 
 impl Default for Tags {
     fn default() -> Tags {
-        Tags { plane: Plane::Collective, tags: [0; 2] }
+        Tags { plane: Plane::Collective, tags: [0; 2], call: None }
     }
 }
 
@@ -30,7 +34,7 @@ impl Tags {
     #[inline]
     pub fn next(comm: &Comm, plane: Plane) -> Tags {
         let local = comm.local.as_ref().map_or(0, |local| local.next_collective_tag());
-        Tags { plane, tags: [comm.next_collective_tag(), local] }
+        Tags { plane, tags: [comm.next_collective_tag(), local], call: call::current() }
     }
 
     /// As the last `next`, which is given back, but for a collective in the background.
@@ -44,7 +48,7 @@ impl Tags {
 
     /// This tag on this plane.
     pub fn fixed(plane: Plane, tag: i32) -> Tags {
-        Tags { plane, tags: [tag; 2] }
+        Tags { plane, tags: [tag; 2], call: call::current() }
     }
 }
 
@@ -68,6 +72,14 @@ impl<'a> CommWire<'a> {
     }
 }
 
+impl CommWire<'_> {
+    /// What is sent next belongs to this collective.
+    #[inline]
+    fn tell_call(&self) {
+        rt().engine.with(|engine| engine.fabric().send_for(self.tags.call));
+    }
+}
+
 impl Wire for CommWire<'_> {
     type Transfer = Transfer;
     const DONE: Transfer = Transfer::Sent;
@@ -75,6 +87,7 @@ impl Wire for CommWire<'_> {
     #[inline]
     unsafe fn send(&mut self, via: Via, peer: u32, from: *const u8, len: usize) -> Result<Transfer> {
         let (comm, context, tag) = self.route(via);
+        self.tell_call();
         // SAFETY: handed on from the caller.
         unsafe { transfer::start_send_bytes(comm.peer(peer as i32), context, comm.rank as u32, tag, from, len) }
     }
@@ -96,6 +109,7 @@ impl Wire for CommWire<'_> {
     ) -> Result<Transfer> {
         let (comm, _, tag) = self.route(via);
         let plane = self.tags.plane;
+        self.tell_call();
         // SAFETY: handed on from the caller.
         unsafe { transfer::start_send(comm, plane, Mode::Standard, from, count, datatype, peer as i32, tag) }
     }

@@ -230,7 +230,9 @@ impl Comm {
 
     /// `MPI_Comm_set_name`; a longer name is cut.
     pub fn set_name(&self, name: &[u8]) {
-        *self.name.borrow_mut() = name[..name.len().min(MAX_OBJECT_NAME - 1)].to_vec();
+        let name = &name[..name.len().min(MAX_OBJECT_NAME - 1)];
+        *self.name.borrow_mut() = name.to_vec();
+        crate::profile::name(self.context, name);
     }
 
     /// `MPI_Comm_compare`.

@@ -61,10 +61,25 @@ pub fn word_of(bytes: u64) -> usize {
 pub const RECORD_WORDS: usize = 8;
 /// Kind of record: a phase that is over: level, beginning, end; then peer, word and value for each word that isn't 0.
 pub const RECORD_PHASE: u64 = 1;
-/// Kind of record: rows of one communicator and collective: context, number of the collective; then its name and the rows.
+/// Kind of record: what one collective of one communicator has sent: its context; then its name, that of the collective, both padded
+/// with zeros to [`NAME_WORDS`], and the rows.
 pub const RECORD_SCOPE: u64 = 2;
-/// Bytes of a scope's name.
-pub const NAME_BYTES: usize = 128;
+/// Words of a name.
+pub const NAME_WORDS: usize = 16;
+
+/// A name as words.
+pub fn words_of_name(name: &str) -> [u64; NAME_WORDS] {
+    let mut bytes = [0; 8 * NAME_WORDS];
+    let end = name.floor_char_boundary(bytes.len());
+    bytes[..end].copy_from_slice(&name.as_bytes()[..end]);
+    std::array::from_fn(|i| u64::from_ne_bytes(std::array::from_fn(|k| bytes[8 * i + k])))
+}
+
+/// The name that [`words_of_name`] has made words of.
+pub fn name_of_words(words: &[u64]) -> String {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
 
 wire! {
     /// How a job is profiled.
@@ -191,6 +206,14 @@ mod tests {
             assert_eq!(word_of((1 << k) - 1), k + 1);
         }
         assert!(word_of((1 << 62) - 1) < ROW_WORDS && word_of(u64::MAX) < ROW_WORDS);
+    }
+
+    #[test]
+    fn names_are_cut_between_characters() {
+        let long = "ü".repeat(100);
+        assert_eq!(name_of_words(&words_of_name(&long)), "ü".repeat(64));
+        assert_eq!(name_of_words(&words_of_name("MPI_COMM_WORLD")), "MPI_COMM_WORLD");
+        assert_eq!(name_of_words(&words_of_name("")), "");
     }
 
     #[test]

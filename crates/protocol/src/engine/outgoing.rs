@@ -120,7 +120,7 @@ impl<F: Fabric> Engine<F> {
         if self.lost.contains(&to.peer) {
             return Err(PEER_LOST);
         }
-        self.fabric.note_sent(to.peer, self.fabric.source_len(&source));
+        self.fabric.note_sent(to.peer, to.envelope.context, self.fabric.source_len(&source));
         let id = self.sends.insert(Send { source, to, mode, state: SendState::Queued, withdrawn: false });
         if self.backlog.holds(to.peer) || !self.try_start(id) {
             self.backlog.push(to.peer, Queued::Message(id));

@@ -1,0 +1,19 @@
+//! Profiling control (MPI-5.0, 15.2.4), and what the core tells those who count messages (`channel::profile`).
+
+use crate::init::is_running;
+use crate::runtime::rt;
+use base::ContextId;
+
+/// `MPI_Pcontrol`: 0 pauses counting, 1 goes on, 2 does nothing; 1 and all others begin a phase.
+pub fn control(level: i32) {
+    if is_running() {
+        rt().engine.with(|engine| engine.fabric().control_profile(level));
+    }
+}
+
+/// A communicator has got a name.
+pub fn name(context: ContextId, name: &[u8]) {
+    if rt().engine.is_set() {
+        rt().engine.with(|engine| engine.fabric().name_context(context.0, &String::from_utf8_lossy(name)));
+    }
+}
