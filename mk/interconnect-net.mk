@@ -13,5 +13,5 @@ $(DIST)/lib/ferrule/spank_ferrule.so: interconnect/slurm/spank_ferrule.c
 	cc -std=gnu11 -O2 -Wall -Wextra -Werror -shared -fPIC -o $@ $< -lslurm
 
 test: test-interconnect-net
-test-interconnect-net: interconnect-venv $(DIST)/lib/ferrule/spank_ferrule.so
-	cd interconnect && timeout 420 ../$(INTERCONNECT_VENV)/bin/pytest tests/net -rs -s --durations=5
+test-interconnect-net: build interconnect-venv $(DIST)/lib/ferrule/spank_ferrule.so
+	cd interconnect && timeout 700 ../$(INTERCONNECT_VENV)/bin/pytest tests/net -rs -s --durations=5

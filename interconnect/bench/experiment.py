@@ -11,6 +11,7 @@ Usage: experiment.py [--mbit 5] [--programs cg,ft] [--placements block-a,cyclic]
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import sys
 import tempfile
@@ -81,7 +82,9 @@ def once(fabric: ovs.Fabric, service: Service, key: str, hosts: Sequence[str], r
     started = service.call("POST", "/v1/jobs", json={"job": "experiment", "hosts": list(hosts), "pattern": key, "algorithm": routing})
     assert started.status_code == 201, started.text
     try:
-        return ran(fabric, hosts, [built(ROOT / program.source), *program.arguments]), started.json()
+        flows = service.get("/v1/jobs/experiment")["flows"]
+        paths = hashlib.sha256(json.dumps([flow["path"] for flow in flows]).encode()).hexdigest()[:12]
+        return ran(fabric, hosts, [built(ROOT / program.source), *program.arguments]), started.json() | {"paths": paths}
     finally:
         service.call("DELETE", "/v1/jobs/experiment")
 
@@ -106,7 +109,7 @@ def measured(mbit: float, programs: Sequence[str], placements: Sequence[str], re
                         outcome, told = once(fabric, service, key, hosts, routing)
                         link, count = outcome.hottest(fabric.spec.switches)
                         row = {"program": key, "placement": placement, "routing": routing, "turn": turn, "seconds": outcome.numbers[PROGRAMS[key].time]}
-                        row |= {"hottest_bytes": count, "hottest": f"{link[0]} to {link[1]}", "route_s": told["route_s"], "install_s": told["install_s"]}
+                        row |= {"hottest_bytes": count, "hottest": f"{link[0]} to {link[1]}", "route_s": told["route_s"], "install_s": told["install_s"], "paths": told["paths"]}
                         rows.append(row)
                         print(f"{key:8} {placement:8} {ROUTINGS[routing]:8} {row['seconds']:8.3f} s  {count / 1e6:7.2f} MB on {row['hottest']}  ({time.monotonic() - began:.0f} s)", flush=True)
     return {"version": 1, "mbit": mbit, "ranks": RANKS, "hosts": 20, "profiles": profiles, "rows": rows}

@@ -16,7 +16,7 @@ ROOT = HERE.parents[2]
 sys.path[:0] = [str(ROOT / "interconnect/bed"), str(ROOT / "testbeds/slurm"), str(ROOT / "testbeds/ovs"), str(ROOT / "interconnect/tests")]
 
 from jobs import DIST, built
-from scheduled import PLUGIN_TIMEOUT_MS, scheduled
+from scheduled import JOB_PORTS, PLUGIN_TIMEOUT_MS, scheduled
 from standing import Service
 
 import fabric as ovs
@@ -89,7 +89,7 @@ def check_sbatch(cluster: slurm.Cluster, service: Service) -> None:
 def check_chain(cluster: slurm.Cluster, service: Service, fabric: ovs.Fabric) -> None:
     """sbatch with profiling, profile into the store, sbatch with routes: bytes go the planned ways, and the epilog leaves no rule."""
     program, profile_file = built(ROOT / "interconnect/bench/cg2d.c"), Path(cluster.dir) / "cg.json"
-    environment = f"export FERRULE_LOCALITY=node LD_LIBRARY_PATH={DIST}/lib"
+    environment = f"export FERRULE_LOCALITY=node FERRULE_PORT_RANGE={JOB_PORTS}"
     run = f"srun --mpi=pmi2 -N{CHAIN_NODES} -n{CHAIN_RANKS} --overcommit %s {program} --size 16384 --iterations 40"
 
     def batch(name: str, script: str, *options: str) -> str:
