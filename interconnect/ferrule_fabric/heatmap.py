@@ -49,7 +49,7 @@ def summary(profile: Profile) -> str:
     top = int(profile.size_histogram.max(initial=1))
     for size in used:
         count = int(profile.size_histogram[size])
-        lines.append(f"  {_human(float(2 ** int(size))):>7}B {count:>12} {'#' * max(1, round(40 * count / top))}")
+        lines.append(f"  {_size_class(int(size)):>17} {count:>12} {'#' * max(1, round(40 * count / top))}")
     return "\n".join(lines)
 
 
@@ -70,6 +70,14 @@ def _cell(value: float, color: bool) -> str:
     if not color:
         return SHADES[0] if value < 0 else SHADES[1 + min(len(SHADES) - 2, int(value * (len(SHADES) - 1)))]
     return "  " if value < 0 else f"\x1b[48;5;{COLORS[min(len(COLORS) - 1, int(value * len(COLORS)))]}m  \x1b[0m"
+
+
+def _size_class(size: int) -> str:
+    """Class 0 are empty messages, class k those of 2^(k-1) to 2^k - 1 bytes."""
+    if size < 2:
+        return f"{size} B"
+    unit, shift = next((unit, shift) for unit, shift in (("GiB", 30), ("MiB", 20), ("KiB", 10), ("B", 0)) if size > shift)
+    return f"{2 ** (size - 1 - shift)} … {2 ** (size - shift) - (1 if shift == 0 else 0)} {unit}"
 
 
 def _human(value: float) -> str:
