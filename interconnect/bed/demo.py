@@ -4,7 +4,7 @@ Starts a fabric of Open vSwitch switches and the manager, runs a CG solver of 12
 and shows both runs side by side. The manager's page can be looked at meanwhile; with --stay it and the fabric stand on until Enter is pressed.
 Everything is taken away at the end, also after an interrupt or the time limit.
 
-Usage: demo.py [--mbit 10] [--iterations 4] [--stay] [--limit 300]
+Usage: demo.py [--mbit 5] [--iterations 3] [--stay] [--limit 300]
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def led_through(options: argparse.Namespace, topology: Topology, stack: ExitStac
 
     program = built(ROOT / "interconnect/bench/cg2d.c")
     hosts = [host.name for host in topology.hosts[:HOSTS] for _ in range(PER_HOST)]
-    command: list[str | Path] = [program, "--iterations", str(options.iterations)]
+    command: list[str | Path] = [program, "--size", "65536", "--iterations", str(options.iterations)]
     profile = folder / "profile.json"
     step(3, f"a job on default routes, profiled: mpiexec -n {len(hosts)} --profile profile.json cg2d")
     before = ran(fabric, hosts, command, ["--profile", str(profile)])
@@ -107,8 +107,8 @@ def led_through(options: argparse.Namespace, topology: Topology, stack: ExitStac
 def main() -> int:
     """Runs the demonstration."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--mbit", type=float, default=10.0, help="rate of every link")
-    parser.add_argument("--iterations", type=int, default=4, help="of the solver")
+    parser.add_argument("--mbit", type=float, default=5.0, help="rate of every link")
+    parser.add_argument("--iterations", type=int, default=3, help="of the solver")
     parser.add_argument("--stay", action="store_true", help="leave fabric and page standing until Enter is pressed")
     parser.add_argument("--limit", type=int, default=300, help="seconds after which it gives up")
     options = parser.parse_args()
