@@ -143,7 +143,7 @@ impl ChannelFabric {
         let mut lanes: Vec<Lane> = Vec::new();
         lanes.resize_with(job.size as usize, || Lane::Unresolved);
         lanes[job.rank.0 as usize] = Lane::Own;
-        let crowded = is_crowded(&job);
+        let waiter = Waiter::new(ranks_per_cpu(&job));
         let epoll = Arc::new(Epoll::new().map_err(|e| refused("cannot create an epoll set", &e))?);
         let mut fabric = ChannelFabric {
             me: job.rank,
@@ -157,7 +157,7 @@ impl ChannelFabric {
             bootstrap,
             gone: VecDeque::new(),
             events: VecDeque::new(),
-            waiter: Waiter::new(crowded),
+            waiter,
             epoll,
             armed: 0,
             reasons: HashMap::new(),
@@ -269,6 +269,7 @@ impl ChannelFabric {
             return;
         }
         self.armed -= 1;
+        self.waiter.woke(sys::clock::now_ns());
         if let Some(hub) = &mut self.hub {
             hub.disarm();
         }
@@ -424,11 +425,11 @@ impl ChannelFabric {
     }
 }
 
-/// Whether the ranks of this node, or those of all nodes under its kernel, are more than their processors.
-fn is_crowded(job: &JobInfo) -> bool {
+/// How many ranks of this node, or of all nodes under its kernel, share a processor.
+fn ranks_per_cpu(job: &JobInfo) -> usize {
     let node = job.node_of.get(job.rank.0 as usize);
     let own = job.node_of.iter().filter(|n| Some(*n) == node).count();
-    wait::is_crowded(own.max(1), !job.bound_cpus.is_empty(), (job.local_ranks.len(), job.node_cpus as usize))
+    wait::ranks_per_cpu(own.max(1), !job.bound_cpus.is_empty(), (job.local_ranks.len(), job.node_cpus as usize))
 }
 
 fn path_of(bytes: &[u8]) -> &Path {

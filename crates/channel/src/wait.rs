@@ -5,7 +5,8 @@
 //! spin ────────────► yield ───────────► sleep on {bell, sockets} ──► (woken, or SLEEP_MS over) ──► poll
 //! ```
 //! Spinning is for ranks that have a processor each; when there are more ranks than processors it only keeps the
-//! awaited rank from running, and the first yield comes after a few polls. Even with enough processors the spin is short, and
+//! awaited rank from running, and the first yield comes after a few polls. How long they yield is for as many turns as others of
+//! the same processor need (docs/design/0009-crowds.md), and less after waits that were longer. Even with enough processors the spin is short, and
 //! halves whenever it was in vain: others use the machine too, and a rank whose peer was put on the same processor must let it
 //! run. A yield costs little when nobody else wants to run. Who has waited for 10 ms sleeps.
 
@@ -18,8 +19,8 @@ base::config! {
     SPIN_US: u64 = 50, 0..=1000000000, "µs";
     /// How long it then polls but yields the processor in between.
     YIELD_US: u64 = 2000, 0..=1000000000, "µs";
-    /// As YIELD_US, when there are more ranks than processors.
-    YIELD_CROWDED_US: u64 = 40, 0..=1000000000, "µs";
+    /// As YIELD_US when there are more ranks than processors, for each rank of a processor.
+    YIELD_CROWDED_US: u64 = 50, 0..=1000000000, "µs";
     /// Longest sleep before a process looks around by itself.
     SLEEP_MS: u64 = 100, 1..=10000, "ms";
     /// Whether there are more ranks than processors on this node: `auto`, `yes` or `no`.
@@ -41,6 +42,8 @@ pub enum Idle {
 const CLOCK_EVERY: u64 = 16;
 /// By how much the spin can shrink. It stays longer than any answer takes that is on its way.
 const SPIN_SHRINK: u64 = 32;
+/// By how much the yields can shrink when crowded.
+const YIELD_SHRINK: u64 = 8;
 /// Polls before the first yield when crowded.
 const CROWDED_POLLS: u64 = 2;
 
@@ -51,36 +54,56 @@ pub struct Waiter {
     spin_max_ns: u64,
     /// Length of the next spin.
     spin_ns: u64,
+    yield_max_ns: u64,
+    /// How long it then yields.
     yield_ns: u64,
     /// When the present wait began, as far as we noticed.
     since_ns: u64,
     now: Idle,
 }
 
-/// Whether `node_ranks` ranks of this node are more than the processors that they may use together. `bound` says that the
-/// launcher gave this rank a part of them, so that its own mask doesn't tell. `kernel` counts the ranks of all nodes under this
-/// kernel and their processors, 0 if unknown: containers may share some.
-pub fn is_crowded(node_ranks: usize, bound: bool, kernel: (usize, usize)) -> bool {
-    match CROWDED.value() {
-        "yes" => return true,
-        "no" => return false,
-        "auto" => {}
-        other => base::log!(Warn, "FERRULE_CROWDED={other} is not auto, yes or no; using auto"),
-    }
+/// How many ranks share a processor, 1 if each has its own: of the `node_ranks` ranks of this node, which may use certain processors
+/// together. `bound` says that the launcher gave this rank a part of them, so that its own mask doesn't tell. `kernel` counts the
+/// ranks of all nodes under this kernel and their processors, 0 if unknown: containers may share some.
+pub fn ranks_per_cpu(node_ranks: usize, bound: bool, kernel: (usize, usize)) -> usize {
+    let least = match CROWDED.value() {
+        "yes" => 2,
+        "no" => return 1,
+        "auto" => 1,
+        other => {
+            base::log!(Warn, "FERRULE_CROWDED={other} is not auto, yes or no; using auto");
+            1
+        }
+    };
     let online = || std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
     let whole = if bound { online().and_then(|t| CpuSet::from_list(&t)) } else { None };
     let cpus = whole.or_else(|| affinity::allowed().ok()).map_or(1, |set| set.count());
     let cpus = affinity::quota().map_or(cpus as f64, |quota| quota.min(cpus as f64));
     // A quota of 1.9 processors still lets two ranks spin most of the time; one of 1.4 does not.
-    node_ranks as f64 > cpus + 0.25 || (kernel.1 > 0 && kernel.0 > kernel.1)
+    let on_node = if node_ranks as f64 > cpus + 0.25 { (node_ranks as f64 / cpus).ceil() as usize } else { 1 };
+    let under_kernel = if kernel.1 > 0 { kernel.0.div_ceil(kernel.1) } else { 1 };
+    least.max(on_node).max(under_kernel)
 }
 
 impl Waiter {
-    /// A waiter for a node that [`is_crowded`] or not.
-    pub fn new(crowded: bool) -> Waiter {
-        let (spin, yields) = if crowded { (0, YIELD_CROWDED_US.value()) } else { (SPIN_US.value(), YIELD_US.value()) };
-        let spin_ns = spin * 1000;
-        Waiter { crowded, spin_max_ns: spin_ns, spin_ns, yield_ns: yields * 1000, since_ns: 0, now: Idle::Spin }
+    /// A waiter for one of so many [`ranks_per_cpu`].
+    pub fn new(ranks_per_cpu: usize) -> Waiter {
+        let crowded = ranks_per_cpu > 1;
+        let spin_ns = if crowded { 0 } else { SPIN_US.value() * 1000 };
+        let yield_us = match crowded {
+            true => YIELD_CROWDED_US.value().saturating_mul(ranks_per_cpu as u64).min(YIELD_US.value()),
+            false => YIELD_US.value(),
+        };
+        let yield_ns = yield_us * 1000;
+        Waiter {
+            crowded,
+            spin_max_ns: spin_ns,
+            spin_ns,
+            yield_max_ns: yield_ns,
+            yield_ns,
+            since_ns: 0,
+            now: Idle::Spin,
+        }
     }
 
     /// Whether it yields almost at once.
@@ -123,6 +146,15 @@ impl Waiter {
         };
         self.now = Idle::Spin;
         self.since_ns = 0;
+    }
+
+    /// A sleep is over. When crowded, that was right if the wait was longer than the longest yields, else it should have yielded.
+    pub fn woke(&mut self, now_ns: u64) {
+        if self.crowded {
+            let was_long = now_ns.saturating_sub(self.since_ns) > self.yield_max_ns;
+            let next_ns = if was_long { self.yield_ns / 2 } else { 2 * self.yield_ns };
+            self.yield_ns = next_ns.clamp(self.yield_max_ns / YIELD_SHRINK, self.yield_max_ns);
+        }
     }
 
     fn look(&mut self, now_ns: u64) {
@@ -188,20 +220,37 @@ mod tests {
     }
 
     fn waiter() -> Waiter {
-        Waiter { crowded: false, spin_max_ns: 100, spin_ns: 100, yield_ns: 200, since_ns: 0, now: Idle::Spin }
+        let (spin_max_ns, yield_max_ns) = (100, 200);
+        let (spin_ns, yield_ns) = (spin_max_ns, yield_max_ns);
+        Waiter { crowded: false, spin_max_ns, spin_ns, yield_max_ns, yield_ns, since_ns: 0, now: Idle::Spin }
+    }
+
+    #[test]
+    fn yields_follow_the_length_of_waits() {
+        let mut w = Waiter { crowded: true, spin_max_ns: 0, spin_ns: 0, yield_max_ns: 800, ..waiter() };
+        let wait = |w: &mut Waiter, ns: u64| {
+            w.idle(1);
+            w.look(1000);
+            w.woke(1000 + ns);
+            w.yield_ns
+        };
+        assert_eq!([5000; 5].map(|ns| wait(&mut w, ns)), [100; 5], "an eighth at least");
+        assert_eq!([700; 4].map(|ns| wait(&mut w, ns)), [200, 400, 800, 800]);
+        assert_eq!(wait(&mut w, 900), 400);
     }
 
     #[test]
     fn crowded_ranks_yield_after_a_few_polls() {
-        let mut w = Waiter::new(true);
+        let mut w = Waiter::new(4);
         assert!((1..CROWDED_POLLS).all(|n| w.idle(n) == Idle::Spin));
         assert_ne!(w.idle(CROWDED_POLLS), Idle::Spin);
     }
 
     #[test]
     fn more_ranks_than_processors_is_crowded() {
-        assert!(is_crowded(100_000, false, (1, 1)));
-        assert!(is_crowded(100_000, true, (1, 0)));
-        assert!(is_crowded(1, false, (3, 2)));
+        assert!(ranks_per_cpu(100_000, false, (1, 1)) > 1);
+        assert!(ranks_per_cpu(100_000, true, (1, 0)) > 1);
+        assert_eq!(ranks_per_cpu(1, false, (3, 2)), 2);
+        assert_eq!(ranks_per_cpu(1, false, (2, 2)), 1);
     }
 }
