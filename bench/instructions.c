@@ -1,6 +1,7 @@
 /* For callgrind: ROUNDS windows of 8-byte messages that are already there when they are received, so that no rank spins inside
- * the measured calls. The driver divides the instructions inside MPI_Send and MPI_Recv by their calls. The ranks keep step through
- * a mapped file, outside of MPI. Usage: instructions ROUNDS FILE */
+ * the measured calls. First by MPI_Send and MPI_Recv, then by MPI_Irecv, MPI_Isend and MPI_Waitall with the receives posted ahead.
+ * The driver divides the instructions inside the measured functions by their messages. The ranks keep step through a mapped
+ * file, outside of MPI. Usage: instructions ROUNDS FILE */
 #include "bench.h"
 #include <fcntl.h>
 #include <sched.h>
@@ -8,9 +9,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 enum { WINDOW = 32 };
+static MPI_Request requests[WINDOW];
 /* noinline wrappers give callgrind one node per kind of call, whatever the library does inside */
-__attribute__((noinline)) static void measured_send(long *v, int to) { MPI_Send(v, 8, MPI_BYTE, to, 7, MPI_COMM_WORLD); }
-__attribute__((noinline)) static void measured_recv(long *v, int from) { MPI_Recv(v, 8, MPI_BYTE, from, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE); }
+#define MEASURED __attribute__((noinline, no_icf)) static void
+MEASURED measured_send(long *v, int to) { MPI_Send(v, 8, MPI_BYTE, to, 7, MPI_COMM_WORLD); }
+MEASURED measured_recv(long *v, int from) { MPI_Recv(v, 8, MPI_BYTE, from, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE); }
+MEASURED measured_isend(long *v, int to, MPI_Request *r) { MPI_Isend(v, 8, MPI_BYTE, to, 7, MPI_COMM_WORLD, r); }
+MEASURED measured_irecv(long *v, int from, MPI_Request *r) { MPI_Irecv(v, 8, MPI_BYTE, from, 7, MPI_COMM_WORLD, r); }
+MEASURED measured_wait_sent(void) { MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE); }
+MEASURED measured_wait_received(void) { MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE); }
 
 static atomic_int *step_of;
 static void in_step(void)
@@ -19,6 +26,31 @@ static void in_step(void)
     atomic_store(&step_of[rank], ++turn);
     while (atomic_load(&step_of[!rank]) < turn)
         sched_yield();
+}
+static void blocking(int from)
+{
+    long v = 42;
+    if (rank == from)
+        for (int w = 0; w < WINDOW; w++) measured_send(&v, !from);
+    in_step(); /* all messages lie in the ring now */
+    if (rank != from)
+        for (int w = 0; w < WINDOW; w++) measured_recv(&v, from);
+    in_step();
+}
+static void posted(int from)
+{
+    static long v[WINDOW];
+    if (rank != from)
+        for (int w = 0; w < WINDOW; w++) measured_irecv(&v[w], from, &requests[w]);
+    in_step();
+    if (rank == from) {
+        for (int w = 0; w < WINDOW; w++) measured_isend(&v[w], !from, &requests[w]);
+        measured_wait_sent();
+    }
+    in_step();
+    if (rank != from)
+        measured_wait_received();
+    in_step();
 }
 
 int main(int argc, char **argv)
@@ -35,13 +67,9 @@ int main(int argc, char **argv)
         if (rank == 1) { MPI_Recv(&v, 8, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE); MPI_Send(&v, 8, MPI_BYTE, 0, 1, MPI_COMM_WORLD); }
     }
     for (int r = 0; r < rounds; r++)
-        for (int way = 0; way < 2; way++) {
-            if (rank == way)
-                for (int w = 0; w < WINDOW; w++) measured_send(&v, !way);
-            in_step(); /* all messages lie in the ring now */
-            if (rank == !way)
-                for (int w = 0; w < WINDOW; w++) measured_recv(&v, way);
-            in_step();
+        for (int from = 0; from < 2; from++) {
+            blocking(from);
+            posted(from);
         }
     MPI_Finalize();
     return 0;

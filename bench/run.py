@@ -18,15 +18,16 @@ import os
 import pathlib
 import platform
 import re
+import shutil
 import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import instructions
 import job
 import peers as registry
 import report
@@ -187,31 +188,17 @@ def raw_limits(repeats: int) -> list[dict]:
     return list(best.values())
 
 
-def instructions() -> dict[str, float] | None:
+def instruction_counts() -> dict[str, float] | None:
     """Instructions of one MPI_Send and one MPI_Recv of 8 bytes under callgrind, or None without valgrind."""
-    if subprocess.run(["which", "valgrind"], capture_output=True).returncode:
+    if not shutil.which("valgrind"):
         print("no valgrind: instruction counts are left out")
         return None
-    peer = registry.peers(["ferrule"])[0]
-    rounds = 200
-    result = {}
-    with tempfile.TemporaryDirectory() as tmp:
-        binary = ROOT / "build/bench/abi/instructions"
-        command = [*peer.command(2, []), "valgrind", "--tool=callgrind", f"--callgrind-out-file={tmp}/out.%p", str(binary), str(rounds), f"{tmp}/step"]
-        done = subprocess.run(command, env=peer.environment("shm"), capture_output=True, text=True, timeout=600)
-        if done.returncode:
-            print(f"instruction counts failed: {done.stderr[-500:]}")
-            return None
-        for name in ("measured_send", "measured_recv"):
-            counts = []
-            for path in pathlib.Path(tmp).glob("out.*"):
-                text = subprocess.run(["callgrind_annotate", "--inclusive=yes", "--threshold=100", str(path)], capture_output=True, text=True).stdout
-                match = re.search(rf"^\s*([\d,]+) .*:{name}\b", text, re.M)
-                if match:
-                    counts.append(int(match[1].replace(",", "")) / (rounds * 32))
-            if counts:
-                result[name.removeprefix("measured_")] = statistics.mean(counts)
-    return result or None
+    try:
+        counts = instructions.count()
+    except RuntimeError as error:
+        print(f"instruction counts failed: {error}")
+        return None
+    return {name: counts[name] for name in ("send", "recv") if name in counts} or None
 
 
 def machine() -> dict[str, str]:
@@ -232,7 +219,7 @@ def machine() -> dict[str, str]:
 def build(who: list[registry.Peer]) -> None:
     for peer in who:
         folder = ROOT / "build/bench" / ("abi" if peer.standard_abi else peer.name)
-        for program in ("pt2pt", "coll", "overlap", "empty", "resources", "instructions"):
+        for program in ("pt2pt", "coll", "overlap", "empty", "resources"):
             source, target = ROOT / f"bench/{program}.c", folder / program
             newest = max(source.stat().st_mtime, (ROOT / "bench/bench.h").stat().st_mtime)
             if not target.exists() or target.stat().st_mtime < newest:
@@ -269,7 +256,7 @@ def main() -> int:
     try:
         data["raw"] = raw_limits(1 if options.quick else 3) if options.only == "*" else []
         measure(plans, who, repeats, 0.05 if options.quick else 0.15, hosts, save)
-        data["instructions"] = instructions() if "ferrule" in names and options.only == "*" else None
+        data["instructions"] = instruction_counts() if "ferrule" in names and options.only == "*" else None
     finally:
         hosts.remove()
     save(data["rows"], data["failures"])

@@ -16,6 +16,7 @@ python3 -c 'import venv, ensurepip' 2>/dev/null || packages="$packages python3-v
 need ip iproute2
 case $want in
   demo) [ -e /usr/include/fftw3.h ] || packages="$packages libfftw3-dev" ;;
+  test) need valgrind valgrind ;;
   launchers)
     PATH=$PATH:/usr/sbin:/sbin
     need slurmd slurmd

@@ -9,6 +9,7 @@
 //! Every generated function enters the critical section, checks that MPI is running, converts its arguments left to right
 //! and runs the body; an `Err` on that way is raised through the error handler of the object named after `on`. `on none`:
 //! that of the process; `on anytime`: the same, and callable before initialisation; `on tool`: no handler.
+//! `shortly f` before `on`: [`crate::short`]`::f` does the call if it can, and only if it can't all this happens.
 //! `later` instead of a body means: exists, and raises `MPI_ERR_UNSUPPORTED_OPERATION`.
 //! No exported symbol is called from inside, so tools may replace any `MPI_X` by their own.
 
@@ -53,8 +54,11 @@ pub struct Entry {
 
 /// Declares the functions of a chapter; see the head of this file.
 macro_rules! api {
-    ($($(#[doc = $doc:expr])+ $name:ident $(, $large:ident)? => $params:tt on $on:ident $body:tt)*) => {
-        $(api!{@entry $name [$($large)?] $params $on $body})*
+    ($(
+        $(#[doc = $doc:expr])+
+        $name:ident $(, $large:ident)? => $params:tt $(shortly $short:ident)? on $on:ident $body:tt
+    )*) => {
+        $(api!{@entry $name [$($large)?] $params $on [$($short)?] $body})*
 
         /// The functions of this file.
         pub const TABLE: &[$crate::api::Entry] = &[$($crate::api::Entry {
@@ -67,16 +71,16 @@ macro_rules! api {
             params: api!(@params $params),
         }),*];
     };
-    (@entry $name:ident [$($large:ident)?] $params:tt $on:ident $body:tt) => {
+    (@entry $name:ident [$($large:ident)?] $params:tt $on:ident $short:tt $body:tt) => {
         const _: () = {
-            api!{@body $name $params $on $body}
-            api!{@symbol Small $name $params}
-            $(api!{@symbol Large $large $params})?
+            api!{@body $name $params $on $short $body}
+            api!{@symbol Small $name $params $short}
+            $(api!{@symbol Large $large $params $short})?
         };
         api!{@alias $name}
         $(api!{@alias $large})?
     };
-    (@body $name:ident ($($p:ident : $k:ident),* $(,)?) $on:ident later) => {
+    (@body $name:ident ($($p:ident : $k:ident),* $(,)?) $on:ident [] later) => {
         #[allow(unused_variables, clippy::too_many_arguments, clippy::extra_unused_type_parameters)]
         fn body<W: Width>($($p: <$k as Kind<W>>::C),*) -> core::ffi::c_int {
             let inside = mpi::cs::enter();
@@ -87,8 +91,15 @@ macro_rules! api {
             $crate::raise::fail(api!(@on $on), error, stringify!($name), inside)
         }
     };
-    (@body $name:ident ($($p:ident : $k:ident),* $(,)?) $on:ident $body:block) => {
-        #[inline(always)]
+    (@body $name:ident $params:tt $on:ident [] $body:block) => {
+        api!{@general #[inline(always)] $name $params $on $body}
+    };
+    (@body $name:ident $params:tt $on:ident [$short:ident] $body:block) => {
+        // Apart from the short path, which keeps everything in registers.
+        api!{@general #[inline(never)] $name $params $on $body}
+    };
+    (@general #[$inline:meta] $name:ident ($($p:ident : $k:ident),* $(,)?) $on:ident $body:block) => {
+        #[$inline]
         #[allow(unused_variables, unused_unsafe, clippy::too_many_arguments, clippy::extra_unused_type_parameters)]
         fn body<W: Width>($($p: <$k as Kind<W>>::C),*) -> core::ffi::c_int {
             let inside = mpi::cs::enter();
@@ -109,13 +120,18 @@ macro_rules! api {
             }
         }
     };
-    (@symbol $w:ident $name:ident ($($p:ident : $k:ident),* $(,)?)) => {
+    (@symbol $w:ident $name:ident ($($p:ident : $k:ident),* $(,)?) $short:tt) => {
         #[allow(non_snake_case, clippy::too_many_arguments)]
         #[unsafe(export_name = concat!("P", stringify!($name)))]
         extern "C" fn $name($($p: <$k as Kind<$w>>::C),*) -> core::ffi::c_int {
+            if api!(@shortly $short $w $($p)*) {
+                return 0;
+            }
             body::<$w>($($p),*)
         }
     };
+    (@shortly [] $w:ident $($p:ident)*) => { false };
+    (@shortly [$short:ident] $w:ident $($p:ident)*) => { $crate::short::$short::<$w>($($p),*) };
     (@alias $name:ident) => {
         core::arch::global_asm!(
             concat!(".weak ", stringify!($name)),

@@ -10,6 +10,7 @@ pub mod kinds;
 mod lookup;
 mod message;
 pub mod raise;
+mod short;
 
 mod ch03_buffers;
 mod ch03_completion;

@@ -73,6 +73,20 @@ pub fn comm(c: CComm) -> Result<Held<Comm>> {
     }
 }
 
+/// A communicator, lent.
+///
+/// # Safety
+/// No handle is made or freed, and no callback of the program runs, as long as it is used.
+#[inline(always)]
+pub unsafe fn borrow_comm<'a>(c: CComm) -> Option<&'a Rc<Comm>> {
+    match c.0.0 {
+        COMM_WORLD => rt().world.get(),
+        COMM_SELF => rt().self_comm.get(),
+        // SAFETY: by the caller.
+        _ => unsafe { rt().comms.borrow(c.0) },
+    }
+}
+
 /// What `f` says of a communicator, without holding it.
 #[inline(always)]
 pub fn with_comm<R>(c: CComm, f: impl FnOnce(&Comm) -> R) -> Result<R> {

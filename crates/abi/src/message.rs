@@ -5,10 +5,8 @@ use mpi::comm::Comm;
 use mpi::datatype::Datatype;
 use mpi::p2p::receive::Incoming;
 use mpi::p2p::send::Outgoing;
+use mpi::p2p::short::LAST_SPECIAL;
 use std::rc::Rc;
-
-/// Addresses up to this one are `MPI_BOTTOM`, `MPI_IN_PLACE`, `MPI_BUFFER_AUTOMATIC`, not buffers.
-const LAST_SPECIAL: usize = 2;
 
 /// Data can't be at a special address; only a type with absolute addresses makes a buffer of `MPI_BOTTOM`.
 #[inline(always)]

@@ -82,6 +82,8 @@ struct Link {
     fds: Attached<OwnedFd>,
     /// Messages belong to the exchange of endpoints, and are counted as such.
     exchanging: bool,
+    /// What a read brings; kept, because zeroing it for each poll would take longer than the read.
+    chunk: Vec<u8>,
 }
 
 /// This process's place in the job.
@@ -384,7 +386,13 @@ impl Bootstrap {
 
 impl Link {
     fn new(socket: OwnedFd) -> Link {
-        Link { socket, splitter: Splitter::default(), fds: Attached::default(), exchanging: false }
+        Link {
+            socket,
+            splitter: Splitter::default(),
+            fds: Attached::default(),
+            exchanging: false,
+            chunk: vec![0; 16 << 10],
+        }
     }
 
     fn write(&mut self, message: &ToAgent, fds: &[OwnedFd]) -> Result {
@@ -438,9 +446,9 @@ impl Link {
     }
 
     fn fill(&mut self, limit: usize, wait: bool) -> Result<bool> {
-        let (mut bytes, mut fds) = ([0; 16 << 10], Vec::new());
-        let limit = limit.min(bytes.len());
-        let result = sys::fdpass::recv(self.socket.as_fd(), &mut bytes[..limit], &mut fds, wait);
+        let mut fds = Vec::new();
+        let limit = limit.min(self.chunk.len());
+        let result = sys::fdpass::recv(self.socket.as_fd(), &mut self.chunk[..limit], &mut fds, wait);
         if let Ok(n) = &result {
             let start = self.splitter.position();
             self.fds.push(start..start + *n as u64, fds);
@@ -448,7 +456,7 @@ impl Link {
         match result {
             Ok(0) => fail!(ERR_OTHER, "the node agent is gone"),
             Ok(n) => {
-                self.splitter.feed(&bytes[..n]);
+                self.splitter.feed(&self.chunk[..n]);
                 Ok(true)
             }
             Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => Ok(false),

@@ -16,8 +16,8 @@ use crate::single_copy::{Probe, ProbeWord, SINGLE_COPY, SINGLE_COPY_ALLOW, Singl
 use base::counters::{BELLS, PACKETS_REJECTED};
 use base::{Peer, log};
 use protocol::fabric::{Limits, Outcome};
-use protocol::matching::{Envelope, Found, Pattern};
-use protocol::wire::{HEADER_BYTES, Header, Kind};
+use protocol::matching::Found;
+use protocol::wire::{HEADER_BYTES, Header, eager_envelope};
 use shm::cells::CellName;
 use shm::inbox::{Inbox, Polled, Record};
 use shm::layout::{CELL_BYTES, CellCounts, HEADER_WORDS, Identity};
@@ -253,21 +253,22 @@ impl ShmHub {
         }
     }
 
-    /// Takes the next packet straight to `sink` if it is the eager message that `pattern` accepts.
+    /// The next packet, if it is an eager message and in the ring that was active last.
     #[inline(always)]
-    pub fn receive_eager(&mut self, pattern: &Pattern, sink: &RecvBuf) -> Option<Found> {
+    pub fn next_eager(&mut self) -> Option<(Found, Record)> {
         let record = self.inbox.peek_hot()?;
-        let header = header_of(&record)?;
-        let envelope = Envelope { context: header.context, source: header.source, tag: header.tag };
-        if header.kind != Kind::Eager || !pattern.accepts(&envelope) {
-            return None;
-        }
+        let envelope = eager_envelope(record.header())?;
+        Some((Found { envelope, length: record.len() as u64 }, record))
+    }
+
+    /// Takes the packet last shown by [`ShmHub::next_eager`].
+    #[inline(always)]
+    pub fn take_eager(&mut self, record: &Record, sink: &RecvBuf) {
         // SAFETY: the record's payload stays mapped until the release below, and `copy_in` cuts at the end of the sink.
         unsafe { sink.copy_in(0, record.payload(), record.len()) };
-        if self.inbox.release_hot(&record) {
-            self.wake(self.inbox.sender(&record));
+        if self.inbox.release_hot(record) {
+            self.wake(self.inbox.sender(record));
         }
-        Some(Found { envelope, length: record.len() as u64 })
     }
 
     /// Gives up the ring of a sender that broke the format.
@@ -394,6 +395,8 @@ pub struct ShmLane {
     record_max: usize,
     /// Payloads above this go into cells.
     spill_from: usize,
+    /// Messages up to this are sent eagerly in a record.
+    eager_inline: usize,
     /// All cells are in use by other senders: the next packet goes through the ring.
     denied: bool,
     peer: Peer,
@@ -439,6 +442,7 @@ impl ShmLane {
             blocked: false,
             record_max,
             spill_from,
+            eager_inline: spill_from.min(limits.eager_max).min(record_max),
             denied: false,
             peer,
             single,
@@ -500,6 +504,22 @@ impl ShmLane {
         len: usize,
     ) -> Outcome {
         self.send(header, body, Some((source, from)), len)
+    }
+
+    /// Sends all of `source` as one eager record if there is room at hand. False: nothing has happened.
+    #[inline(always)]
+    pub fn send_now(&mut self, header: &Header, source: &SendBuf) -> bool {
+        let len = source.len();
+        if self.lost || len > self.eager_inline {
+            return false;
+        }
+        let Some(room) = self.outbox.reserve_at_hand(len) else { return false };
+        // SAFETY: there is room for `len` bytes; nobody else has a pointer to it in this process.
+        unsafe { source.copy_out(0, room.payload, len) };
+        if self.outbox.publish(room, &words_of(header)) {
+            self.wake();
+        }
+        true
     }
 
     #[inline(always)]

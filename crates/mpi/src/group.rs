@@ -138,6 +138,15 @@ impl Group {
         }
     }
 
+    /// The process with this rank, if there is one.
+    #[inline]
+    pub fn get(&self, rank: i32) -> Option<Peer> {
+        match &self.members {
+            Members::Identity(n) => ((rank as u32) < *n).then_some(Peer(rank as u32)),
+            Members::List { list, .. } => list.get(rank as u32 as usize).copied(),
+        }
+    }
+
     /// The members in order.
     pub fn peers(&self) -> impl ExactSizeIterator<Item = Peer> + '_ {
         (0..self.size()).map(|rank| self.peer(rank))

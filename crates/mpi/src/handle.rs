@@ -82,6 +82,7 @@ impl<T> Table<T> {
     }
 
     /// Enters an object, owned once by the program.
+    #[inline]
     pub fn insert(&self, value: T) -> Handle {
         let inner = self.inner();
         let index = match inner.free.pop() {
@@ -161,6 +162,15 @@ impl<T: Named> Table<Rc<T>> {
     #[inline]
     pub fn get(&self, handle: Handle) -> Option<Rc<T>> {
         self.slot(handle).and_then(|slot| slot.value.clone())
+    }
+
+    /// The object of a live handle, without a count of its own.
+    ///
+    /// # Safety
+    /// Nothing enters or leaves this table, and no callback of the program runs, as long as the borrow is used.
+    #[inline(always)]
+    pub unsafe fn borrow(&self, handle: Handle) -> Option<&Rc<T>> {
+        self.slot(handle)?.value.as_ref()
     }
 
     /// Enters a new object and tells it its handle.

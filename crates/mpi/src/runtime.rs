@@ -122,7 +122,17 @@ impl EngineCell {
     #[inline]
     pub fn with<R>(&self, f: impl FnOnce(&mut Engine<ChannelFabric>) -> R) -> R {
         // SAFETY: inside the critical section, and `f` is engine code: it calls neither the program nor this method.
-        let engine = unsafe { &mut *self.0.get() };
-        f(engine.as_mut().expect("MPI is initialised"))
+        f(unsafe { self.borrow() })
+    }
+
+    /// The engine, for the short path, where compilers should see no closure.
+    ///
+    /// # Safety
+    /// Inside the critical section; nothing but engine code runs as long as the borrow is used.
+    #[inline(always)]
+    #[expect(clippy::mut_from_ref, reason = "exclusive by the critical section and the caller")]
+    pub unsafe fn borrow(&self) -> &mut Engine<ChannelFabric> {
+        // SAFETY: the only borrow, by the caller.
+        unsafe { &mut *self.0.get() }.as_mut().expect("MPI is initialised")
     }
 }

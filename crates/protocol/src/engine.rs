@@ -206,13 +206,8 @@ impl<F: Fabric> Engine<F> {
             let state = ReceiveState::Complete(failed(envelope, PEER_LOST));
             return OpId(self.receives.insert(Receive { sink, pattern, expected, state }));
         }
-        let state = ReceiveState::Posted(Place::Wildcard);
-        let id = self.receives.insert(Receive { sink, pattern, expected, state });
-        let place = self.matching.post(pattern, id);
-        if let (Place::Exact(_), Some(receive)) = (place, self.receives.get_mut(id)) {
-            receive.state = ReceiveState::Posted(place);
-        }
-        OpId(id)
+        let state = ReceiveState::Posted(self.matching.post(pattern, self.receives.next()));
+        OpId(self.receives.insert(Receive { sink, pattern, expected, state }))
     }
 
     /// Looks for a message without receiving it. Makes no progress.
@@ -284,25 +279,34 @@ impl<F: Fabric> Engine<F> {
             return self.take_send(op.0 & !SEND_BIT);
         }
         let ReceiveState::Complete(completion) = self.receives.get(op.0)?.state else { return None };
-        self.receives.remove(op.0);
+        self.receives.discard(op.0);
         Some(completion)
     }
 
-    /// Handles one event and moves what waits for room. True if anything happened.
+    /// Handles what comes next and moves what waits for room. True if anything happened.
     #[inline]
     pub fn progress(&mut self) -> bool {
-        let mut moved = false;
-        if let Some(event) = self.fabric.poll() {
-            moved = true;
-            self.on_event(event);
-        } else if !self.impatient.is_empty() {
-            moved = self.take_over();
+        let mut moved = self.receive_posted();
+        if !moved {
+            moved = self.handle_event();
         }
         if self.has_backlog() {
             moved |= self.flush();
             moved |= self.fetch_deferred();
         }
         moved
+    }
+
+    /// Handles one event, if there is any.
+    fn handle_event(&mut self) -> bool {
+        match self.fabric.poll() {
+            Some(event) => {
+                self.on_event(event);
+                true
+            }
+            None if !self.impatient.is_empty() => self.take_over(),
+            None => false,
+        }
     }
 
     #[inline(always)]
@@ -317,7 +321,7 @@ impl<F: Fabric> Engine<F> {
     /// Whether anything waits for a lane: for room in it, or for it to open.
     #[inline]
     pub fn has_backlog(&self) -> bool {
-        !self.backlog.is_empty() || !self.streams.is_empty() || !self.fetches.is_empty()
+        self.backlog.len() | self.streams.len() | self.fetches.len() != 0
     }
 
     /// How many peers are gone.

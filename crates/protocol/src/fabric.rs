@@ -3,7 +3,7 @@
 //! The engine never sees memory. `Source` and `Sink` describe the program's buffers and are only handed back to the
 //! fabric, which copies. Incoming packets are tokens whose payload stays in the lane until [`Fabric::release`].
 
-use crate::matching::{Found, Pattern};
+use crate::matching::Found;
 use crate::wire::Header;
 use base::Peer;
 
@@ -80,6 +80,8 @@ pub trait Fabric {
     type Sink;
     /// A packet that has arrived.
     type Packet: Packet;
+    /// An eager message that has arrived, on the short path.
+    type Eager: Copy;
 
     /// This process.
     fn me(&self) -> Peer;
@@ -101,29 +103,31 @@ pub trait Fabric {
         len: usize,
     ) -> Outcome;
 
-    /// Sends all of `source` as one packet if that may be done now and the lane sends so much eagerly. `None`: the
-    /// message needs the longer way, nothing has happened.
+    /// Sends all of `source` as one packet if the lane sends so much eagerly, is open and has room at hand. False: nothing has
+    /// happened, the message needs the longer way.
     #[inline(always)]
-    fn send_eager(&mut self, peer: Peer, header: &Header, source: &Self::Source) -> Option<Outcome> {
-        let len = self.source_len(source);
-        (len <= self.limits(peer)?.eager_max).then(|| self.try_send_from(peer, header, &[], source, 0, len))
+    fn send_now(&mut self, _peer: Peer, _header: &Header, _source: &Self::Source) -> bool {
+        false
     }
 
-    /// A message of `len` bytes is on its way to `peer` that [`Fabric::send_eager`] has not sent: for counting.
+    /// A message of `len` bytes leaves for `peer` in another way than by [`Fabric::send_now`]: for counting.
     fn note_sent(&mut self, _peer: Peer, _context: u64, _len: usize) {}
 
-    /// If the next packet is an eager message that `pattern` accepts and the lane is at hand, takes it straight to the start
-    /// of `sink`, cut at its end. `None`: nothing has happened, poll.
+    /// The next packet, if it is an eager message and at hand. Nothing is taken by looking.
     #[inline(always)]
-    fn receive_eager(&mut self, _pattern: &Pattern, _sink: &Self::Sink) -> Option<Found> {
+    fn next_eager(&mut self) -> Option<(Found, Self::Eager)> {
         None
     }
+
+    /// Takes the message that [`Fabric::next_eager`] has just shown to the start of `sink`, cut at its end.
+    #[inline(always)]
+    fn take_eager(&mut self, _eager: Self::Eager, _sink: &Self::Sink) {}
 
     /// Bytes of the message.
     fn source_len(&self, source: &Self::Source) -> usize;
 
     /// Bytes that the sink can take.
-    fn sink_len(&self, sink: &Self::Sink) -> usize;
+    fn sink_len(sink: &Self::Sink) -> usize;
 
     /// The address at which `peer` could pull the whole source, 0 if it is not contiguous.
     fn expose(&self, source: &Self::Source) -> u64;

@@ -69,8 +69,8 @@ struct Ends {
 
 const EMPTY: Ends = Ends { first: NONE, last: NONE };
 
-/// Entries with full envelopes, found by envelope in O(1) and by order of insertion.
-struct Bins {
+/// Entries with full envelopes, found by envelope in O(1) and, if they are `ORDERED`, by order of insertion.
+struct Bins<const ORDERED: bool> {
     nodes: Vec<Node>,
     free: Vec<u32>,
     bins: Vec<Ends>,
@@ -78,13 +78,13 @@ struct Bins {
     len: usize,
 }
 
-impl Default for Bins {
-    fn default() -> Bins {
+impl<const ORDERED: bool> Default for Bins<ORDERED> {
+    fn default() -> Self {
         Bins { nodes: Vec::new(), free: Vec::new(), bins: vec![EMPTY; 64], order: EMPTY, len: 0 }
     }
 }
 
-impl Bins {
+impl<const ORDERED: bool> Bins<ORDERED> {
     #[inline]
     fn bin(&self, e: &Envelope) -> usize {
         let mixed = e.context ^ (u64::from(e.source) << 32) ^ u64::from(e.tag as u32);
@@ -116,29 +116,35 @@ impl Bins {
                 (self.nodes.len() - 1) as u32
             }
         };
-        self.append_to_bin(bin, at);
-        match self.order.last {
-            NONE => self.order.first = at,
-            last => self.nodes[last as usize].order_next = at,
+        append(&mut self.bins[bin], &mut self.nodes, at);
+        if ORDERED {
+            match self.order.last {
+                NONE => self.order.first = at,
+                last => self.nodes[last as usize].order_next = at,
+            }
+            self.order.last = at;
         }
-        self.order.last = at;
         self.len += 1;
         at
     }
 
     #[inline]
-    fn append_to_bin(&mut self, bin: usize, at: u32) {
-        let last = std::mem::replace(&mut self.bins[bin].last, at);
-        match last {
-            NONE => self.bins[bin].first = at,
-            last => self.nodes[last as usize].bin_next = at,
-        }
+    fn remove(&mut self, at: u32) -> u32 {
+        let bin = self.bin(&self.nodes[at as usize].envelope);
+        self.unlink(at, bin)
+    }
+
+    /// As [`Bins::remove`] of the first entry with this envelope.
+    #[inline]
+    fn take_first(&mut self, e: &Envelope) -> Option<u32> {
+        let bin = self.bin(e);
+        self.first_in(bin, e).map(|at| self.unlink(at, bin))
     }
 
     #[inline]
-    fn remove(&mut self, at: u32) -> u32 {
+    fn unlink(&mut self, at: u32, bin: usize) -> u32 {
         let node = &self.nodes[at as usize];
-        let (bin, id) = (self.bin(&node.envelope), node.id);
+        let id = node.id;
         let (previous, next) = (node.bin_previous, node.bin_next);
         let (earlier, later) = (node.order_previous, node.order_next);
         match previous {
@@ -149,13 +155,15 @@ impl Bins {
             NONE => self.bins[bin].last = previous,
             n => self.nodes[n as usize].bin_previous = previous,
         }
-        match earlier {
-            NONE => self.order.first = later,
-            p => self.nodes[p as usize].order_next = later,
-        }
-        match later {
-            NONE => self.order.last = earlier,
-            n => self.nodes[n as usize].order_previous = earlier,
+        if ORDERED {
+            match earlier {
+                NONE => self.order.first = later,
+                p => self.nodes[p as usize].order_next = later,
+            }
+            match later {
+                NONE => self.order.last = earlier,
+                n => self.nodes[n as usize].order_previous = earlier,
+            }
         }
         self.free.push(at);
         self.len -= 1;
@@ -164,7 +172,12 @@ impl Bins {
 
     #[inline]
     fn first(&self, e: &Envelope) -> Option<u32> {
-        let mut at = self.bins[self.bin(e)].first;
+        self.first_in(self.bin(e), e)
+    }
+
+    #[inline]
+    fn first_in(&self, bin: usize, e: &Envelope) -> Option<u32> {
+        let mut at = self.bins[bin].first;
         while at != NONE {
             let node = &self.nodes[at as usize];
             if node.envelope == *e {
@@ -175,6 +188,25 @@ impl Bins {
         None
     }
 
+    /// Doubles the bins. Entries of one envelope come from one bin, and keep their order.
+    #[cold]
+    fn grow(&mut self) {
+        let more = vec![EMPTY; self.bins.len() * 2];
+        for old in std::mem::replace(&mut self.bins, more) {
+            let mut at = old.first;
+            while at != NONE {
+                let bin = self.bin(&self.nodes[at as usize].envelope);
+                let node = &mut self.nodes[at as usize];
+                let next = std::mem::replace(&mut node.bin_next, NONE);
+                node.bin_previous = self.bins[bin].last;
+                append(&mut self.bins[bin], &mut self.nodes, at);
+                at = next;
+            }
+        }
+    }
+}
+
+impl Bins<true> {
     fn first_in_order(&self, pattern: &Pattern) -> Option<u32> {
         let mut at = self.order.first;
         while at != NONE {
@@ -186,19 +218,14 @@ impl Bins {
         }
         None
     }
+}
 
-    /// Doubles the bins; entries are rehashed in order of insertion, which keeps each bin in order.
-    #[cold]
-    fn grow(&mut self) {
-        self.bins = vec![EMPTY; self.bins.len() * 2];
-        let mut at = self.order.first;
-        while at != NONE {
-            let bin = self.bin(&self.nodes[at as usize].envelope);
-            self.nodes[at as usize].bin_previous = self.bins[bin].last;
-            self.nodes[at as usize].bin_next = NONE;
-            self.append_to_bin(bin, at);
-            at = self.nodes[at as usize].order_next;
-        }
+/// Puts `at`, which knows its predecessor, at the end of a bin.
+#[inline]
+fn append(bin: &mut Ends, nodes: &mut [Node], at: u32) {
+    match std::mem::replace(&mut bin.last, at) {
+        NONE => bin.first = at,
+        last => nodes[last as usize].bin_next = at,
     }
 }
 
@@ -220,9 +247,9 @@ pub enum Place {
 /// Posted receives and unexpected messages of one process; values are the caller's numbers.
 #[derive(Default)]
 pub struct Matching {
-    exact: Bins,
+    exact: Bins<false>,
     wildcards: Vec<Wildcard>,
-    unexpected: Bins,
+    unexpected: Bins<true>,
     sequence: u64,
 }
 
@@ -243,9 +270,12 @@ impl Matching {
     /// Takes out the receive that this message belongs to.
     #[inline]
     pub fn arrive(&mut self, envelope: &Envelope) -> Option<u32> {
-        let exact = if self.exact.len > 0 { self.exact.first(envelope) } else { None };
-        if !self.wildcards.is_empty()
-            && let Some(i) = self.wildcards.iter().position(|w| w.pattern.accepts(envelope))
+        if self.wildcards.is_empty() { self.exact.take_first(envelope) } else { self.arrive_among_wildcards(envelope) }
+    }
+
+    fn arrive_among_wildcards(&mut self, envelope: &Envelope) -> Option<u32> {
+        let exact = self.exact.first(envelope);
+        if let Some(i) = self.wildcards.iter().position(|w| w.pattern.accepts(envelope))
             && exact.is_none_or(|at| self.wildcards[i].sequence < self.exact.nodes[at as usize].sequence)
         {
             return Some(self.wildcards.remove(i).id);
@@ -295,7 +325,13 @@ impl Matching {
     /// Whether nothing is posted and nothing unexpected is kept.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.exact.len == 0 && self.unexpected.len == 0 && self.wildcards.is_empty()
+        self.exact.len | self.unexpected.len | self.wildcards.len() == 0
+    }
+
+    /// Whether any receive waits for a message.
+    #[inline]
+    pub fn has_posted(&self) -> bool {
+        self.exact.len | self.wildcards.len() != 0
     }
 
     /// Number of posted receives and of unexpected messages.

@@ -36,6 +36,12 @@ impl<T> Slab<T> {
         (self.entries.len() - 1) as u32
     }
 
+    /// The number that the next value gets.
+    #[inline]
+    pub fn next(&self) -> u32 {
+        if self.free == NONE { self.entries.len() as u32 } else { self.free }
+    }
+
     /// Takes the value out; `None` if there is none.
     #[inline]
     pub fn remove(&mut self, at: u32) -> Option<T> {
@@ -47,6 +53,16 @@ impl<T> Slab<T> {
         self.free = at;
         self.len -= 1;
         Some(value)
+    }
+
+    /// Drops the value, if there is one.
+    #[inline]
+    pub fn discard(&mut self, at: u32) {
+        if let Some(entry @ Entry::Used(_)) = self.entries.get_mut(at as usize) {
+            *entry = Entry::Free(self.free);
+            self.free = at;
+            self.len -= 1;
+        }
     }
 
     /// The value with this number.
@@ -105,9 +121,14 @@ mod tests {
         let b = s.insert('b');
         assert_eq!(s.remove(a), Some('a'));
         assert_eq!(s.remove(a), None);
+        assert_eq!(s.next(), a);
         assert_eq!(s.insert('c'), a);
+        assert_eq!(s.next(), 2);
         assert_eq!(s.get(b), Some(&'b'));
         assert_eq!(s.len(), 2);
+        s.discard(b);
+        s.discard(b);
+        assert_eq!((s.len(), s.insert('b')), (1, b));
         assert_eq!(s.iter().map(|(_, v)| *v).collect::<String>(), "cb");
     }
 }

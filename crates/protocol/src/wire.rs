@@ -3,6 +3,8 @@
 //! 24 bytes, native layout of little-endian machines. A header is always copied out of the lane before it is looked at,
 //! and [`Header::decode`] refuses unknown kinds.
 
+use crate::matching::Envelope;
+
 /// Bytes of an encoded [`Header`].
 pub const HEADER_BYTES: usize = 24;
 
@@ -93,6 +95,13 @@ impl Header {
     }
 }
 
+/// The envelope of an eager message by its header in three words, `None` for other kinds: all that the short path looks at.
+#[inline(always)]
+pub fn eager_envelope([first, second, context]: [u64; HEADER_BYTES / 8]) -> Option<Envelope> {
+    let envelope = Envelope { context, source: (first >> 32) as u32, tag: second as i32 };
+    (first as u8 == Kind::Eager as u8).then_some(envelope)
+}
+
 /// Body of [`Kind::RequestToSend`] and [`Kind::Announce`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offer {
@@ -162,6 +171,16 @@ mod tests {
         let mut bytes = h.encode();
         bytes[0] = 0;
         assert_eq!(Header::decode(&bytes), None);
+    }
+
+    #[test]
+    fn only_eager_headers_tell_their_envelope_at_once() {
+        for kind in [Kind::Eager, Kind::EagerSync] {
+            let h = Header { kind, source: 7, tag: -5, token: 9, context: u64::MAX - 3 };
+            let words = std::array::from_fn(|i| u64::from_le_bytes(std::array::from_fn(|j| h.encode()[8 * i + j])));
+            let envelope = Envelope { context: h.context, source: h.source, tag: h.tag };
+            assert_eq!(eager_envelope(words), (kind == Kind::Eager).then_some(envelope));
+        }
     }
 
     #[test]

@@ -214,13 +214,10 @@ impl Inbox {
         self.rings.len()
     }
 
-    /// The record that [`Inbox::poll`] would find at its first look, if there is one. Nothing is taken by looking; give it
-    /// back by [`Inbox::release_hot`], or poll.
+    /// The next record of the ring that was active last, if there is one. Nothing is taken by looking; give it back by
+    /// [`Inbox::release_hot`], or poll. The caller polls now and then all the same, so that other rings get their turn.
     #[inline(always)]
     pub fn peek_hot(&mut self) -> Option<Record> {
-        if self.streak >= STREAK_MAX {
-            return None;
-        }
         let ring = self.rings.get_mut(self.hot)?;
         match ring.consumer.peek() {
             Ok(Some(at)) => Some(record(ring, self.hot, at)),

@@ -223,10 +223,20 @@ impl Outbox {
     /// Room for a payload of `len` bytes, at most [`Outbox::payload_max`]; `None` if the ring is full.
     #[inline(always)]
     pub fn reserve(&mut self, len: usize) -> Result<Option<Room>, Corrupt> {
-        let Some(slot) = self.producer.reserve(len)? else { return Ok(None) };
+        Ok(self.producer.reserve(len)?.map(|slot| self.room(slot)))
+    }
+
+    /// As [`Outbox::reserve`], without a look at how far the owner is; `None` says little.
+    #[inline(always)]
+    pub fn reserve_at_hand(&self, len: usize) -> Option<Room> {
+        self.producer.reserve_at_hand(len).map(|slot| self.room(slot))
+    }
+
+    #[inline(always)]
+    fn room(&self, slot: Slot) -> Room {
         // SAFETY: the slot is inside the ring, and the prefix inside the slot.
         let payload = unsafe { self.producer.words().at(slot.line).add(PREFIX) };
-        Ok(Some(Room { slot, payload }))
+        Room { slot, payload }
     }
 
     /// Sends what was put into `room`, the last one reserved. True if the owner sleeps and its bell must be rung.

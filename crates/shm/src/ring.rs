@@ -114,12 +114,19 @@ impl<W: Words> Producer<W> {
     /// What was reserved but not published is forgotten.
     #[inline(always)]
     pub fn reserve(&mut self, len: usize) -> Result<Option<Slot>, Corrupt> {
+        match self.reserve_at_hand(len) {
+            Some(slot) => Ok(Some(slot)),
+            None => self.reserve_slowly(lines_of(len), len as u32),
+        }
+    }
+
+    /// [`Producer::reserve`] of room that is known and not at the end of the ring.
+    #[inline(always)]
+    pub fn reserve_at_hand(&self, len: usize) -> Option<Slot> {
         debug_assert!(len <= payload_max(self.lines));
         let lines = lines_of(len);
-        if self.position + lines as u64 > self.easy {
-            return self.reserve_slowly(lines, len as u32);
-        }
-        Ok(Some(Slot { line: self.position as usize & (self.lines - 1), lines, len: len as u32 }))
+        let slot = Slot { line: self.position as usize & (self.lines - 1), lines, len: len as u32 };
+        (self.position + lines as u64 <= self.easy).then_some(slot)
     }
 
     /// [`Producer::reserve`] when the known room is too small or the end of the ring is near.

@@ -117,6 +117,7 @@ impl Fabric for SimFabric {
     type Source = Bytes;
     type Sink = Bytes;
     type Packet = Parcel;
+    type Eager = ();
 
     fn me(&self) -> Peer {
         self.me
@@ -159,7 +160,7 @@ impl Fabric for SimFabric {
         source.borrow().len()
     }
 
-    fn sink_len(&self, sink: &Bytes) -> usize {
+    fn sink_len(sink: &Bytes) -> usize {
         sink.borrow().len()
     }
 

@@ -7,13 +7,15 @@ use crate::self_;
 use crate::shm::ShmEvent;
 use base::Peer;
 use protocol::fabric::{Delivery, Event, Fabric, Limits, Outcome};
-use protocol::matching::{Found, Pattern};
+use protocol::matching::Found;
 use protocol::wire::Header;
+use shm::inbox::Record;
 
 impl Fabric for ChannelFabric {
     type Source = SendBuf;
     type Sink = RecvBuf;
     type Packet = FabricPacket;
+    type Eager = Record;
 
     fn me(&self) -> Peer {
         self.me
@@ -79,24 +81,15 @@ impl Fabric for ChannelFabric {
     }
 
     #[inline(always)]
-    fn send_eager(&mut self, peer: Peer, header: &Header, source: &SendBuf) -> Option<Outcome> {
-        if let Lane::Shm(lane) = self.lane(peer)
-            && source.len() <= lane.limits().eager_max
-        {
-            let outcome = lane.try_send_from(header, &[], source, 0, source.len());
-            if outcome == Outcome::Done {
-                self.count(peer, header.context, source.len());
-            }
-            return Some(outcome);
+    fn send_now(&mut self, peer: Peer, header: &Header, source: &SendBuf) -> bool {
+        let sent = match self.lanes.get_mut(peer.0 as usize) {
+            Some(Lane::Shm(lane)) => lane.send_now(header, source),
+            _ => false,
+        };
+        if sent {
+            self.count(peer, header.context, source.len());
         }
-        // Counted by the engine if it doesn't leave at once.
-        let len = source.len();
-        let outcome =
-            (len <= self.limits(peer)?.eager_max).then(|| self.try_send_from(peer, header, &[], source, 0, len));
-        if outcome == Some(Outcome::Done) {
-            self.count(peer, header.context, len);
-        }
-        outcome
+        sent
     }
 
     fn note_sent(&mut self, peer: Peer, context: u64, len: usize) {
@@ -104,14 +97,20 @@ impl Fabric for ChannelFabric {
     }
 
     #[inline(always)]
-    fn receive_eager(&mut self, pattern: &Pattern, sink: &RecvBuf) -> Option<Found> {
+    fn next_eager(&mut self) -> Option<(Found, Record)> {
         // The other channels get their turn from `poll`.
         if self.tick % SHM_STREAK == SHM_STREAK - 1 {
             return None;
         }
-        let found = self.hub.as_mut()?.receive_eager(pattern, sink)?;
+        self.hub.as_mut()?.next_eager()
+    }
+
+    #[inline(always)]
+    fn take_eager(&mut self, record: Record, sink: &RecvBuf) {
         self.tick = self.tick.wrapping_add(1);
-        Some(found)
+        if let Some(hub) = &mut self.hub {
+            hub.take_eager(&record, sink);
+        }
     }
 
     #[inline]
@@ -120,7 +119,7 @@ impl Fabric for ChannelFabric {
     }
 
     #[inline]
-    fn sink_len(&self, sink: &RecvBuf) -> usize {
+    fn sink_len(sink: &RecvBuf) -> usize {
         sink.len()
     }
 

@@ -1,7 +1,7 @@
 //! Point-to-point communication (MPI-5.0, chapter 3).
 //!
 //! `transfer` starts and finishes single messages on any plane; `send`, `receive`, `probe`, `buffered`, `combined` and
-//! `persistent` are the functions of the standard.
+//! `persistent` are the functions of the standard; `short` has the shortest way of the commonest ones.
 
 pub mod buffered;
 pub mod combined;
@@ -9,4 +9,5 @@ pub mod persistent;
 pub mod probe;
 pub mod receive;
 pub mod send;
+pub mod short;
 pub mod transfer;

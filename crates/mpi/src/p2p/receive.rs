@@ -56,25 +56,16 @@ fn finish(transfer: Transfer, status: &mut Status) -> Result {
 ///
 /// # Safety
 /// The items must be writable and nobody else's.
-#[inline(always)]
 pub unsafe fn recv(m: &Incoming<'_>, status: &mut Status) -> Result {
     // SAFETY: complete, or waited for, when this returns.
     unsafe {
         if m.source != PROC_NULL
-            && let Some(result) =
-                transfer::receive_directly(m.comm, m.buf, m.count, m.datatype, m.source, m.tag, status)
+            && let Some(result) = transfer::receive_soon(m.comm, m.buf, m.count, m.datatype, m.source, m.tag, status)
         {
             return result;
         }
-        recv_posted(m, status)
+        finish(start(m)?, status)
     }
-}
-
-/// A receive that has to be posted.
-#[inline(never)]
-unsafe fn recv_posted(m: &Incoming<'_>, status: &mut Status) -> Result {
-    // SAFETY: waited for at once.
-    finish(unsafe { start(m) }?, status)
 }
 
 /// `MPI_Irecv`.
@@ -85,7 +76,7 @@ unsafe fn recv_posted(m: &Incoming<'_>, status: &mut Status) -> Result {
 pub unsafe fn irecv(m: &Incoming<'_>) -> Result<Handle> {
     // SAFETY: handed on from the caller.
     let transfer = unsafe { start(m) }?;
-    Ok(request::enter(Request::Transfer { transfer, comm: Rc::clone(m.comm) }))
+    Ok(request::enter_transfer(transfer, m.comm))
 }
 
 /// `MPI_MESSAGE_NO_PROC`.

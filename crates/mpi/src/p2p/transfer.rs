@@ -74,8 +74,13 @@ unsafe fn sink(buf: *mut u8, count: usize, datatype: &Rc<Datatype>) -> RecvBuf {
 
 #[inline(always)]
 fn post_send(peer: Peer, envelope: Envelope, mode: Mode, source: SendBuf) -> Result<Transfer> {
-    let started = rt().engine.with(|engine| engine.post_send(Address { peer, envelope }, mode, source))?;
-    Ok(started.map_or(Transfer::Sent, Transfer::Pending))
+    let to = Address { peer, envelope };
+    rt().engine.with(|engine| {
+        if mode == Mode::Standard && engine.send_now(&to, &source) {
+            return Ok(Transfer::Sent);
+        }
+        Ok(engine.post_send(to, mode, source)?.map_or(Transfer::Sent, Transfer::Pending))
+    })
 }
 
 /// Starts a send of `count` items of `datatype` at `buf` to rank `dest` of `comm` (or `PROC_NULL`).
@@ -104,7 +109,7 @@ pub unsafe fn start_send(
 
 /// What a receive from `source` with `tag` on `plane` of `comm` accepts.
 #[inline(always)]
-fn pattern_of(comm: &Comm, plane: Plane, source: i32, tag: i32) -> Pattern {
+pub(super) fn pattern_of(comm: &Comm, plane: Plane, source: i32, tag: i32) -> Pattern {
     Pattern {
         context: comm.context.plane(plane),
         source: (source != ANY_SOURCE).then_some(source as u32),
@@ -142,15 +147,14 @@ pub unsafe fn start_recv(
     Ok(Transfer::Pending(rt().engine.with(|engine| engine.post_recv(pattern, expected, sink))))
 }
 
-/// Polls of a blocking receive before it is posted: long enough for an answer that is under way.
+/// Polls of a blocking receive before it is posted: long enough for an answer that is on its way.
 const DIRECT_POLLS: u32 = 256;
 
 /// A blocking receive of a message of the program that comes soon: no operation is made for it. `None`: it has to be posted.
 ///
 /// # Safety
 /// The items must be writable and nobody else's.
-#[inline(always)]
-pub unsafe fn receive_directly(
+pub unsafe fn receive_soon(
     comm: &Comm,
     buf: *mut u8,
     count: usize,
@@ -167,7 +171,7 @@ pub unsafe fn receive_directly(
     let sink = unsafe { RecvBuf::contiguous(buf, count * datatype.size()) };
     let completion = rt().engine.with(|engine| {
         let polls = if engine.fabric().waiter().crowded() { 1 } else { DIRECT_POLLS };
-        engine.receive_directly(&pattern, &sink, polls)
+        engine.receive_soon(&pattern, &sink, polls)
     })?;
     let e = &completion.envelope;
     // The error field is only set by calls that return several statuses (3.2.5).
@@ -226,7 +230,7 @@ pub unsafe fn start_recv_message(
     rt().engine.with(|engine| engine.post_recv_message(message, sink)).map(Transfer::Pending)
 }
 
-#[inline]
+#[inline(always)]
 fn status_of(op: OpId, completion: &Completion) -> Result<Status> {
     if let Some(error) = completion.error {
         return Err(error);
@@ -275,7 +279,7 @@ pub fn test(transfer: Transfer) -> Option<Result<Status>> {
 }
 
 /// As [`test`], but a failure comes with the status as far as it is known (`MPI_ERR_TRUNCATE` tells source and tag).
-#[inline]
+#[inline(always)]
 pub fn test_with_status(transfer: Transfer) -> Option<(Result, Status)> {
     match transfer {
         Transfer::Sent => Some((Ok(()), Status::EMPTY)),

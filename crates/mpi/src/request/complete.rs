@@ -3,7 +3,7 @@
 //! Handles of finished requests become `MPI_REQUEST_NULL` in place; those of persistent requests stay. Null and inactive
 //! requests are complete with the empty status, and are passed over by the any and some forms.
 
-use super::{REQUEST_NULL, end, unknown, wait_for_first};
+use super::{Ended, REQUEST_NULL, end, end_message, unknown, wait_for_first};
 use crate::handle::Handle;
 use crate::progress;
 use crate::runtime::rt;
@@ -15,6 +15,9 @@ use base::{Class, Error, Result};
 pub type Statuses<'a> = Option<&'a mut [Status]>;
 
 const IN_STATUS: Error = Error::new(Class::ERR_IN_STATUS, "one of several requests failed");
+
+/// How a null request ends.
+const NOTHING: Ended = Ended { result: Ok(()), status: Status::EMPTY, freed: true };
 
 /// Whether a request is live and active; an error for a handle that is neither live nor null.
 #[inline]
@@ -33,29 +36,35 @@ fn is_complete(handle: Handle) -> Result<bool> {
     rt().requests.with(handle, |r| r.is_complete()).ok_or_else(unknown)
 }
 
-/// Takes the outcome of a complete request: clears the handle, gives the status without touching its error field, which
-/// only the empty status of a null request sets.
+/// Takes the outcome of a complete request and clears the handle.
 #[inline]
-fn finish(handle: &mut Handle, status: &mut Status) -> Result {
-    if *handle == REQUEST_NULL {
-        *status = Status::EMPTY;
-        return Ok(());
-    }
-    let ended = end(*handle);
+fn take(handle: &mut Handle) -> Ended {
+    let ended = match *handle {
+        REQUEST_NULL => NOTHING,
+        live => end(live),
+    };
     if ended.freed {
         *handle = REQUEST_NULL;
     }
-    *status = Status { error: status.error, ..ended.status };
+    ended
+}
+
+/// As [`take`]; gives the status without touching its error field, which only the empty status of a null request sets.
+#[inline]
+fn finish(handle: &mut Handle, status: &mut Status) -> Result {
+    let error = if *handle == REQUEST_NULL { Class::SUCCESS.0 } else { status.error };
+    let ended = take(handle);
+    *status = Status { error, ..ended.status };
     ended.result
 }
 
 /// `MPI_Wait`.
 #[inline]
 pub fn wait(handle: &mut Handle, status: &mut Status) -> Result {
-    if *handle != REQUEST_NULL {
-        wait_for_first(std::slice::from_ref(handle))?;
-    }
-    finish(handle, status)
+    let error = if *handle == REQUEST_NULL { Class::SUCCESS.0 } else { status.error };
+    let ended = take_first(std::slice::from_mut(handle))?;
+    *status = Status { error, ..ended.status };
+    ended.result
 }
 
 /// `MPI_Test`: whether it was complete.
@@ -77,30 +86,46 @@ fn finish_all(
 ) -> Result {
     let mut failed = false;
     for (k, i) in indices.enumerate() {
-        finish_one(&mut handles[i], k, &mut statuses, &mut failed);
+        tell(&take(&mut handles[i]), k, &mut statuses, &mut failed);
     }
     if failed { Err(IN_STATUS) } else { Ok(()) }
 }
 
-/// Finishes the request whose status is the `k`-th one. From the first failure on every status tells its error.
+/// Tells of a request that has ended and whose status is the `k`-th one. From the first failure on every status tells its error.
 #[inline]
-fn finish_one(handle: &mut Handle, k: usize, statuses: &mut Statuses<'_>, failed: &mut bool) {
-    let mut status = Status::EMPTY;
-    let result = finish(handle, &mut status);
-    if result.is_err()
-        && !std::mem::replace(failed, true)
-        && let Some(statuses) = statuses.as_deref_mut()
-    {
+fn tell(ended: &Ended, k: usize, statuses: &mut Statuses<'_>, failed: &mut bool) {
+    let first_failure = ended.result.is_err() && !std::mem::replace(failed, true);
+    let Some(statuses) = statuses.as_deref_mut() else { return };
+    if first_failure {
         statuses[..k].iter_mut().for_each(|s| s.error = Class::SUCCESS.0);
     }
-    if let Some(statuses) = statuses.as_deref_mut() {
-        let error = match result {
-            Err(error) => error.class.0,
-            Ok(()) if *failed => Class::SUCCESS.0,
-            Ok(()) => statuses[k].error,
-        };
-        statuses[k] = Status { error, ..status };
+    let error = match ended.result {
+        Err(error) => error.class.0,
+        Ok(()) if *failed => Class::SUCCESS.0,
+        Ok(()) => statuses[k].error,
+    };
+    statuses[k] = Status { error, ..ended.status };
+}
+
+/// Takes the outcome of the first of `handles` once it is complete; the caller waits for all of them.
+#[inline(always)]
+fn take_first(handles: &mut [Handle]) -> Result<Ended> {
+    match end_message(handles[0]) {
+        Some(ended) => {
+            handles[0] = REQUEST_NULL;
+            Ok(ended)
+        }
+        None => wait_and_take(handles),
     }
+}
+
+/// [`take_first`] of what isn't just a message, or not complete yet.
+#[inline(never)]
+fn wait_and_take(handles: &mut [Handle]) -> Result<Ended> {
+    if handles[0] != REQUEST_NULL {
+        wait_for_first(handles)?;
+    }
+    Ok(take(&mut handles[0]))
 }
 
 /// `MPI_Waitall`.
@@ -110,10 +135,8 @@ pub fn waitall(handles: &mut [Handle], mut statuses: Statuses<'_>) -> Result {
     }
     let mut failed = false;
     for at in 0..handles.len() {
-        if !is_complete(handles[at])? {
-            wait_for_first(&handles[at..])?;
-        }
-        finish_one(&mut handles[at], at, &mut statuses, &mut failed);
+        let ended = take_first(&mut handles[at..])?;
+        tell(&ended, at, &mut statuses, &mut failed);
     }
     if failed { Err(IN_STATUS) } else { Ok(()) }
 }

@@ -79,7 +79,7 @@ pub fn enter(request: Request) -> Handle {
 }
 
 /// Enters a message that has been started.
-#[inline]
+#[inline(always)]
 pub fn enter_transfer(transfer: Transfer, comm: &Rc<Comm>) -> Handle {
     match transfer {
         Transfer::Sent => sent(),
@@ -89,7 +89,7 @@ pub fn enter_transfer(transfer: Transfer, comm: &Rc<Comm>) -> Handle {
 
 /// The handle of [`Request::Sent`].
 #[inline]
-fn sent() -> Handle {
+pub fn sent() -> Handle {
     let sent = &rt().sent;
     if sent.get() == REQUEST_NULL {
         sent.set(enter(Request::Sent));
@@ -248,24 +248,26 @@ fn wait_for_first(handles: &[Handle]) -> Result {
 }
 
 /// Takes the outcome of a complete request; a request that isn't persistent is gone afterwards.
-#[inline]
+#[inline(never)]
 fn end(handle: Handle) -> Ended {
+    end_message(handle).unwrap_or_else(|| end_operation(handle))
+}
+
+/// As [`end`], if the request is just a message and complete.
+#[inline(always)]
+fn end_message(handle: Handle) -> Option<Ended> {
     if handle == rt().sent.get() {
-        return Ended { result: Ok(()), status: Status::EMPTY, freed: true };
+        return Some(Ended { result: Ok(()), status: Status::EMPTY, freed: true });
     }
-    let message = rt().requests.remove_if(handle, |request| match request {
+    let ended = rt().requests.remove_if(handle, |request| match request {
         Request::Transfer { transfer, .. } => transfer::test_with_status(*transfer),
         _ => None,
     });
-    match message {
-        Some(((result, status), request)) => {
-            if result.is_err() {
-                blame(request.comm());
-            }
-            Ended { result, status, freed: true }
-        }
-        None => end_operation(handle),
+    let ((result, status), request) = ended?;
+    if result.is_err() {
+        blame(request.comm());
     }
+    Some(Ended { result, status, freed: true })
 }
 
 /// [`end`] of whatever isn't just a message.

@@ -184,7 +184,7 @@ impl<F: Fabric> Engine<F> {
 
     fn begin_announced(&mut self, id: u32, peer: Peer, found: Found, arrived: u64, since_ns: u64) {
         let Some(receive) = self.receives.get_mut(id) else { return };
-        let wanted = found.length.min(self.fabric.sink_len(&receive.sink) as u64);
+        let wanted = found.length.min(F::sink_len(&receive.sink) as u64);
         receive.state = ReceiveState::Streaming(Stream {
             peer,
             found,
@@ -247,7 +247,7 @@ impl<F: Fabric> Engine<F> {
         }
         self.begin_announced(id, peer, found, bytes.len() as u64, 0);
         if let Some(receive) = self.receives.get(id) {
-            let fits = bytes.len().min(self.fabric.sink_len(&receive.sink));
+            let fits = bytes.len().min(F::sink_len(&receive.sink));
             self.fabric.unstash(&bytes[..fits], &receive.sink);
         }
         let kept = |a: &&mut Announced| a.peer == peer && matches!(a.target, Target::Unexpected(m) if m == message);

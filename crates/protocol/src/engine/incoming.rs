@@ -18,47 +18,84 @@ pub(super) fn completed(found: &Found, wanted: u64) -> Completion {
 }
 
 impl<F: Fabric> Engine<F> {
-    /// The short way of a blocking receive: while no other receive is posted and no message waits, the next packet is most
-    /// likely the awaited message and goes straight to `sink`, without an operation. `None` after `polls` polls, or as soon as
-    /// something else happens: then the receive has to be posted.
+    /// The shortest way of a blocking receive: while no other receive is posted and no message waits, the next packet is most
+    /// likely the awaited message. `None`, and nothing has happened, if it isn't, or is longer than `sink`.
     #[inline(always)]
-    pub fn receive_directly(&mut self, pattern: &Pattern, sink: &F::Sink, polls: u32) -> Option<Completion> {
-        if !self.matching.is_empty() || self.has_backlog() {
+    pub fn receive_now(&mut self, pattern: &Pattern, sink: &F::Sink) -> Option<Found> {
+        if !self.is_quiet() {
             return None;
         }
-        let found = match self.fabric.receive_eager(pattern, sink) {
-            Some(found) => found,
-            None => self.receive_soon(pattern, sink, polls)?,
-        };
-        Some(completed(&found, found.length.min(self.fabric.sink_len(sink) as u64)))
+        let (found, eager) = self.fabric.next_eager()?;
+        if !pattern.accepts(&found.envelope) || found.length > F::sink_len(sink) as u64 {
+            return None;
+        }
+        self.fabric.take_eager(eager, sink);
+        Some(found)
     }
 
-    /// As [`Engine::receive_directly`], if the message isn't there yet or not the next one of its lane.
-    #[inline(never)]
-    fn receive_soon(&mut self, pattern: &Pattern, sink: &F::Sink, polls: u32) -> Option<Found> {
+    /// As [`Engine::receive_now`], of a message of any length that may still be under way: it goes straight to `sink`, without an
+    /// operation. `None` after `polls` polls, or as soon as something else happens: then the receive has to be posted.
+    pub fn receive_soon(&mut self, pattern: &Pattern, sink: &F::Sink, polls: u32) -> Option<Completion> {
         for _ in 0..polls {
-            if let Some(found) = self.fabric.receive_eager(pattern, sink) {
-                return Some(found);
-            }
-            let Some(event) = self.fabric.poll() else { continue };
-            let Event::Packet(packet) = event else {
-                self.on_event(event);
+            if !self.is_quiet() {
                 return None;
+            }
+            let found = match self.fabric.next_eager() {
+                Some((found, eager)) if pattern.accepts(&found.envelope) => {
+                    self.fabric.take_eager(eager, sink);
+                    Some(found)
+                }
+                _ => match self.fabric.poll() {
+                    Some(Event::Packet(packet)) => self.receive_packet(pattern, sink, packet),
+                    Some(event) => {
+                        self.on_event(event);
+                        return None;
+                    }
+                    None => None,
+                },
             };
-            let header = packet.header();
-            let envelope = Envelope { context: header.context, source: header.source, tag: header.tag };
-            if header.kind == Kind::Eager && pattern.accepts(&envelope) {
-                let length = packet.len();
-                self.fabric.deliver(&packet, 0, sink, 0, length.min(self.fabric.sink_len(sink)), false);
-                self.fabric.release(packet);
-                return Some(Found { envelope, length: length as u64 });
-            }
-            self.on_packet(packet);
-            if !self.matching.is_empty() || self.has_backlog() {
-                return None;
+            if let Some(found) = found {
+                return Some(completed(&found, found.length.min(F::sink_len(sink) as u64)));
             }
         }
         None
+    }
+
+    /// Whether nothing is posted or kept, and nothing waits for a lane.
+    #[inline]
+    fn is_quiet(&self) -> bool {
+        self.matching.is_empty() && !self.has_backlog()
+    }
+
+    /// Takes a packet to `sink` if it is an eager message that `pattern` accepts; handles any other.
+    fn receive_packet(&mut self, pattern: &Pattern, sink: &F::Sink, packet: F::Packet) -> Option<Found> {
+        let header = packet.header();
+        let envelope = Envelope { context: header.context, source: header.source, tag: header.tag };
+        if header.kind != Kind::Eager || !pattern.accepts(&envelope) {
+            self.on_packet(packet);
+            return None;
+        }
+        let length = packet.len();
+        self.fabric.deliver(&packet, 0, sink, 0, length.min(F::sink_len(sink)), false);
+        self.fabric.release(packet);
+        Some(Found { envelope, length: length as u64 })
+    }
+
+    /// Takes the eager messages that come next and that receives are posted for to where they belong. True if there were any.
+    #[inline]
+    pub(super) fn receive_posted(&mut self) -> bool {
+        let mut any = false;
+        while self.matching.has_posted()
+            && let Some((found, eager)) = self.fabric.next_eager()
+            && let Some(id) = self.matching.arrive(&found.envelope)
+            && let Some(receive) = self.receives.get_mut(id)
+        {
+            self.fabric.take_eager(eager, &receive.sink);
+            let wanted = found.length.min(F::sink_len(&receive.sink) as u64);
+            receive.state = ReceiveState::Complete(completed(&found, wanted));
+            any = true;
+        }
+        any
     }
 
     #[inline]
@@ -80,7 +117,7 @@ impl<F: Fabric> Engine<F> {
         if let Some(id) = self.matching.arrive(&envelope)
             && let Some(receive) = self.receives.get_mut(id)
         {
-            let wanted = length.min(self.fabric.sink_len(&receive.sink));
+            let wanted = length.min(F::sink_len(&receive.sink));
             self.fabric.deliver(&packet, 0, &receive.sink, 0, wanted, false);
             receive.state = ReceiveState::Complete(completed(&found, wanted as u64));
             self.fabric.release(packet);
@@ -158,7 +195,7 @@ impl<F: Fabric> Engine<F> {
     fn fetch(&mut self, fetch: Fetch) {
         let Fetch { id, peer, found, token, address } = fetch;
         let Some(receive) = self.receives.get_mut(id) else { return };
-        let wanted = found.length.min(self.fabric.sink_len(&receive.sink) as u64);
+        let wanted = found.length.min(F::sink_len(&receive.sink) as u64);
         if address != 0 && wanted > 0 && self.fabric.limits(peer).is_none() {
             receive.state = ReceiveState::Matched { peer };
             return self.fetches.push(fetch);
@@ -215,7 +252,7 @@ impl<F: Fabric> Engine<F> {
 
     pub(super) fn unstash(&mut self, id: u32, found: &Found, bytes: &[u8]) {
         let Some(receive) = self.receives.get_mut(id) else { return };
-        let wanted = bytes.len().min(self.fabric.sink_len(&receive.sink));
+        let wanted = bytes.len().min(F::sink_len(&receive.sink));
         self.fabric.unstash(&bytes[..wanted], &receive.sink);
         receive.state = ReceiveState::Complete(completed(found, wanted as u64));
     }

@@ -77,6 +77,12 @@ impl Backlog {
         self.peers.is_empty()
     }
 
+    /// Peers for which something waits.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.peers.len()
+    }
+
     fn holds(&self, peer: Peer) -> bool {
         self.peers.iter().any(|(p, _)| *p == peer)
     }
@@ -102,25 +108,32 @@ fn header(kind: Kind, to: &Address, token: u32) -> Header {
 }
 
 impl<F: Fabric> Engine<F> {
-    /// Starts a send. `None`: it has left, the source may be reused.
+    /// The shortest way of a standard send. False, and nothing has happened, if the message doesn't leave at once.
     #[inline(always)]
-    pub fn post_send(&mut self, to: Address, mode: Mode, source: F::Source) -> Result<Option<OpId>> {
-        if self.backlog.is_empty() && mode == Mode::Standard {
-            match self.fabric.send_eager(to.peer, &header(Kind::Eager, &to, 0), &source) {
-                Some(Outcome::Done) => return Ok(None),
-                Some(Outcome::Lost) => return Err(PEER_LOST),
-                Some(Outcome::Again) | None => {}
-            }
-        }
-        self.post_send_slowly(to, mode, source)
+    pub fn send_now(&mut self, to: &Address, source: &F::Source) -> bool {
+        self.backlog.is_empty() && self.fabric.send_now(to.peer, &header(Kind::Eager, to, 0), source)
     }
 
-    #[inline(never)]
-    fn post_send_slowly(&mut self, to: Address, mode: Mode, source: F::Source) -> Result<Option<OpId>> {
+    /// Starts a send. `None`: it has left, the source may be reused.
+    pub fn post_send(&mut self, to: Address, mode: Mode, source: F::Source) -> Result<Option<OpId>> {
+        let len = self.fabric.source_len(&source);
+        if self.backlog.is_empty()
+            && mode == Mode::Standard
+            && self.fabric.limits(to.peer).is_some_and(|limits| len <= limits.eager_max)
+        {
+            match self.fabric.try_send_from(to.peer, &header(Kind::Eager, &to, 0), &[], &source, 0, len) {
+                Outcome::Done => {
+                    self.fabric.note_sent(to.peer, to.envelope.context, len);
+                    return Ok(None);
+                }
+                Outcome::Lost => return Err(PEER_LOST),
+                Outcome::Again => {}
+            }
+        }
         if self.lost.contains(&to.peer) {
             return Err(PEER_LOST);
         }
-        self.fabric.note_sent(to.peer, to.envelope.context, self.fabric.source_len(&source));
+        self.fabric.note_sent(to.peer, to.envelope.context, len);
         let id = self.sends.insert(Send { source, to, mode, state: SendState::Queued, withdrawn: false });
         if self.backlog.holds(to.peer) || !self.try_start(id) {
             self.backlog.push(to.peer, Queued::Message(id));

@@ -71,7 +71,7 @@ impl<F: Fabric> Engine<F> {
                 ReceiveState::Streaming(s) => (Some(s.peer), Stage::Partial(s.arrived, s.until)),
                 ReceiveState::Complete(_) => return None,
             };
-            let bytes = self.fabric.sink_len(&r.sink) as u64;
+            let bytes = F::sink_len(&r.sink) as u64;
             Some(Pending { op: OpId(id), peer, context: r.pattern.context, tag: r.pattern.tag, bytes, stage })
         });
         let sends = self.sends.iter().filter_map(|(id, send)| {

@@ -1,0 +1,115 @@
+//! The commonest functions on their short path ([`mpi::p2p::short`]): arguments that need no more than a look at them.
+//!
+//! True: the call is done and has succeeded. False: nothing has happened, and the general function follows.
+
+use crate::kinds::{CComm, CRequest, CType, Width};
+use crate::lookup;
+use core::ffi::{c_int, c_void};
+use mpi::comm::Comm;
+use mpi::p2p::short;
+use mpi::request;
+use mpi::status::Status;
+use std::rc::Rc;
+
+/// The communicator and the length of the buffer, if the arguments are plain.
+///
+/// # Safety
+/// As [`lookup::borrow_comm`].
+#[inline(always)]
+unsafe fn plain<'a>(
+    buf: *const c_void,
+    count: impl Into<i64>,
+    datatype: CType,
+    comm: CComm,
+) -> Option<(&'a Rc<Comm>, usize)> {
+    if !short::is_possible() {
+        return None;
+    }
+    let len = short::bytes(buf.addr(), count.into(), datatype.0.0)?;
+    // SAFETY: by the caller.
+    Some((unsafe { lookup::borrow_comm(comm) }?, len))
+}
+
+/// `MPI_Send`.
+#[inline(always)]
+pub fn send<W: Width>(
+    buf: *const c_void,
+    count: W::Int,
+    datatype: CType,
+    dest: c_int,
+    tag: c_int,
+    comm: CComm,
+) -> bool {
+    // SAFETY: nothing but the engine is used meanwhile, and the program passed a buffer of so many items.
+    unsafe {
+        match plain(buf, count, datatype, comm) {
+            Some((comm, len)) => short::send(comm, buf.cast(), len, dest, tag),
+            None => false,
+        }
+    }
+}
+
+/// `MPI_Isend`.
+#[inline(always)]
+pub fn isend<W: Width>(
+    buf: *const c_void,
+    count: W::Int,
+    datatype: CType,
+    dest: c_int,
+    tag: c_int,
+    comm: CComm,
+    request: *mut CRequest,
+) -> bool {
+    let sent = !request.is_null() && send::<W>(buf, count, datatype, dest, tag, comm);
+    if sent {
+        // SAFETY: not null, and the program passed it for the result.
+        unsafe { *request = CRequest(request::sent()) };
+    }
+    sent
+}
+
+/// `MPI_Recv`.
+#[inline(always)]
+pub fn recv<W: Width>(
+    buf: *mut c_void,
+    count: W::Int,
+    datatype: CType,
+    source: c_int,
+    tag: c_int,
+    comm: CComm,
+    status: *mut Status,
+) -> bool {
+    // SAFETY: as for `send`; the status is null, or the program passed it for the result.
+    unsafe {
+        let Some((comm, len)) = plain(buf, count, datatype, comm) else { return false };
+        let Some(found) = short::receive(comm, buf.cast(), len, source, tag) else { return false };
+        if let Some(status) = status.as_mut() {
+            // The error field is only set by calls that return several statuses (MPI-5.0, 3.2.5).
+            *status = Status { error: status.error, ..found };
+        }
+    }
+    true
+}
+
+/// `MPI_Irecv`.
+#[inline(always)]
+pub fn irecv<W: Width>(
+    buf: *mut c_void,
+    count: W::Int,
+    datatype: CType,
+    source: c_int,
+    tag: c_int,
+    comm: CComm,
+    request: *mut CRequest,
+) -> bool {
+    if request.is_null() {
+        return false;
+    }
+    // SAFETY: as for `send`, and the program leaves the buffer to the request; its place isn't null.
+    unsafe {
+        let Some((comm, len)) = plain(buf, count, datatype, comm) else { return false };
+        let Some(handle) = short::irecv(comm, buf.cast(), len, source, tag) else { return false };
+        *request = CRequest(handle);
+    }
+    true
+}

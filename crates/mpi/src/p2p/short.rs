@@ -1,0 +1,92 @@
+//! The short path of small messages: what can be done at once, straight on and in registers (docs/design/0002).
+//!
+//! A short call does all that the general one would do, or nothing: then the general one follows, with its checks, errors and
+//! waiting. It makes no operation for what ends at once, takes no lock (with several threads nothing is short), runs no callback.
+
+use super::transfer::{self, Transfer};
+use crate::comm::Comm;
+use crate::handle::Handle;
+use crate::request;
+use crate::runtime::rt;
+use crate::status::{ANY_SOURCE, ANY_TAG, Status};
+use crate::{cs, datatype, init};
+use base::Peer;
+use base::ids::Plane;
+use channel::buffer::{RecvBuf, SendBuf};
+use protocol::engine::Address;
+use protocol::matching::Envelope;
+use std::rc::Rc;
+
+/// Addresses up to this one are `MPI_BOTTOM`, `MPI_IN_PLACE`, `MPI_BUFFER_AUTOMATIC`, not buffers.
+pub const LAST_SPECIAL: usize = 2;
+
+/// Whether MPI runs, and only one thread calls it at a time.
+#[inline(always)]
+pub fn is_possible() -> bool {
+    !cs::is_locking() && init::is_running()
+}
+
+/// The bytes of `count` items in a buffer at `address`, if their type (an ABI handle value) is predefined and contiguous.
+#[inline(always)]
+pub fn bytes(address: usize, count: i64, datatype: usize) -> Option<usize> {
+    let datatype = datatype::predefined(datatype)?;
+    if address <= LAST_SPECIAL || count < 0 || !datatype.is_contiguous() {
+        return None;
+    }
+    (count as usize).checked_mul(datatype.size())
+}
+
+/// Sends `len` bytes in standard mode. True if they have left.
+///
+/// # Safety
+/// The bytes must be readable.
+#[inline(always)]
+pub unsafe fn send(comm: &Comm, buf: *const u8, len: usize, dest: i32, tag: i32) -> bool {
+    let Some(peer) = comm.peers().get(dest) else { return false };
+    let context = comm.context.plane(Plane::PointToPoint);
+    let to = Address { peer, envelope: Envelope { context, source: comm.rank as u32, tag } };
+    // SAFETY: the bytes by the caller, and nothing is kept; nothing else uses the engine.
+    let (source, engine) = unsafe { (SendBuf::contiguous(buf, len), rt().engine.borrow()) };
+    tag >= 0 && engine.send_now(&to, &source)
+}
+
+/// The process that `source` names; `None` for any. An error for what else isn't a rank, `MPI_PROC_NULL` too, and for a wrong tag.
+#[inline(always)]
+fn sender(comm: &Comm, source: i32, tag: i32) -> Result<Option<Peer>, ()> {
+    match comm.peers().get(source) {
+        _ if tag < 0 && tag != ANY_TAG => Err(()),
+        None if source != ANY_SOURCE => Err(()),
+        peer => Ok(peer),
+    }
+}
+
+/// Receives up to `len` bytes if the message lies there and is next.
+///
+/// # Safety
+/// The bytes must be writable and nobody else's.
+#[inline(always)]
+pub unsafe fn receive(comm: &Comm, buf: *mut u8, len: usize, source: i32, tag: i32) -> Option<Status> {
+    if rt().has_active() {
+        return None;
+    }
+    sender(comm, source, tag).ok()?;
+    let pattern = transfer::pattern_of(comm, Plane::PointToPoint, source, tag);
+    // SAFETY: as for `send`.
+    let (sink, engine) = unsafe { (RecvBuf::contiguous(buf, len), rt().engine.borrow()) };
+    let found = engine.receive_now(&pattern, &sink)?;
+    Some(Status::received(found.envelope.source as i32, found.envelope.tag, found.length))
+}
+
+/// Starts a receive of up to `len` bytes.
+///
+/// # Safety
+/// The bytes must be writable, and nobody else's, until the request is complete.
+#[inline(always)]
+pub unsafe fn irecv(comm: &Rc<Comm>, buf: *mut u8, len: usize, source: i32, tag: i32) -> Option<Handle> {
+    let expected = sender(comm, source, tag).ok()?;
+    let pattern = transfer::pattern_of(comm, Plane::PointToPoint, source, tag);
+    // SAFETY: the bytes by the caller; nothing else uses the engine.
+    let (sink, engine) = unsafe { (RecvBuf::contiguous(buf, len), rt().engine.borrow()) };
+    let op = engine.post_recv(pattern, expected, sink);
+    Some(request::enter_transfer(Transfer::Pending(op), comm))
+}
