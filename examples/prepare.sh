@@ -35,7 +35,8 @@ case $want in
     need opensm opensm
     need ibtracert infiniband-diags
     need chromium chromium
-    need lua lua5.4
+    need lua5.1 lua5.1
+    need lua5.4 lua5.4
     [ -e /usr/include/slurm/spank.h ] || packages="$packages libslurm-dev"
     ;;
 esac

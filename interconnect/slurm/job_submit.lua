@@ -2,7 +2,7 @@
 --
 -- slurm.conf: JobSubmitPlugins=lua, TopologyPlugin=topology/tree; this file beside it. Slurm stays the one that chooses nodes: only --switches is set, and only
 -- where the user hasn't. The job waits for such nodes at most WAIT_S. Whatever goes wrong, the job is submitted as it is, with one line in slurmctld's log.
--- sbatch hands the pattern's name on in FERRULE_COMM_PATTERN (the SPANK plugin does that).
+-- Works with Lua 5.1 (Debian's Slurm) to 5.4. sbatch hands the pattern's name on in FERRULE_COMM_PATTERN (the SPANK plugin does that).
 
 local SOCKET = os.getenv("FERRULE_FABRIC_SOCKET") or "/run/ferrule-fabric.sock"
 local WAIT_S = 300
@@ -41,7 +41,7 @@ local function advised(pattern, ranks, nodes)
   local command = string.format("curl --silent --show-error --max-time %.1f --unix-socket '%s' '%s' 2>&1", PATIENCE_S, SOCKET, url)
   local pipe = io.popen(command)
   if not pipe then return nil, "curl can't be run" end
-  local answer = pipe:read("a") or ""
+  local answer = pipe:read("*a") or ""
   pipe:close()
   local switches = tonumber(answer:match('"switches"%s*:%s*(%d+)'))
   if switches and switches >= 1 then return switches end

@@ -26,7 +26,8 @@ from ferrule_fabric.patterns.spec import pattern_of
 from ferrule_fabric.store.database import Application, PatternStore, Run
 from ferrule_fabric.topologies.spec import topology_of
 
-LUA = shutil.which("lua") or shutil.which("lua5.4") or shutil.which("lua5.3")
+# Slurm of Debian 12 has 5.1, others have 5.3 or 5.4.
+LUAS = [path for path in map(shutil.which, ("lua5.1", "lua5.3", "lua5.4")) if path]
 SCRIPT = Path(__file__).parents[1] / "slurm/job_submit.lua"
 STATUS = {"admins": [0]}
 HOSTS = {"h1", "h2"}
@@ -106,6 +107,12 @@ def test_what_is_wrong_is_named_with_how_to_mend_it(site: Site, name: str) -> No
     assert [(what in finding.what, mend in finding.mend) for finding in site.wrong()] == [(True, True)], site.wrong()
 
 
+def test_an_epilog_may_call_ours(site: Site) -> None:
+    site.write("ours.sh", "curl --unix-socket $FERRULE_FABRIC_SOCKET\n")
+    site.write("epilog", f"#!/bin/sh\nexec {site.folder}/ours.sh\n")
+    assert site.wrong() == []
+
+
 def test_commands_that_hang_or_are_missing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ferrule_fabric.commands.doctor.COMMAND_TIMEOUT_S", 0.2)
     site.command("scontrol", "exec sleep 5")
@@ -126,10 +133,10 @@ def test_the_command(site: Site) -> None:
 HARNESS = """
 slurm = {SUCCESS = 0, log_info = function(format, ...) io.write("log: ", string.format(format, ...), "\\n") end}
 assert(dofile(arg[1]) == 0)
-local job = load("return " .. arg[2])()
+local job = (loadstring or load)("return " .. arg[2])()
 assert(slurm_job_submit(job, {}, 1000) == slurm.SUCCESS)
 assert(slurm_job_modify(job, {}, {}, 1000) == slurm.SUCCESS)
-io.write(string.format("req_switch=%s wait4switch=%s\\n", job.req_switch, job.wait4switch))
+io.write(string.format("req_switch=%s wait4switch=%s\\n", tostring(job.req_switch), tostring(job.wait4switch)))
 """
 BATCH = "{environment = {FERRULE_COMM_PATTERN = '%s'}, num_tasks = %d, min_nodes = %d}"
 
@@ -165,19 +172,28 @@ def advisor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def submitted(job: str, path: str, folder: Path, tries: int = 1) -> str:
-    """What the script says and does; the manager's first answer may come too late for it."""
+    """What the script says and does, the same in every Lua; the manager's first answer may come too late for it."""
     (folder / "harness.lua").write_text(HARNESS)
     environment = os.environ | {"FERRULE_FABRIC_SOCKET": path}
-    for _ in range(tries):
-        done = subprocess.run([str(LUA), str(folder / "harness.lua"), str(SCRIPT), job], capture_output=True, text=True, timeout=30, check=False, env=environment)
+
+    def once(lua: str) -> str:
+        done = subprocess.run([lua, str(folder / "harness.lua"), str(SCRIPT), job], capture_output=True, text=True, timeout=30, check=False, env=environment)
         assert done.returncode == 0, done.stderr
-        if "req_switch=nil" not in done.stdout:
-            break
-        time.sleep(0.3)
-    return done.stdout
+        return done.stdout
+
+    found = []
+    for lua in LUAS:
+        found.append(once(lua))
+        for _ in range(tries - 1):
+            if "req_switch=nil" not in found[-1]:
+                break
+            time.sleep(0.3)
+            found[-1] = once(lua)
+    assert len({told.splitlines()[-1] for told in found}) == 1, found
+    return found[0]
 
 
-@pytest.mark.skipif(LUA is None or shutil.which("curl") is None, reason="no lua or no curl")
+@pytest.mark.skipif(not LUAS or shutil.which("curl") is None, reason="no lua or no curl")
 def test_batch_jobs_are_packed_as_their_pattern_wants(advisor: str, tmp_path: Path) -> None:
     for pattern in ("near", "a+b"):
         told = submitted(BATCH % (pattern, 8, 4), advisor, tmp_path, tries=50)
@@ -187,7 +203,7 @@ def test_batch_jobs_are_packed_as_their_pattern_wants(advisor: str, tmp_path: Pa
     assert "req_switch=1 " in submitted("{environment = {FERRULE_COMM_PATTERN = 'near'}, num_tasks = 4294967294, min_nodes = 4, ntasks_per_node = 2}", advisor, tmp_path, tries=50)
 
 
-@pytest.mark.skipif(LUA is None or shutil.which("curl") is None, reason="no lua or no curl")
+@pytest.mark.skipif(not LUAS or shutil.which("curl") is None, reason="no lua or no curl")
 @pytest.mark.parametrize(
     ("job", "log"),
     [
@@ -206,7 +222,7 @@ def test_other_jobs_stay_as_they_are(advisor: str, tmp_path: Path, job: str, log
     assert "req_switch=nil wait4switch=nil" in told and (log in told if log else "log:" not in told), told
 
 
-@pytest.mark.skipif(LUA is None or shutil.which("curl") is None, reason="no lua or no curl")
+@pytest.mark.skipif(not LUAS or shutil.which("curl") is None, reason="no lua or no curl")
 def test_jobs_are_submitted_without_the_manager_and_users_have_the_last_word(advisor: str, tmp_path: Path) -> None:
     told = submitted(BATCH % ("near", 8, 4), "/nowhere/api.sock", tmp_path)
     assert "no choice of nodes" in told and "req_switch=nil" in told

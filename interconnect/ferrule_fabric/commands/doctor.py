@@ -20,6 +20,7 @@ from ferrule_fabric.topologies.spec import topology_of
 
 COMMAND_TIMEOUT_S = 10
 NAMED = 5
+SCRIPT_BYTES_MAX = 1 << 20
 
 
 class Finding(NamedTuple):
@@ -119,6 +120,15 @@ def _lines(path: FilePath) -> list[str]:
     return [line for line in (re.sub(r"(^|\s)#.*", "", raw).strip() for raw in text.splitlines()) if line]
 
 
+def _is_ours(script: FilePath, depth: int = 0) -> bool:
+    """Whether a script, or one that it calls, has to do with the manager."""
+    lines = _lines(script)
+    if any("ferrule" in line.lower() for line in lines):
+        return True
+    called = [FilePath(word) for line in lines for word in line.split() if word.startswith("/")]
+    return depth < 2 and any(path.is_file() and path.stat().st_size < SCRIPT_BYTES_MAX and _is_ours(path, depth + 1) for path in called)
+
+
 def _plugin_findings(conf: FilePath, settings: dict[str, str]) -> Iterator[Finding]:
     stack = FilePath(settings.get("plugstackconfig", str(conf.parent / "plugstack.conf")))
     listed = [line.split() for line in _lines(stack) if "spank_ferrule" in line]
@@ -136,7 +146,7 @@ def _plugin_findings(conf: FilePath, settings: dict[str, str]) -> Iterator[Findi
 
 def _file_findings(conf: FilePath, settings: dict[str, str], status: dict[str, Any] | None) -> Iterator[Finding]:
     epilog = FilePath(settings.get("epilogslurmctld", ""))
-    ends = epilog.is_file() and os.access(epilog, os.X_OK) and any("ferrule" in line for line in _lines(epilog))
+    ends = epilog.is_file() and os.access(epilog, os.X_OK) and _is_ours(epilog)
     yield Finding(ends, "EpilogSlurmctld ends jobs at the manager", "see docs/user/interconnect.md")
     user = settings.get("slurmuser", "root")
     try:
@@ -148,7 +158,7 @@ def _file_findings(conf: FilePath, settings: dict[str, str], status: dict[str, A
         yield Finding(None if admins is None else uid in admins, f"SlurmUser {user} may end all jobs at the manager", f"ferrule-fabric serve --admin {user}")
     if "lua" in settings.get("jobsubmitplugins", "").split(","):
         script = conf.parent / "job_submit.lua"
-        yield Finding(any("ferrule" in line for line in _lines(script)), f"{script} asks the manager for the choice of nodes", "see interconnect/slurm/job_submit.lua")
+        yield Finding(_is_ours(script), f"{script} asks the manager for the choice of nodes", "see interconnect/slurm/job_submit.lua")
 
 
 def _running_findings(conf: FilePath, settings: dict[str, str], hosts: set[str] | None) -> Iterator[Finding]:

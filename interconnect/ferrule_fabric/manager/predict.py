@@ -89,10 +89,8 @@ def what_if(topology: Topology, background_s: FloatArray | None, question: Quest
     fabric = fabric_of(topology)
     pattern = Pattern("what-if", tuple(Phase(traffic) for traffic in question.phases))
     hosts = _hosts(topology, question, pattern.ranks)
-    if question.host_count:
-        slots = pattern.ranks // hosts.size + (np.arange(hosts.size) < pattern.ranks % hosts.size)
-    else:
-        slots = slots_of(pattern.ranks, hosts.size, question.ranks_per_host)
+    even = pattern.ranks // hosts.size + (np.arange(hosts.size) < pattern.ranks % hosts.size)
+    slots = even if question.host_count else slots_of(pattern.ranks, hosts.size, question.ranks_per_host)
     rows = []
     for placement in question.placements:
         numbers = host_numbers(topology, pattern.total, hosts, slots, placement, 0, background_s)
