@@ -16,7 +16,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,8 +89,8 @@ def once(fabric: ovs.Fabric, service: Service, key: str, hosts: Sequence[str], r
         service.call("DELETE", "/v1/jobs/experiment")
 
 
-def measured(mbit: float, programs: Sequence[str], placements: Sequence[str], repeats: int, learn: Any = profiled) -> dict[str, Any]:
-    """All cells. Routings take turns within a placement, so that what disturbs the machine disturbs all of them."""
+def measured(mbit: float, programs: Sequence[str], placements: Sequence[str], repeats: int, keep: Callable[[dict[str, Any]], None], learn: Any = profiled) -> None:
+    """All cells; ``keep`` gets all results so far after each of them. Routings take turns within a placement, so that what disturbs the machine disturbs all of them."""
     topology = two_level(4, 2, 5, mbit * 1e6)
     rows: list[dict[str, Any]] = []
     with ExitStack() as stack:
@@ -111,8 +111,8 @@ def measured(mbit: float, programs: Sequence[str], placements: Sequence[str], re
                         row = {"program": key, "placement": placement, "routing": routing, "turn": turn, "seconds": outcome.numbers[PROGRAMS[key].time]}
                         row |= {"hottest_bytes": count, "hottest": f"{link[0]} to {link[1]}", "route_s": told["route_s"], "install_s": told["install_s"], "paths": told["paths"]}
                         rows.append(row)
+                        keep({"version": 1, "mbit": mbit, "ranks": RANKS, "hosts": 20, "profiles": profiles, "rows": rows})
                         print(f"{key:8} {placement:8} {ROUTINGS[routing]:8} {row['seconds']:8.3f} s  {count / 1e6:7.2f} MB on {row['hottest']}  ({time.monotonic() - began:.0f} s)", flush=True)
-    return {"version": 1, "mbit": mbit, "ranks": RANKS, "hosts": 20, "profiles": profiles, "rows": rows}
 
 
 def main() -> int:
@@ -128,8 +128,11 @@ def main() -> int:
     if why:
         print(f"experiment: skipped: {why}")
         return 0
-    data: Mapping[str, Any] = measured(options.mbit, options.programs.split(","), options.placements.split(","), options.repeats)
-    options.output.write_text(json.dumps(data, indent=1) + "\n")
+
+    def keep(data: dict[str, Any]) -> None:
+        options.output.write_text(json.dumps(data, indent=1) + "\n")
+
+    measured(options.mbit, options.programs.split(","), options.placements.split(","), options.repeats, keep)
     return 0
 
 

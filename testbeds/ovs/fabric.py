@@ -119,7 +119,7 @@ class Fabric:
             # Held as long as the owner lives, in whatever pid namespace that is.
             fabric._lock = open(fabric.directory / OWNER, "w")
             fcntl.flock(fabric._lock, fcntl.LOCK_EX)
-        (fabric.directory / "fabric.json").write_text(json.dumps({"owner": None, "owned": owned, "spec": json.loads(spec.to_json())}))
+        (fabric.directory / "fabric.json").write_text(json.dumps({"owned": owned, "spec": json.loads(spec.to_json())}))
         if owned:
             fabric._reaper = subprocess.Popen([sys.executable, __file__, "wait", fabric.ident], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         try:
