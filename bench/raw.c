@@ -50,9 +50,10 @@ static pid_t split(void)
     return child;
 }
 
-static void ping_pong(void)
+/* Latency of a line that two processors write in turn: the best of slices of so many turns. */
+enum { SLICE = 20000 };
+static void ping_pong(long k)
 {
-    long k = 400000;
     pid_t child = split();
     if (child == 0) {
         pin(1);
@@ -62,11 +63,11 @@ static void ping_pong(void)
     pin(0);
     double best = 1e9, t = 0;
     for (long i = 1; i <= k; i++) {
-        if (i % 20000 == 1) { if (i > 1) { double d = now() - t; if (d < best) best = d; } t = now(); }
+        if (i % SLICE == 1) { if (i > 1) { double d = now() - t; if (d < best) best = d; } t = now(); }
         atomic_store_explicit(&sh->ping, i, memory_order_release);
         while (atomic_load_explicit(&sh->pong, memory_order_acquire) < i) ;
     }
-    report("raw spin ping-pong", 8, best / 20000 / 2 * 1e6, "us");
+    report("raw spin ping-pong", 8, best / SLICE / 2 * 1e6, "us");
     waitpid(child, NULL, 0);
 }
 /* Rate at which this process takes `n` bytes at a time out of `child`, by process_vm_readv. */
@@ -129,12 +130,17 @@ static void ring_rate(long n, int cold)
     free(mem);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static const long sizes[] = {65536, 524288, 1 << 20, 4 << 20};
     sh = mmap(NULL, sizeof *sh, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     memset(sh, 0, sizeof *sh);
-    ping_pong();
+    int only_distance = argc > 1 && !strcmp(argv[1], "distance");
+    if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+        return fprintf(stderr, "raw: there is only one processor\n"), 1;
+    ping_pong(only_distance ? 3 * SLICE : 20 * SLICE);
+    if (only_distance)
+        return 0;
     for (int cold = 0; cold < 2; cold++)
         for (int s = 0; s < 4; s++) {
             readv_rate(sizes[s], cold);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import pathlib
 import sys
@@ -89,6 +90,12 @@ def markdown(data: dict) -> str:
              f"{data['repeats']} repeats, ± is half of the spread between the fastest and the slowest. The best peer is bold. "
              "The ratio is above 1 when Ferrule is better.", "## Machine"]
     parts.append("\n".join(f"- {key}: {value}" for key, value in data["machine"].items()))
+    places = collections.Counter(row["place"] for row in data["rows"] if "place" in row)
+    if places:
+        runs = sum(len(values) for row in data["rows"] for values in row["values"].values())
+        parts.append("The host of a virtual machine moves its processors about (docs/design/0003-cells.md), so a run is made up to three times until they share what "
+                     "they did when its plan began: " + ", ".join(f"{what} in {count} rows" for what, count in places.most_common())
+                     + f". In {sum(row['elsewhere'] for row in data['rows'])} of {runs} values they did not.")
     parts += [f"## The peers table\nFerrule is better than the best peer in {better} of {sum('ratio' in r for r in goals)} rows.", table(goals)]
     limits = raw_ratios(data)
     if limits:

@@ -4,6 +4,7 @@
 The libraries take turns within each repeat, so that whatever else the machine does falls on all alike. A figure is the median over
 the repeats, its spread is (max - min) / median, and the ratio is against the best peer: above 1 means that Ferrule is better. A library that
 fails in a plan, or says nothing for a minute, is left out of it from then on and listed. Results are written after each plan.
+A run in which the host of a virtual machine has moved the processors is made again (`distance.py`).
 
 Usage: bench/run.py [--quick] [--repeats 5] [--peers ferrule,mpich,openmpi,impi] [--only PATTERN] [--out docs/performance]
 """
@@ -27,6 +28,7 @@ import time
 from collections.abc import Callable
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import distance
 import instructions
 import job
 import peers as registry
@@ -35,6 +37,8 @@ import report
 ROOT = registry.ROOT
 #: A job that prints no row for so long hangs.
 SILENCE_S = 60
+#: How often a run is made until the processors are where they were when the plan began.
+TRIES = 3
 COLLECTIVES = ("barrier,bcast,reduce,allreduce,reduce_scatter,reduce_scatter_block,scan,exscan,gather,gatherv,scatter,scatterv,"
                "allgather,allgatherv,alltoall,alltoallv")
 
@@ -132,6 +136,16 @@ def run_once(peer: registry.Peer, plan: Plan, hosts: Hosts, seconds: float) -> t
     return [dict(row, fabric=plan.fabric) for row in rows], ""
 
 
+def run_at(place: str, peer: registry.Peer, plan: Plan, hosts: Hosts, seconds: float) -> tuple[list[dict], str, bool]:
+    """As `run_once`, again if the host has moved the processors; last: whether they were still elsewhere at the last try."""
+    for _ in range(TRIES):
+        rows, error = run_once(peer, plan, hosts, seconds)
+        elsewhere = distance.now() != place
+        if error or not elsewhere:
+            break
+    return rows, error, elsewhere
+
+
 def measure(plans: list[Plan], who: list[registry.Peer], repeats: int, seconds: float, hosts: Hosts, save: Callable[[list[dict], list[dict]], None]) -> None:
     """Runs all plans; after each, `save` gets a record for each row so far, with the values of each library, and the failures."""
     table: dict[tuple, dict] = {}
@@ -139,19 +153,22 @@ def measure(plans: list[Plan], who: list[registry.Peer], repeats: int, seconds: 
     for plan in plans:
         start = time.monotonic()
         there = list(who)
+        place, moved = distance.now(), 0
         for repeat in range(repeats):
             turn = [peer for peer in who[repeat % len(who):] + who[:repeat % len(who)] if peer in there]
             for peer in turn:
-                rows, error = run_once(peer, plan, hosts, seconds)
+                rows, error, elsewhere = run_at(place, peer, plan, hosts, seconds)
+                moved += elsewhere
                 if error:
                     print(f"  {peer.title} is left out of this plan: {error}", flush=True)
                     failures.append({"plan": plan.label, "peer": peer.name, "error": error})
                     there.remove(peer)
                 for row in rows:
                     key = (row["fabric"], row["row"], row["ranks"], row["bytes"])
-                    record = table.setdefault(key, {**{k: row[k] for k in ("fabric", "row", "ranks", "bytes", "unit")}, "values": {}})
+                    record = table.setdefault(key, {**{k: row[k] for k in ("fabric", "row", "ranks", "bytes", "unit")}, "place": place, "elsewhere": 0, "values": {}})
+                    record["elsewhere"] += elsewhere
                     record["values"].setdefault(peer.name, []).append(row["value"])
-        print(f"{plan.label}: {time.monotonic() - start:.0f} s", flush=True)
+        print(f"{plan.label}: {time.monotonic() - start:.0f} s; the processors share {place}" + (f", but not in {moved} runs" if moved else ""), flush=True)
         save([summarize(record) for record in table.values()], failures)
 
 
@@ -172,13 +189,10 @@ def summarize(record: dict) -> dict:
 
 def raw_limits(repeats: int) -> list[dict]:
     """The machine's own limits, best of the repeats."""
-    target = ROOT / "build/bench/raw"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["cc", "-O2", "-std=gnu11", "-o", str(target), str(ROOT / "bench/raw.c")], check=True)
     best: dict[tuple, dict] = {}
     for _ in range(repeats):
         try:
-            text = subprocess.run([str(target)], capture_output=True, text=True, timeout=300).stdout
+            text = subprocess.run([distance.raw()], capture_output=True, text=True, timeout=300).stdout
         except subprocess.TimeoutExpired:
             continue
         for row in map(json.loads, text.splitlines()):
