@@ -74,6 +74,18 @@ def summary(cells: Cells) -> list[str]:
     return lines
 
 
+def spread(rows: Sequence[Mapping[str, Any]]) -> str:
+    """How far repeats of the same cell lie apart, in a sentence; empty without repeats."""
+    groups: dict[tuple[str, str, str], list[float]] = {}
+    for row in rows:
+        groups.setdefault((row["program"], row["placement"], row["routing"]), []).append(row["seconds"])
+    apart = sorted(max(own) / min(own) - 1 for own in groups.values() if len(own) > 1)
+    if not apart:
+        return ""
+    middle, most = apart[len(apart) // 2], apart[-1]
+    return f"Repeats of one cell lie {middle:.0%} apart in the median and {most:.0%} at most, so a difference of that size where the hottest link stays the same says nothing."
+
+
 def section(data: Mapping[str, Any], cells: Cells, slurm: Mapping[str, Any] | None) -> str:
     """The section's text."""
     parts = [BEGIN, "## On real switches", ""]
@@ -82,7 +94,8 @@ def section(data: Mapping[str, Any], cells: Cells, slurm: Mapping[str, Any] | No
         "(interconnect/bench/experiment.py). Each program ran once under `mpiexec --profile`, its profile went to the manager, and the manager routed it for each",
         "placement. Compared are the switches' byte counters of the hottest link between switches, and the program's own time in communication (least of the repeats).",
         "Block A to E are block placement on the first hosts, on equally many of each leaf, on the last, on one of each leaf in turn, on random ones. Where an even",
-        "selection spreads a pattern evenly already (block B and D), routing has little left to do. Times vary by a few percent: all hosts and switches share one machine.",
+        "selection spreads a pattern evenly already (block B and D), routing has little left to do. All hosts and switches share one machine with whatever else it does.",
+        spread(data["rows"]),
         "",
         *summary(cells),
         "",
