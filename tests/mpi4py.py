@@ -4,7 +4,9 @@
 The source distribution comes from PyPI and is built once against the standard ABI; the same build then runs under either library.
 mpi4py-skip.toml names, one by one, the tests of functions that are not there yet, with the reason; everything else must pass.
 
-Usage: tests/mpi4py.py [--lib ferrule|mpich] [--ranks 1,2,4] [--no-skip-list] [--prepare] [-- options of test/main.py]
+--compare runs the same tests, those of the skip list left out, under both libraries in turn and prints the ratio of the times.
+
+Usage: tests/mpi4py.py [--lib ferrule|mpich] [--ranks 1,2,4] [--no-skip-list] [--compare] [--prepare] [-- options of test/main.py]
 """
 
 from __future__ import annotations
@@ -52,8 +54,8 @@ def skip_list() -> tuple[dict[str, str], list[str]]:
     return {name: group["reason"] for group in data["group"] for name in group["tests"]}, [m for group in data["group"] for m in group["modules"]]
 
 
-def run(lib: str, python: pathlib.Path, ranks: int, skips: dict[str, str], modules: list[str], rest: list[str], timeout_s: float) -> bool:
-    """One run of the suite; prints its summary and whether it passed."""
+def run(lib: str, python: pathlib.Path, ranks: int, skips: dict[str, str], modules: list[str], rest: list[str], timeout_s: float) -> tuple[bool, float]:
+    """One run of the suite; prints its summary. Whether it passed, and seconds."""
     tree = ROOT / "dist" if lib == "ferrule" else ROOT / "build/peers/mpich"
     env = dict(os.environ, LD_LIBRARY_PATH=str(tree / "lib"), PYTHONDONTWRITEBYTECODE="1")
     if lib == "mpich":
@@ -87,7 +89,19 @@ def run(lib: str, python: pathlib.Path, ranks: int, skips: dict[str, str], modul
             print(f"      {name}")
         if not bad:
             print("      " + text[-2500:].replace("\n", "\n      "))
-    return passed
+    return passed, seconds
+
+
+def compare(python: pathlib.Path, counts: list[int], rest: list[str], timeout_s: float) -> bool:
+    """The same tests under both libraries, for each number of ranks; a failure under the oracle is only reported."""
+    skips, modules = skip_list()
+    good = True
+    for ranks in counts:
+        passed, ours = run("ferrule", python, ranks, skips, modules, rest, timeout_s)
+        _, theirs = run("mpich", python, ranks, skips, modules, rest, timeout_s)
+        good &= passed
+        print(f"mpi4py with {ranks} ranks: ferrule {ours:.1f} s, mpich {theirs:.1f} s, {theirs / ours:.2f} times as fast", flush=True)
+    return good
 
 
 def main() -> int:
@@ -96,12 +110,15 @@ def main() -> int:
     parser.add_argument("--ranks", default="1,2,4")
     parser.add_argument("--timeout", type=float, default=900)
     parser.add_argument("--no-skip-list", action="store_true", help="run everything, to see what fails")
+    parser.add_argument("--compare", action="store_true", help="run under both libraries and compare the times")
     parser.add_argument("--prepare", action="store_true", help="only fetch and build")
     parser.add_argument("rest", nargs="*", help="options of mpi4py's test/main.py")
     options = parser.parse_args()
     python = prepare()
     if options.prepare:
         return 0
+    if options.compare:
+        return 0 if compare(python, [int(n) for n in options.ranks.split(",")], options.rest, options.timeout) else 1
     skips, modules = ({}, []) if options.lib == "mpich" else skip_list()
     if options.no_skip_list:
         skips = {}
@@ -110,7 +127,7 @@ def main() -> int:
         reasons[reason] = reasons.get(reason, 0) + 1
     for reason, count in reasons.items():
         print(f"skipped {count}: {reason}")
-    results = [run(options.lib, python, int(n), skips, modules, options.rest, options.timeout) for n in options.ranks.split(",")]
+    results = [run(options.lib, python, int(n), skips, modules, options.rest, options.timeout)[0] for n in options.ranks.split(",")]
     print(f"mpi4py on {options.lib}: {sum(results)} passed, {len(results) - sum(results)} failed, 0 skipped")
     return 0 if all(results) else 1
 
