@@ -260,3 +260,89 @@ impl Agent {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::control::profile::word_of;
+
+    const RANKS: usize = 3;
+
+    /// A memory with these words, by their place in bytes.
+    fn counts(words: &[(usize, u64)]) -> Counts {
+        let fd = sys::mem::sealed_memfd(c"ferrule-test", memory_bytes(RANKS)).unwrap();
+        let file = File::from(fd);
+        let header = [(0, MAGIC), (8 * AT_RANKS, RANKS as u64), (8 * AT_LEVEL, 1)];
+        for (at, word) in header.iter().chain(words) {
+            file.write_all_at(&word.to_ne_bytes(), *at as u64).unwrap();
+        }
+        Counts::open(file.into(), RANKS).unwrap()
+    }
+
+    fn row(peer: usize, word: usize) -> usize {
+        HEADER_BYTES + 8 * (peer * ROW_WORDS + word)
+    }
+
+    fn record(words: &[u64]) -> Vec<(usize, u64)> {
+        words.iter().enumerate().map(|(i, word)| (records_at(RANKS) + 8 * i, *word)).collect()
+    }
+
+    #[test]
+    fn rows_and_phases_are_read() {
+        let mut words = record(&[RECORD_PHASE, 48, 7, 10, 20, 0, 0, 0, 1, 0, 5, 1, 4, 1]);
+        words.extend([(8 * AT_RECORDS, 8 * 14), (row(2, 0), 9), (row(2, word_of(9)), 1), (8 * AT_BEGAN, 5)]);
+        let read = counts(&words).read(4, 0).unwrap();
+        assert_eq!(read.parts[0].0, Part::Phase { level: 7, began_ns: 5, ended_ns: 15 });
+        assert_eq!(read.parts[0].1, [Row { peer: 1, bytes: 5, sizes: vec![(3, 1)] }]);
+        assert_eq!(read.parts[1].1, [Row { peer: 2, bytes: 9, sizes: vec![(4, 1)] }]);
+        assert!(!read.head.finalized);
+        // Killed while it set rows aside: they count once.
+        words.push((8 * AT_RECORDS, 8 * 14 + 1));
+        assert_eq!(counts(&words).read(4, 0).unwrap().parts[1].1, []);
+    }
+
+    #[test]
+    fn malformed_memory_is_refused_and_never_believed() {
+        let sealed = |bytes| sys::mem::sealed_memfd(c"ferrule-test", bytes).unwrap();
+        assert!(Counts::open(sealed(4096), RANKS).is_err());
+        assert!(Counts::open(File::open("/dev/null").unwrap().into(), RANKS).is_err());
+        assert!(counts(&[(0, 1)]).read(0, 0).is_err());
+        assert!(counts(&[(8 * AT_RANKS, 1 << 40)]).read(0, 0).is_err());
+        assert!(counts(&[(8 * AT_RECORDS, u64::MAX)]).read(0, 0).is_err());
+        let good = [RECORD_PHASE, 24, 7, 10, 20, 0, 0, 0, 1, 0, 5];
+        for (at, wrong) in [(1, u64::MAX), (1, 1 << 20), (8, 3), (8, u64::MAX), (9, 64)] {
+            let mut words = good;
+            words[at] = wrong;
+            let mut words = record(&words);
+            words.push((8 * AT_RECORDS, 8 * good.len() as u64));
+            assert!(counts(&words).read(0, 0).is_err(), "{at} {wrong}");
+        }
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        for _ in 0..300 {
+            let mut next = || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                state >> 33
+            };
+            let mut words = record(&[1 + next() % 2, 8 * (next() % 400), next(), next(), next(), 0, 0, 0]);
+            words.extend(record(&[0; 8]).iter().map(|(at, _)| (at + 64 + 8 * (next() % 300) as usize, next() % 70)));
+            words.push((8 * AT_RECORDS, 8 * (next() % 400)));
+            let _ = counts(&words).read(0, 0);
+        }
+    }
+
+    #[test]
+    fn a_slice_is_what_was_added() {
+        let mut counts = counts(&[(row(1, 0), 9), (row(1, word_of(9)), 1)]);
+        counts.cut().unwrap();
+        counts.cut().unwrap();
+        for (at, word) in [(row(1, 0), 12_u64), (row(1, word_of(3)), 1)] {
+            counts.file.write_all_at(&word.to_ne_bytes(), at as u64).unwrap();
+        }
+        counts.cut().unwrap();
+        let rows: Vec<&Row> = counts.slices.iter().flat_map(|(_, rows)| rows).collect();
+        assert_eq!(
+            rows,
+            [&Row { peer: 1, bytes: 9, sizes: vec![(4, 1)] }, &Row { peer: 1, bytes: 3, sizes: vec![(2, 1)] }]
+        );
+    }
+}
