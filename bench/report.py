@@ -69,6 +69,9 @@ def raw_ratios(data: dict) -> list[str]:
         ours = row["median"].get("ferrule")
         if row["fabric"] != "shm" or not ours:
             continue
+        if row.get("floor"):
+            part = f"{ours / row['floor']:.1f}× fork and exec of as many static programs that do nothing"
+            lines.append(f"| start of {row['ranks']} ranks, s | {number(ours)} | {number(row['floor'])} | {part} |")
         if row["row"] == "latency" and row["bytes"] == 8 and ("raw spin ping-pong", 8) in raw:
             limit = raw["raw spin ping-pong", 8]
             lines.append(f"| latency 8 B, µs | {number(ours)} | {number(limit)} | {ours / limit:.2f}× the raw spin ping-pong (goal: at most 2) |")

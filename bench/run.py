@@ -168,6 +168,9 @@ def measure(plans: list[Plan], who: list[registry.Peer], repeats: int, seconds: 
                     record = table.setdefault(key, {**{k: row[k] for k in ("fabric", "row", "ranks", "bytes", "unit")}, "place": place, "elsewhere": 0, "values": {}})
                     record["elsewhere"] += elsewhere
                     record["values"].setdefault(peer.name, []).append(row["value"])
+            started = table.get((plan.fabric, "startup", plan.ranks, 0)) if plan.program == "empty" else None
+            if started:
+                started.setdefault("floors", []).append(floor(plan.ranks))
         print(f"{plan.label}: {time.monotonic() - start:.0f} s; the processors share {place}" + (f", but not in {moved} runs" if moved else ""), flush=True)
         save([summarize(record) for record in table.values()], failures)
 
@@ -179,12 +182,23 @@ def summarize(record: dict) -> dict:
     more_is_better = record["unit"] in ("GB/s", "million/s") or record["row"].endswith("overlap")
     others = {name: value for name, value in medians.items() if name != "ferrule"}
     record.update(median=medians, spread=spread, more_is_better=more_is_better)
+    if "floors" in record:
+        record["floor"] = statistics.median(record["floors"])
     if others:
         best = (max if more_is_better else min)(others, key=others.__getitem__)
         record["best_peer"] = best
         if medians.get("ferrule") and others[best]:
             record["ratio"] = medians["ferrule"] / others[best] if more_is_better else others[best] / medians["ferrule"]
     return record
+
+
+def floor(ranks: int) -> float:
+    """Seconds that fork and exec of so many static programs take that do nothing."""
+    target = ROOT / "build/bench/floor"
+    source = ROOT / "bench/floor.c"
+    if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
+        subprocess.run(["cc", "-O2", "-std=gnu11", "-static", "-o", str(target), str(source)], check=True)
+    return float(subprocess.run([str(target), str(ranks)], capture_output=True, text=True, check=True, timeout=60).stdout)
 
 
 def raw_limits(repeats: int) -> list[dict]:

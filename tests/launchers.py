@@ -64,7 +64,7 @@ def launchers() -> list[Launcher]:
         env = {"OPAL_PREFIX": str(PRRTE.parents[1]), "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         many = [str(PRRTE), *options, "--prtemca", "plm", "ssh", "--prtemca", "plm_ssh_agent", shell, "--host", hosts(":"), "-n", "6"]
         found.append(Launcher("PRRTE", lambda n: [str(PRRTE), *options, "-n", str(n)], many, 7, env))
-    for mpi, code in (("pmi2", None), ("pmix", 7)):
+    for mpi, code in (("pmi2", 7), ("pmix", 7)):
         srun = ["srun", "--quiet", f"--mpi={mpi}"]
         one = functools.partial(lambda srun, n: [*srun, "-N1", "--overcommit", f"-n{n}"], srun)
         found.append(Launcher(f"srun --mpi={mpi}", one, [*srun, "-m", "arbitrary", "-w", arbitrary(), "-n6"], code, {}))

@@ -168,14 +168,14 @@ class Bench:
         self.directory.mkdir()
         self.network = f"fl{os.getpid()}"
 
-    def command(self, case: Case, *args: str) -> tuple[list[str], dict[str, str]]:
+    def command(self, case: Case, *args: str, ranks: int = 0) -> tuple[list[str], dict[str, str]]:
         """mpiexec's command line and environment."""
         values = {name: text.format(directory=self.directory) for name, text in case.env.items()}
         ours = {"DIRECTORY": str(self.directory), "NETWORK": self.network, "TREE": str(ROOT), "FILTER": str(ROOT / "tests/no_unix_sockets.py")}
         env = dict(os.environ, FERRULE_WHY="1") | {f"LOCALITY_TEST_{name}": value for name, value in ours.items()} | values
         launcher = case.launcher.replace("{node}", str(self.node))
         before = ["ip", "netns", "exec", f"{self.network}-1"] if case.network else []
-        command = [*before, MPIEXEC, "--launcher-exec", launcher, "-hosts", case.hosts, "-wdir", case.directory, "-n", str(case.ranks)]
+        command = [*before, MPIEXEC, "--launcher-exec", launcher, "-hosts", case.hosts, "-wdir", case.directory, "-n", str(ranks or case.ranks)]
         return [*command, *args, str(BUILD / "exchange")], env
 
     def run(self, case: Case) -> str:
@@ -244,8 +244,44 @@ def link_breaks(bench: Bench) -> str:
     return "" if all(f"survived {rank}" in text for rank in (1, 2)) else f"ranks 1 and 2 did not survive: {text[-1500:]}"
 
 
+def inboxes_of_the_killed(bench: Bench) -> str:
+    """Ranks' inboxes are files; mpiexec, an agent, or a whole sandbox at once is killed: none stays."""
+    go = bench.directory / "never"
+    case = Case("", "sandbox1,sandbox2", [], env={"FERRULE_WHY": "0", "FERRULE_LOCALITY_TIMEOUT": "10000"}, directory="/tmp")
+    for victim in ("mpiexec", "agent", "sandbox"):
+        command, env = bench.command(case, "--timeout", "60", ranks=2)
+        with subprocess.Popen([*command, str(go)], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as job:
+            assert job.stdout
+            text, ready = "", 0
+            while ready < 2:
+                line = job.stdout.readline()
+                if not line:
+                    return f"ended early: {text}"
+                text += line
+                ready += line.startswith("ready")
+            made = list(bench.directory.glob(".ferrule-*"))
+            above = above_rank(0, job.pid)
+            killed = [job.pid] if victim == "mpiexec" else above[:1] if victim == "agent" else above[:-1]
+            for pid in killed:
+                os.kill(pid, signal.SIGKILL)
+            job.stdout.read()
+        if len(made) != 2 or not killed:
+            return f"{victim}: made {made}, killed {killed}"
+        deadline = time.monotonic() + 5
+        while (left := list(bench.directory.glob(".ferrule-*"))) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if left:
+            return f"after SIGKILL of {victim}: {left}"
+    return ""
+
+
 def agent_of_rank(rank: int, launcher: int) -> int | None:
     """The parent of a rank's process in the job of mpiexec `launcher`."""
+    return next(iter(above_rank(rank, launcher)), None)
+
+
+def above_rank(rank: int, launcher: int) -> list[int]:
+    """The processes between a rank and mpiexec `launcher`, from the rank's parent up to mpiexec itself."""
     def parent(pid: int) -> int:
         return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
 
@@ -259,10 +295,10 @@ def agent_of_rank(rank: int, launcher: int) -> int | None:
                 line.append(above)
                 above = parent(above)
             if launcher in line:
-                return line[1]
+                return line[1:line.index(launcher) + 1]
         except (OSError, ValueError):
             continue
-    return None
+    return []
 
 
 def main() -> int:
@@ -278,6 +314,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="ferrule-locality-") as tmp:
         bench = Bench(pathlib.Path(tmp))
         cases = [(case.name, lambda case=case: bench.run(case)) for case in CASES] + [("a link breaks", lambda: link_breaks(bench))]
+        cases.append(("inboxes of killed sandboxes", lambda: inboxes_of_the_killed(bench)))
         for name, run in cases:
             if word in name:
                 begin = time.monotonic()

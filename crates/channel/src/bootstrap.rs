@@ -7,21 +7,22 @@
 
 pub mod adopt;
 pub mod launcher;
+mod link;
 mod pmi1;
 mod pmi2;
 pub mod pmix;
 
-use base::{Peer, Result, counters, ensure, fail, log};
+use base::{Peer, Result, ensure, fail, log};
 use launcher::Launcher;
+use link::Link;
 use protocol::control::exchange::{Entry, Id, Offer};
-use protocol::control::frame::{self, Attached, Splitter};
 use protocol::control::rank::Times;
 use protocol::control::{self, ToAgent, ToRank, VERSION};
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub use protocol::control::rank::MAX_FDS;
 pub use protocol::control::{Card, JobInfo};
@@ -73,17 +74,6 @@ pub enum Exchanged {
     Entries(Vec<Entry>),
     /// The node agent has all cards.
     AtAgent,
-}
-
-struct Link {
-    socket: OwnedFd,
-    splitter: Splitter,
-    /// Descriptors whose message has not been taken yet.
-    fds: Attached<OwnedFd>,
-    /// Messages belong to the exchange of endpoints, and are counted as such.
-    exchanging: bool,
-    /// What a read brings; kept, because zeroing it for each poll would take longer than the read.
-    chunk: Vec<u8>,
 }
 
 /// This process's place in the job.
@@ -318,8 +308,8 @@ impl Bootstrap {
             }
             Some(link) => {
                 let told = link.write(&ToAgent::Abort { code, text: text.into() }, &[]).is_ok();
-                // The launcher ends the job with that code; the agents do it if it does not.
-                if let Some(launcher) = &mut self.launcher {
+                // The launcher ends the job with that code; the agents do it if it does not, or if it would lose the code.
+                if let Some(launcher) = self.launcher.as_mut().filter(|launcher| !told || launcher.keeps_code()) {
                     launcher.abort(status, text);
                 }
                 if told {
@@ -384,144 +374,6 @@ impl Bootstrap {
     }
 }
 
-impl Link {
-    fn new(socket: OwnedFd) -> Link {
-        Link {
-            socket,
-            splitter: Splitter::default(),
-            fds: Attached::default(),
-            exchanging: false,
-            chunk: vec![0; 16 << 10],
-        }
-    }
-
-    fn write(&mut self, message: &ToAgent, fds: &[OwnedFd]) -> Result {
-        let bytes = frame::frame(message);
-        ensure!(bytes.len() <= frame::RANK_LIMIT, ERR_INTERN, "message to the node agent is too long");
-        let deadline = Instant::now() + Duration::from_secs(10);
-        let borrowed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
-        let mut sent = 0;
-        while sent < bytes.len() {
-            let fds = if sent == 0 { borrowed.as_slice() } else { &[] };
-            match sys::fdpass::send(self.socket.as_fd(), &bytes[sent..], fds, true) {
-                Ok(n) => sent += n,
-                // Too many descriptors in flight: the agent is about to take some.
-                Err(e) if sys::fdpass::too_many_in_flight(&e) && Instant::now() < deadline => {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                Err(e) => {
-                    log!(Error, "cannot write to the node agent: {e}");
-                    fail!(ERR_OTHER, "the node agent is gone");
-                }
-            }
-        }
-        counters::BOOTSTRAP_MESSAGES.add(1);
-        if self.exchanging {
-            counters::EXCHANGE_MESSAGES_SENT.add(1);
-            counters::EXCHANGE_BYTES_SENT.add(bytes.len() as u64);
-        }
-        Ok(())
-    }
-
-    fn next_buffered(&mut self) -> Result<Option<ToRank>> {
-        match self.splitter.next_frame(frame::TREE_LIMIT)? {
-            Some(body) => {
-                counters::BOOTSTRAP_MESSAGES.add(1);
-                if self.exchanging {
-                    counters::EXCHANGE_MESSAGES_RECEIVED.add(1);
-                    counters::EXCHANGE_BYTES_RECEIVED.add((body.len() + frame::HEADER) as u64);
-                }
-                if let Some(version) = ToRank::foreign_version(body) {
-                    log!(
-                        Error,
-                        "mpiexec speaks version {version} of the job protocol, this library {VERSION}: the mpiexec outside and the \
-                         library inside of a container must come from one build"
-                    );
-                    fail!(ERR_OTHER, "mpiexec and the library are of different versions");
-                }
-                control::decode(body).map(Some)
-            }
-            None => Ok(None),
-        }
-    }
-
-    fn fill(&mut self, limit: usize, wait: bool) -> Result<bool> {
-        let mut fds = Vec::new();
-        let limit = limit.min(self.chunk.len());
-        let result = sys::fdpass::recv(self.socket.as_fd(), &mut self.chunk[..limit], &mut fds, wait);
-        if let Ok(n) = &result {
-            let start = self.splitter.position();
-            self.fds.push(start..start + *n as u64, fds);
-        }
-        match result {
-            Ok(0) => fail!(ERR_OTHER, "the node agent is gone"),
-            Ok(n) => {
-                self.splitter.feed(&self.chunk[..n]);
-                Ok(true)
-            }
-            Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => Ok(false),
-            Err(e) => {
-                log!(Error, "cannot read from the node agent: {e}");
-                fail!(ERR_OTHER, "the node agent is gone");
-            }
-        }
-    }
-
-    fn try_read(&mut self) -> Result<Option<ToRank>> {
-        loop {
-            if let Some(message) = self.next_buffered()? {
-                return Ok(Some(message));
-            }
-            if !self.fill(usize::MAX, false)? {
-                return Ok(None);
-            }
-        }
-    }
-
-    /// Blocks; takes no byte beyond the message.
-    fn read(&mut self) -> Result<ToRank> {
-        loop {
-            if let Some(message) = self.next_buffered()? {
-                return Ok(message);
-            }
-            let missing = self.splitter.missing(frame::TREE_LIMIT)?;
-            self.fill(missing, true)?;
-        }
-    }
-
-    fn event(&mut self, message: ToRank) -> Result<Option<Event>> {
-        Ok(match message {
-            ToRank::Card { peer, card, fd_count, far } => {
-                let fds = self.fds.take(self.splitter.frame_start(), usize::from(fd_count)).unwrap_or_else(|| {
-                    log!(Warn, "descriptors of rank {} got lost: open files are at their limit (ulimit -n)", peer.0);
-                    Vec::new()
-                });
-                Some(Event::Card { peer, card: *card, fds, far })
-            }
-            ToRank::PeerGone { peer, host, why } => Some(Event::PeerGone { peer, host, why }),
-            ToRank::Dump {} => Some(Event::Dump),
-            ToRank::BarrierDone {} | ToRank::Finalized {} => None,
-            ToRank::Job { .. } => fail!(ERR_INTERN, "the node agent described the job twice"),
-            ToRank::Table { .. } | ToRank::Entries { .. } | ToRank::Exchanged {} => {
-                fail!(ERR_INTERN, "the node agent tells endpoints that nobody waits for")
-            }
-        })
-    }
-
-    /// Waits to be killed.
-    fn await_end(&mut self, limit: Duration) {
-        let deadline = Instant::now() + limit;
-        let mut fds =
-            [sys::process::PollFd { fd: self.socket.as_raw_fd(), events: sys::process::READABLE, revents: 0 }];
-        while let Some(left) = deadline.checked_duration_since(Instant::now()) {
-            let ready = sys::process::poll(&mut fds, left.as_millis() as i32).unwrap_or(0);
-            if ready > 0 && !matches!(self.fill(usize::MAX, false), Ok(true)) {
-                break;
-            }
-        }
-    }
-}
-
 fn variable(name: &str) -> Option<String> {
     // Not settings: the launchers' own variables, ours among them.
     std::env::var(name).ok()
@@ -538,6 +390,7 @@ fn inherited_socket(text: &str) -> Option<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use protocol::control::frame;
     use std::os::unix::net::UnixStream;
 
     fn job() -> JobInfo {

@@ -38,6 +38,10 @@ pub trait Launcher: Send {
     fn get(&mut self, from: u32, key: &str) -> Result<String>;
     /// Ends the job with `code`. May return before that has happened.
     fn abort(&mut self, code: i32, text: &str);
+    /// Whether its user then sees that code.
+    fn keeps_code(&self) -> bool {
+        true
+    }
     /// Leaves: from now on the process may exit.
     fn finalize(&mut self) -> Result;
 }

@@ -118,6 +118,11 @@ impl Launcher for Pmi2 {
         }
     }
 
+    /// Slurm kills the tasks, and `srun` exits with the highest code of any: that of SIGKILL.
+    fn keeps_code(&self) -> bool {
+        false
+    }
+
     fn finalize(&mut self) -> Result {
         ask(&mut self.wire, "finalize", &[]).map(drop)
     }

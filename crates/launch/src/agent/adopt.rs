@@ -190,7 +190,7 @@ impl Agent {
         }
         if deserted {
             // What a killed launcher leaves has the grace time to end by itself.
-            self.kill(false);
+            self.kill(false, 1);
         }
         let hopeless = late || given_up || self.killing == Killing::Killed;
         for at in 0..self.ranks.len() {

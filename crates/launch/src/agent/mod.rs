@@ -294,7 +294,7 @@ impl Agent {
         }
     }
 
-    fn kill(&mut self, now: bool) {
+    fn kill(&mut self, now: bool, code: i32) {
         self.give_up_files();
         let grace_ms = self.job.as_ref().map_or(0, |job| job.grace_ms);
         if now || grace_ms == 0 {
@@ -304,10 +304,15 @@ impl Agent {
         }
         if self.killing == Killing::No {
             self.killing = Killing::Until(Instant::now() + Duration::from_millis(u64::from(grace_ms)));
-            // The launcher of adopted ranks ends its job itself, and knows better than this agent what to report.
             if self.porch.is_none() {
                 self.signal_ranks(signals::TERM);
                 self.signal_ranks(signals::CONT);
+                return;
+            }
+            // The launcher of adopted ranks ends its job itself, and knows better than this agent what to report; unless it goes by
+            // what they exit with.
+            for rank in self.ranks.iter_mut().filter(|rank| rank.ended.is_none()) {
+                rank.send(&protocol::control::ToRank::End { code }, Vec::new());
             }
         }
     }
@@ -316,7 +321,7 @@ impl Agent {
         if let Killing::Until(when) = self.killing
             && Instant::now() >= when
         {
-            self.kill(true);
+            self.kill(true, 1);
         }
     }
 

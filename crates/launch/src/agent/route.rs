@@ -58,7 +58,7 @@ impl Agent {
             Message::OutputAck { bytes } => self.output.acknowledged(bytes as usize),
             Message::Stdin { bytes } => self.feed_stdin(bytes),
             Message::Signal { signal } => self.signal_ranks(signal),
-            Message::Kill { now } => self.kill(now),
+            Message::Kill { now, code } => self.kill(now, code),
             Message::Want { peer, from, generation } => self.on_want(peer, from, generation),
             Message::Have { peer, generation, card, why } => self.on_have(peer, generation, card, &why),
             Message::PeerGone { peer, why } => self.on_peer_gone(peer, &why),

@@ -250,7 +250,8 @@ impl Front {
             self.ending = Some(Instant::now());
             self.stop_launching();
             self.input.stop();
-            self.send(ALL, Message::Kill { now: false });
+            let code = self.verdict.cause().map_or(1, |cause| cause.code);
+            self.send(ALL, Message::Kill { now: false, code });
         }
     }
 

@@ -54,7 +54,7 @@ impl Front {
             self.send(ALL, Message::Signal { signal: signals::INT });
         } else {
             self.end();
-            self.send(ALL, Message::Kill { now: true });
+            self.send(ALL, Message::Kill { now: true, code: 128 + signals::INT });
         }
     }
 

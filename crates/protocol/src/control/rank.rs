@@ -209,6 +209,11 @@ wire! {
         },
         /// The agent knows all cards (scheme `tree`).
         Exchanged = 9 {},
+        /// The job is over: exit. Only ranks get it that another launcher has started; who doesn't follow is killed.
+        End = 10 {
+            /// With this.
+            code: i32,
+        },
     }
 }
 

@@ -180,6 +180,8 @@ wire! {
         Kill = 11 {
             /// SIGKILL at once instead of SIGTERM first.
             now: bool,
+            /// What mpiexec exits with.
+            code: i32,
         },
         /// To a rank's home: its card is wanted.
         Want = 12 {
