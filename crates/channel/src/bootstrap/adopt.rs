@@ -41,6 +41,9 @@ pub fn join(mut launcher: Box<dyn Launcher>) -> Result<Bootstrap> {
     match enter(launcher.as_mut(), &place) {
         Ok(mut bootstrap) => {
             bootstrap.adopted(place.app_num);
+            if let Some(link) = &mut bootstrap.link {
+                link.obeys_end = !launcher.keeps_code();
+            }
             bootstrap.launcher = Some(launcher);
             Ok(bootstrap)
         }

@@ -17,11 +17,20 @@ pub(super) struct Link {
     pub(super) exchanging: bool,
     /// What a read brings; kept, because zeroing it for each poll would take longer than the read.
     chunk: Vec<u8>,
+    /// Who is told that the job is over exits; others wait until their launcher ends them, which doesn't like to be anticipated.
+    pub(super) obeys_end: bool,
 }
 
 impl Link {
     pub(super) fn new(socket: OwnedFd) -> Link {
-        Link { socket, splitter: Splitter::default(), fds: Attached::default(), chunk: vec![0; 16 << 10], exchanging: false }
+        Link {
+            socket,
+            splitter: Splitter::default(),
+            fds: Attached::default(),
+            chunk: vec![0; 16 << 10],
+            exchanging: false,
+            obeys_end: false,
+        }
     }
 
     pub(super) fn write(&mut self, message: &ToAgent, fds: &[OwnedFd]) -> Result {
@@ -130,7 +139,8 @@ impl Link {
             ToRank::PeerGone { peer, host, why } => Some(Event::PeerGone { peer, host, why }),
             ToRank::Dump {} => Some(Event::Dump),
             // The job is over; who is told so, rather than killed, has a launcher that goes by the exit codes of processes.
-            ToRank::End { code } => sys::process::exit_now(code),
+            ToRank::End { code } if self.obeys_end => sys::process::exit_now(code),
+            ToRank::End { .. } => None,
             ToRank::BarrierDone {} | ToRank::Finalized {} => None,
             ToRank::Job { .. } => fail!(ERR_INTERN, "the node agent described the job twice"),
             ToRank::Table { .. } | ToRank::Entries { .. } | ToRank::Exchanged {} => {
@@ -150,7 +160,7 @@ impl Link {
                 break;
             }
             while let Ok(Some(message)) = self.next_buffered() {
-                if matches!(message, ToRank::End { .. }) {
+                if self.obeys_end && matches!(message, ToRank::End { .. }) {
                     return;
                 }
             }

@@ -2,6 +2,7 @@
 
 use super::hello::{ACCEPTED, CHALLENGE_BYTES};
 use super::*;
+use protocol::wire::Kind;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 
