@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -186,7 +187,7 @@ def test_show(tmp_path: Path) -> None:
     profile = [{"rank": r, "n_procs": 2, "tx_bytes": [0, 5][:: 1 - 2 * r], "tx_message_sizes": [0, 0, 3]} for r in range(2)]
     (tmp_path / "profile.json").write_text(json.dumps(profile))
     shown = run.invoke(cli, ["show", str(tmp_path / "profile.json")], catch_exceptions=False)
-    assert "ranks 2, hosts 0" in shown.output and "4 B            6 ####" in shown.output
+    assert "ranks 2, hosts 0" in shown.output and re.search(r"2 … 3 B +6 #", shown.output)
     with pytest.raises(FabricError, match="No such file"):
         run.invoke(cli, ["show", str(tmp_path / "none")], catch_exceptions=False)
 
