@@ -355,7 +355,7 @@ def pmpi(name: str) -> None:
         expect("barrier", rank["collectives"], [{"name": "MPI_Barrier", "calls": 1, "bytes": 0}])
     for rank in library.profile(["phases"], 2)["ranks"]:
         expect("phases", [sum(row["messages"] for row in phase["tx"]) for phase in rank["phases"]], [1, 3, 0, 4, 5])
-    for i, rank in enumerate(library.profile(["alltoall"], 3)["ranks"]):
+    for rank in library.profile(["alltoall"], 3)["ranks"]:
         expect("collectives", rank["collectives"], [{"name": "MPI_Alltoall", "calls": 1, "bytes": 15000}])
         expect("messages", rank["tx"], [])
     for i, rank in enumerate(library.profile(["alltoall"], 3, FERRULE_PMPI_COLLECTIVES="direct")["ranks"]):
