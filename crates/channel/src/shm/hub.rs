@@ -1,0 +1,258 @@
+//! The receiving side: the inbox of this process, and what its peers need to reach it.
+
+use super::{CELLS, CELLS_FLOOD, RING_BYTES, SPILL_BYTES, SPILLED, ShmEvent, ShmPacket, decode, header_of};
+use crate::buffer::RecvBuf;
+use crate::single_copy::{ProbeWord, SINGLE_COPY_ALLOW};
+use base::counters::{BELLS, PACKETS_REJECTED};
+use base::{Peer, log};
+use protocol::matching::Found;
+use protocol::wire::eager_envelope;
+use shm::cells::CellName;
+use shm::inbox::{Inbox, Polled, Record};
+use shm::layout::{CELL_BYTES, CellCounts, Identity};
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::rc::Rc;
+use sys::wake::Bell;
+
+/// The receiving side of a process, and what peers need to reach it.
+#[derive(Debug)]
+pub struct ShmHub {
+    pub(super) inbox: Inbox,
+    bell: Bell,
+    /// Peers probe single copy on it.
+    _word: ProbeWord,
+    pub(super) memory: Option<OwnedFd>,
+    /// The processes of this node by slot.
+    peers: Vec<Peer>,
+    pub(super) slot: usize,
+    /// Bells of the peers that a lane was opened to, by slot.
+    bells: RefCell<Vec<PeerBell>>,
+    /// See [`ShmHub::take_stranger`].
+    stranger: Option<Peer>,
+}
+
+/// How a peer is woken that waits for room in its ring.
+#[derive(Clone, Debug)]
+enum PeerBell {
+    Unknown,
+    /// Not known, but it has to be rung.
+    Awaited,
+    Known(Rc<Bell>),
+}
+
+impl ShmHub {
+    /// A hub for process `me` among `peers`, all ranks under this kernel including `me` in an order on which they agree.
+    /// `rank_id` is the random identity in this process's card; `crowded`: there are more ranks than processors.
+    pub fn create(me: Peer, peers: Vec<Peer>, rank_id: u128, crowded: bool) -> io::Result<ShmHub> {
+        ShmHub::create_in(None, me, peers, rank_id, crowded)
+    }
+
+    /// The same, with the inbox in a new file.
+    pub fn create_in(
+        file: Option<&Path>,
+        me: Peer,
+        peers: Vec<Peer>,
+        rank_id: u128,
+        crowded: bool,
+    ) -> io::Result<ShmHub> {
+        let slot = peers.iter().position(|p| *p == me);
+        let slot =
+            slot.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "this rank is not under its own kernel"))?;
+        let word = ProbeWord::random();
+        if SINGLE_COPY_ALLOW.value() {
+            sys::cma::allow_readers();
+        }
+        let identity = Identity { nonce: rank_id, probe_address: word.address(), probe_value: word.value() };
+        let ring_bytes = (RING_BYTES.value() as usize).next_power_of_two();
+        let inbox = match file {
+            // All of a file takes room from the beginning: no cells for floods.
+            Some(path) => Inbox::create_in_file(path, (peers.len(), ring_bytes, cell_counts(true)), &identity)?,
+            None => Inbox::create(peers.len(), ring_bytes, cell_counts(crowded), &identity)?,
+        };
+        let memory = if SINGLE_COPY_ALLOW.value() { sys::cma::own_memory().ok() } else { None };
+        let bells = RefCell::new(vec![PeerBell::Unknown; peers.len()]);
+        Ok(ShmHub { inbox, bell: Bell::new()?, _word: word, memory, peers, slot, bells, stranger: None })
+    }
+
+    /// What the agent passes on to peers: inbox, bell and, if there is one, memory.
+    pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let fixed = [self.inbox.fd(), self.bell.as_fd()];
+        fixed.into_iter().chain(self.memory.as_ref().map(AsFd::as_fd)).collect()
+    }
+
+    /// Whether any peer has sent something so far.
+    #[inline]
+    pub fn is_active(&self) -> bool {
+        self.inbox.active() > 0
+    }
+
+    /// Becomes readable when a peer wakes this process.
+    pub fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    /// The next packet; the last one must have been released.
+    #[inline]
+    pub fn poll(&mut self) -> Option<ShmEvent> {
+        let record = match self.inbox.poll()? {
+            Polled::Record(record) => record,
+            Polled::Corrupt(sender) => return Some(self.reject(sender)),
+        };
+        let sender = self.inbox.sender(&record);
+        let Some(peer) = self.peers.get(sender).copied() else { return Some(self.reject(sender)) };
+        let packet = match header_of(&record) {
+            Some(header) => {
+                let inline = record.len() as u32;
+                Some(ShmPacket { peer, header, record, inline, spilled: 0, cell: CellName::default() })
+            }
+            None => self.spilled(peer, record),
+        };
+        Some(packet.map_or_else(|| self.reject(sender), ShmEvent::Packet))
+    }
+
+    /// A packet whose payload goes on in a cell; `None` if it isn't one.
+    #[inline(never)]
+    fn spilled(&mut self, peer: Peer, record: Record) -> Option<ShmPacket> {
+        let [first, b, c] = record.header();
+        let header = (first & SPILLED != 0).then(|| decode([first & !SPILLED, b, c])).flatten()?;
+        let inline = record.len().checked_sub(SPILL_BYTES)?;
+        // SAFETY: the record has so many bytes; copied out once, then checked.
+        let tail: [u32; 2] = unsafe { record.payload().add(inline).cast::<[u32; 2]>().read_unaligned() };
+        let (cell, spilled) = (CellName::from_number(tail[0]), tail[1]);
+        let exists = self.inbox.cell(cell).is_some() && spilled as usize <= CELL_BYTES;
+        exists.then_some(ShmPacket { peer, header, record, inline: inline as u32, spilled, cell })
+    }
+
+    /// Copies payload bytes `skip .. skip + len`, as far as there are so many, to `sink` at `at`.
+    #[inline]
+    pub fn deliver(&self, packet: &ShmPacket, skip: usize, sink: &RecvBuf, at: usize, len: usize) {
+        let inline = packet.inline as usize;
+        let first = len.min(inline.saturating_sub(skip));
+        if first > 0 || packet.spilled == 0 {
+            // SAFETY: the range is cut to the record, which stays mapped until the packet is released.
+            unsafe { sink.copy_in(at, packet.record.payload().wrapping_add(skip.min(inline)), first) };
+        }
+        if packet.spilled > 0 {
+            self.deliver_cell(packet, (skip + first).saturating_sub(inline), sink, at + first, len - first);
+        }
+    }
+
+    /// As [`ShmHub::deliver`], of the bytes in the cell.
+    fn deliver_cell(&self, packet: &ShmPacket, skip: usize, sink: &RecvBuf, at: usize, len: usize) {
+        let Some(data) = self.inbox.cell(packet.cell) else { return };
+        let len = len.min((packet.spilled as usize).saturating_sub(skip));
+        if len > 0 {
+            // SAFETY: the range is cut to what is in the cell, which stays mapped.
+            unsafe { sink.copy_in(at, data.add(skip), len) };
+        }
+    }
+
+    /// The next packet, if it is an eager message and in the ring that was active last.
+    #[inline(always)]
+    pub fn next_eager(&mut self) -> Option<(Found, Record)> {
+        let record = self.inbox.peek_hot()?;
+        let envelope = eager_envelope(record.header())?;
+        Some((Found { envelope, length: record.len() as u64 }, record))
+    }
+
+    /// Takes the packet last shown by [`ShmHub::next_eager`].
+    #[inline(always)]
+    pub fn take_eager(&mut self, record: &Record, sink: &RecvBuf) {
+        // SAFETY: the record's payload stays mapped until the release below, and `copy_in` cuts at the end of the sink.
+        unsafe { sink.copy_in(0, record.payload(), record.len()) };
+        if self.inbox.release_hot(record) {
+            self.wake(self.inbox.sender(record));
+        }
+    }
+
+    /// Gives up the ring of a sender that broke the format.
+    #[cold]
+    fn reject(&mut self, sender: usize) -> ShmEvent {
+        self.inbox.drop_sender(sender);
+        PACKETS_REJECTED.add(1);
+        let peer = self.peers[sender];
+        log!(Error, "rank {} wrote an impossible record into shared memory; its lane is closed", peer.0);
+        ShmEvent::Lost(peer)
+    }
+
+    /// Gives the packet's room back, and wakes its sender if it waits for room.
+    #[inline]
+    pub fn release(&mut self, packet: &ShmPacket) {
+        let wake = match packet.spilled {
+            0 => self.inbox.release(&packet.record),
+            _ => self.inbox.release_with_cell(&packet.record, packet.cell),
+        };
+        if wake {
+            self.wake(self.inbox.sender(&packet.record));
+        }
+    }
+
+    /// Rings a peer's bell, now or when it is known.
+    #[cold]
+    fn wake(&mut self, sender: usize) {
+        let bell = &mut self.bells.borrow_mut()[sender];
+        if let PeerBell::Known(bell) = bell {
+            BELLS.add(1);
+            bell.ring();
+        } else {
+            *bell = PeerBell::Awaited;
+            self.stranger = self.peers.get(sender).copied();
+        }
+    }
+
+    /// A peer that must be woken, but to which there is no lane: its bell rings when one is opened.
+    #[inline]
+    pub fn take_stranger(&mut self) -> Option<Peer> {
+        self.stranger.take()
+    }
+
+    /// A lane to `peer` is opened; its bell is known from now on.
+    pub(super) fn learn_bell(&self, peer: Peer, bell: &Rc<Bell>) {
+        let Some(slot) = self.peers.iter().position(|p| *p == peer) else { return };
+        let known = std::mem::replace(&mut self.bells.borrow_mut()[slot], PeerBell::Known(Rc::clone(bell)));
+        if matches!(known, PeerBell::Awaited) {
+            bell.ring();
+        }
+    }
+
+    /// Whether nothing of `peer` is left to be read.
+    pub fn is_drained(&mut self, peer: Peer) -> bool {
+        self.peers.iter().position(|p| *p == peer).is_none_or(|sender| self.inbox.is_drained(sender))
+    }
+
+    /// Tells `peer` of which classes of sizes it should offer messages to be pulled, rather than send them at once.
+    pub fn advise(&mut self, peer: Peer, classes: u32) {
+        if let Some(sender) = self.peers.iter().position(|p| *p == peer) {
+            self.inbox.advise(sender, classes);
+        }
+    }
+
+    /// Nothing more comes from `peer`: others get the cells that it held.
+    pub fn forget(&mut self, peer: Peer) {
+        if let Some(sender) = self.peers.iter().position(|p| *p == peer) {
+            self.inbox.free_cells_of(sender);
+        }
+    }
+
+    /// Prepares to sleep: from now on senders ring. Poll once more before sleeping.
+    pub fn arm(&mut self) {
+        self.inbox.arm();
+    }
+
+    /// This thread is active again. The last one of those that slept silences the bell: it woke them all.
+    pub fn disarm(&mut self) {
+        if self.inbox.disarm() {
+            self.bell.silence();
+        }
+    }
+}
+
+/// Cells of an inbox by the settings. Ranks that share processors stream nothing that could be pulled.
+fn cell_counts(crowded: bool) -> CellCounts {
+    let always = CELLS.value() as usize;
+    let most = if crowded || always == 0 { always } else { always.max(CELLS_FLOOD.value() as usize) };
+    CellCounts { always, most }
+}
