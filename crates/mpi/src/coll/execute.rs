@@ -109,6 +109,8 @@ impl<T: Copy> Cursor<T> {
         self.transfers.clear();
         self.open = 0;
         self.error = program.defect();
+        // Nothing has been looked into for this run: what was lost before matters to it too.
+        self.losses = 0;
     }
 
     /// The outcome of a run that has ended.
