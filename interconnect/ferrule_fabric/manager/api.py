@@ -135,7 +135,7 @@ def create_app(manager: Manager, token: str | None, body_timeout_s: float = BODY
         return manager.describe(manager.jobs[name], flows=True)
 
     @app.post("/v1/jobs", status_code=201)
-    async def start(body: JobStart, uid: User) -> dict[str, Any]:
+    async def start(request: Request, body: JobStart, uid: User) -> dict[str, Any]:
         if (body.traffic is None) == (not body.pattern):
             raise FabricError("job", "needs a pattern or its traffic, one of them")
         ranks = len(body.hosts)
@@ -146,6 +146,9 @@ def create_app(manager: Manager, token: str | None, body_timeout_s: float = BODY
             traffic = TrafficMatrix.of_pairs(ranks, body.traffic.src, body.traffic.dst, body.traffic.bytes)
         selector = Selector("ipv4" if body.tcp_port is not None or body.dscp is not None else body.by, body.tcp_port, body.dscp)
         started = await manager.start(body.job, uid, body.hosts, traffic, selector, body.pattern, phases, body.algorithm, body.lease_s)
+        if await request.is_disconnected():
+            # Nobody waits any longer: the job was told that it runs on default routes, and its end may have been asked for before its start.
+            await manager.end(body.job, uid)
         left_out = [{"src": pair[0], "dst": pair[1], "why": why} for pair, why in started.left_out]
         return {"job": started.job, "number": started.number, "pairs": started.pairs, "left_out": left_out, "route_s": started.route_s, "install_s": started.install_s}
 
