@@ -95,6 +95,10 @@ case $kind in
   sandbox*) FERRULE_JOB_DIR=/mnt exec unshare $apart --net sh -c "mount --bind '$LOCALITY_TEST_DIRECTORY' /mnt; $hide" sh "$LOCALITY_TEST_FILTER" "$@" ;;
   off*) FERRULE_LOCALITY=off exec "$@" ;;
   node*) FERRULE_LOCALITY=node exec "$@" ;;
+  vm*) FERRULE_LOCALITY=node FERRULE_IVSHMEM="$LOCALITY_TEST_DIRECTORY/region" exec unshare $apart --net "$@" ;;
+  cabled*) FERRULE_LOCALITY=node FERRULE_IVSHMEM="$LOCALITY_TEST_DIRECTORY/region" exec ip netns exec "$LOCALITY_TEST_NETWORK-${kind#cabled}" "$@" ;;
+  bare*) FERRULE_LOCALITY=node exec ip netns exec "$LOCALITY_TEST_NETWORK-${kind#bare}" "$@" ;;
+  near*) FERRULE_IVSHMEM="$LOCALITY_TEST_DIRECTORY/region" exec unshare $apart --net "$@" ;;
 esac
 """
 
@@ -113,6 +117,8 @@ class Case:
     launcher: str = "{node} {host} {command}"
     directory: str = "/"
     files: set[int] = dataclasses.field(default_factory=set)  # ranks that share nothing but a file with all others
+    region: int | bytes = 0  # how much memory "VMs" share, or what it is full of
+    vms: list[set[int]] = dataclasses.field(default_factory=list)  # ranks that share that memory across kernels
 
 
 CASES = [
@@ -130,6 +136,14 @@ CASES = [
     Case("files only, by setting", "files1,files2,plain3", [{0, 1, 2}], files={0, 1}, reason="shm-file"),
     Case("sandboxes without unix sockets", "sandbox1,sandbox2,sandbox3", [{0, 1, 2}], files={0, 1, 2}, directory="/tmp"),
     Case("sandboxes and others", "sandbox1,jobdir2,jobdir3", [{0, 1, 2}], files={0}, directory="/tmp"),
+    Case("VMs with one region", "vm1,vm2,vm3", [{0, 3}], ranks=4, vms=[{0, 1, 2, 3}], region=16 << 20, reason="same host, other VM"),
+    Case("VMs, a small region", "vm1,vm2", [{0, 2}, {1, 3}], ranks=4, vms=[{0, 1, 2, 3}], region=512 << 10),
+    Case("VMs, containers in one", "near1,near2,vm3", [{0, 1}], vms=[{0, 1, 2}], region=4 << 20),
+    Case("VMs, no room", "cabled1,cabled2", [{0, 2, 4, 6, 8, 10}, {1, 3, 5, 7, 9, 11}], ranks=12, region=256 << 10, network=True,
+         reason="ivshmem: .*no room for this job's ranks"),
+    Case("VMs, garbage in the region", "cabled1,cabled2", [{0, 2}, {1}], region=b"\xa5", network=True, reason="something else is in it"),
+    Case("VMs, one without the device", "cabled1,bare2", [{0, 2}, {1}], region=1 << 20, network=True),
+    Case("VMs, by setting", "vm1,vm2", [{0, 2}], vms=[{0, 1, 2}], region=1 << 20, env={"FERRULE_CHANNELS": "shm,ivshmem"}),
     Case("one node off", "plain1,off2,plain3", [{0, 2}], reason="FERRULE_LOCALITY"),
     Case("one node alone", "plain1,node2", [{0, 2}, {1}], reason="FERRULE_LOCALITY does not allow it"),
     Case("off for all", "plain1,plain2", [], env={"FERRULE_LOCALITY": "off"}),
@@ -152,6 +166,13 @@ def leftovers(before: set[str]) -> set[str]:
             time.sleep(0.1)
             left &= sockets()
     return left
+
+
+def owned(region: pathlib.Path) -> set[str]:
+    """Blocks of a region that somebody still owns."""
+    with region.open("rb") as file:
+        head = file.read(4096 + 1024 * 16)
+    return {f"block {i} of the region" for i in range(1024) if any(head[4096 + 16 * i:4104 + 16 * i])}
 
 
 class Bench:
@@ -181,6 +202,9 @@ class Bench:
     def run(self, case: Case) -> str:
         """What is wrong, or nothing."""
         before = sockets()
+        region = self.directory / "region"
+        if case.region:
+            region.write_bytes(bytes(case.region) if isinstance(case.region, int) else case.region * (1 << 20))
         if case.network:
             subprocess.run([str(ROOT / "testbeds/netns/create.sh"), self.network], check=True, stdout=subprocess.DEVNULL)
         try:
@@ -196,7 +220,7 @@ class Bench:
                 subprocess.run([str(ROOT / "testbeds/netns/remove.sh"), self.network], check=False)
         if done.returncode:
             return f"exit code {done.returncode}: {done.stdout[-1500:]}"
-        left = leftovers(before)
+        left = leftovers(before) | (owned(region) if isinstance(case.region, int) and case.region else set())
         return judge(case, done.stdout) or (f"left {left}" if left else "")
 
 
@@ -208,7 +232,8 @@ def judge(case: Case, output: str) -> str:
         for b in range(case.ranks):
             together = any({a, b} <= group for group in case.groups)
             files = {a, b} & case.files
-            wanted = "self" if a == b else "shm-file" if together and files else "shm" if together else "tcp"
+            vms = any({a, b} <= group for group in case.vms)
+            wanted = "self" if a == b else "shm-file" if together and files else "shm" if together else "ivshmem" if vms else "tcp"
             channel = pairs.get((a, b), ("nothing", ""))[0]
             if channel.split("+")[0] != wanted:
                 return f"{a} → {b} by {channel} instead of {wanted}:\n{output[-2500:]}"

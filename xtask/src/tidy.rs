@@ -18,7 +18,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("channel", &["base", "sys", "shm", "protocol"]),
     ("mpi", &["base", "sys", "protocol", "channel"]),
     ("abi", &["base", "mpi"]),
-    ("launch", &["base", "sys", "protocol", "channel", "mpi", "netsim"]),
+    ("launch", &["base", "sys", "shm", "protocol", "channel", "mpi", "netsim"]),
     ("netsim", &["base", "protocol"]),
     ("testkit", &["base", "protocol"]),
     ("xtask", &[]),

@@ -134,6 +134,8 @@ impl Bootstrap {
             kernel_of: vec![0],
             local_ranks: vec![0],
             inbox_file: Vec::new(),
+            host_of: Vec::new(),
+            region: protocol::control::rank::Region::default(),
             app_num: None,
             universe_size: 1,
             command: std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect(),
@@ -423,6 +425,7 @@ mod tests {
             addresses: vec![],
             numa: Some(0),
             inbox_file: String::new(),
+            region_part: (0, 0),
             extra: vec![9],
         }
     }

@@ -63,6 +63,8 @@ enum Lane {
 pub enum FabricPacket {
     /// From shared memory.
     Shm(ShmPacket),
+    /// From memory shared with another kernel.
+    Region(ShmPacket),
     /// From this process.
     Own(Peer, SelfPacket),
     /// From a socket.
@@ -73,7 +75,7 @@ impl Packet for FabricPacket {
     #[inline]
     fn peer(&self) -> Peer {
         match self {
-            FabricPacket::Shm(packet) => packet.peer,
+            FabricPacket::Shm(packet) | FabricPacket::Region(packet) => packet.peer,
             FabricPacket::Own(me, _) => *me,
             FabricPacket::Net(packet) => packet.peer,
         }
@@ -81,7 +83,7 @@ impl Packet for FabricPacket {
     #[inline]
     fn header(&self) -> Header {
         match self {
-            FabricPacket::Shm(packet) => packet.header,
+            FabricPacket::Shm(packet) | FabricPacket::Region(packet) => packet.header,
             FabricPacket::Own(_, packet) => packet.header,
             FabricPacket::Net(packet) => packet.header,
         }
@@ -89,7 +91,7 @@ impl Packet for FabricPacket {
     #[inline]
     fn len(&self) -> usize {
         match self {
-            FabricPacket::Shm(packet) => packet.len(),
+            FabricPacket::Shm(packet) | FabricPacket::Region(packet) => packet.len(),
             FabricPacket::Own(_, packet) => packet.payload.len(),
             FabricPacket::Net(packet) => packet.len,
         }
@@ -104,6 +106,8 @@ pub struct ChannelFabric {
     me: Peer,
     tick: u32,
     hub: Option<ShmHub>,
+    /// What peers under other kernels of this host send.
+    region: Option<Box<ShmHub>>,
     lanes: Vec<Lane>,
     own: SelfLane,
     net: Option<Box<Net>>,
@@ -149,6 +153,7 @@ impl ChannelFabric {
             me: job.rank,
             tick: 0,
             hub: None,
+            region: None,
             lanes,
             own: SelfLane::default(),
             net: None,
@@ -199,11 +204,13 @@ impl ChannelFabric {
                 fds.push(fd.try_clone_to_owned().map_err(|e| refused("cannot duplicate a descriptor", &e))?);
             }
         }
+        let region_part = self.open_region(job, rank_id);
         self.net = open_net(job, &self.epoll);
         let addresses = self.net.as_ref().map_or(Vec::new(), |net| net.addresses().to_vec());
         let ids = exchange::own_ids(job);
         let mut card = locality::own_card(rank_id, addresses);
         card.inbox_file = inbox_file;
+        card.region_part = region_part;
         card.extra = exchange::ids_for_neighbors(job, &ids);
         if let Some(net) = &mut self.net {
             net.ids().own = ids;
@@ -212,6 +219,23 @@ impl ChannelFabric {
         self.bootstrap.register(&card, fds)?;
         self.card = Some(Box::new(card));
         Ok(())
+    }
+
+    /// The inbox for peers under other kernels of this host, if there are any; where it is.
+    fn open_region(&mut self, job: &JobInfo, rank_id: u128) -> (u64, u64) {
+        if job.region.len == 0 || !locality::allowed().ivshmem {
+            return (0, 0);
+        }
+        match ShmHub::create_in_region(&job.region, locality::across_kernels(job, job.rank), rank_id) {
+            Ok((hub, part)) => {
+                self.region = Some(Box::new(hub));
+                part
+            }
+            Err(e) => {
+                log!(Warn, "no memory shared with other VMs: {}: {e}", path_of(&job.region.path).display());
+                (0, 0)
+            }
+        }
     }
 
     /// The job.
@@ -239,12 +263,14 @@ impl ChannelFabric {
                 lane.arm();
             }
         }
-        if let Some(hub) = &mut self.hub {
-            hub.arm();
-        }
+        self.hubs().for_each(ShmHub::arm);
         if let Some(net) = &mut self.net {
             net.arm();
         }
+    }
+
+    fn hubs(&mut self) -> impl Iterator<Item = &mut ShmHub> {
+        self.hub.iter_mut().chain(self.region.as_deref_mut())
     }
 
     /// Readable when something may have come; for [`wait::sleep`] between `arm` and `disarm`. Shared, because a thread that
@@ -257,7 +283,9 @@ impl ChannelFabric {
     pub fn sleep_limit(&self) -> Option<Duration> {
         let net = self.net.as_ref().and_then(|net| net.sleep_limit());
         let file = match &self.card {
-            Some(card) if !card.inbox_file.is_empty() => Some(Duration::from_micros(locality::FILE_SLEEP_US.value())),
+            Some(card) if !card.inbox_file.is_empty() || self.region.is_some() => {
+                Some(Duration::from_micros(locality::FILE_SLEEP_US.value()))
+            }
             _ => None,
         };
         net.into_iter().chain(file).min()
@@ -270,9 +298,7 @@ impl ChannelFabric {
         }
         self.armed -= 1;
         self.waiter.woke(sys::clock::now_ns());
-        if let Some(hub) = &mut self.hub {
-            hub.disarm();
-        }
+        self.hubs().for_each(ShmHub::disarm);
         if let Some(net) = &mut self.net
             && self.armed == 0
         {
@@ -301,6 +327,8 @@ impl ChannelFabric {
         let mut why = self.reasons.get(&peer).cloned().unwrap_or_default();
         match self.lanes.get(peer.0 as usize) {
             Some(Lane::Own) => why.channel = "self",
+            // Memory of another kernel is out of reach.
+            Some(Lane::Shm(_)) if why.channel == locality::IVSHMEM => {}
             Some(Lane::Shm(lane)) => {
                 why.single_copy = lane.single_copy().name();
                 why.rejected.extend(lane.single_copy().rejected().iter().cloned());
@@ -395,7 +423,9 @@ impl ChannelFabric {
             exchange::note_neighbors_id(self.me, peer, card, net.ids());
         }
         let mut why = Why::default();
-        let lane = locality::try_shm(self.hub.as_ref(), self.bootstrap.job(), (peer, card, fds), far, &mut why);
+        let job = self.bootstrap.job();
+        let lane = locality::try_shm(self.hub.as_ref(), job, (peer, card, fds), far, &mut why)
+            .or_else(|| locality::try_region(self.region.as_deref(), job, (peer, card), &mut why));
         match (lane, &mut self.net) {
             (Some(lane), _) => *self.lane(peer) = Lane::Shm(Box::new(lane)),
             (None, Some(net)) => {
@@ -418,9 +448,7 @@ impl ChannelFabric {
             Lane::Resolving => self.resolving -= 1,
             _ => {}
         }
-        if let Some(hub) = &mut self.hub {
-            hub.forget(peer);
-        }
+        self.hubs().for_each(|hub| hub.forget(peer));
         self.events.push_back(peer);
     }
 }

@@ -3,7 +3,8 @@
 //! Descriptors that came with a card were passed by node agents over unix sockets, which proves that both processes run on
 //! the same kernel; agents of different containers find each other as `protocol::control::near` says. The nonce in the inbox that
 //! the descriptors open must be that of the card, which proves that it is the right process. Anything else means that the peer is
-//! reached over the network; nothing here is ever fatal.
+//! reached over the network; nothing here is ever fatal. Peers under other kernels of the same host are proved by their agents, which have
+//! found each other's random numbers in memory that a hypervisor shares between the kernels (`protocol::control::near`).
 
 use crate::bootstrap::{Card, JobInfo};
 use crate::shm::{PeerFds, ShmHub, ShmLane};
@@ -23,12 +24,14 @@ base::config! {
     /// that pass no descriptors), `node` (only ranks of the same node agent are near) or `off` (every peer is taken for remote).
     /// May differ between containers.
     LOCALITY: text = "auto";
-    /// The channels that may be used, a list of `shm` and `tcp`, or `auto` for all.
+    /// The channels that may be used, a list of `shm`, `ivshmem` and `tcp`, or `auto` for all.
     CHANNELS: text = "auto";
     /// Longest sleep of a process that some of its peers can't wake, because only a file is shared with them.
     FILE_SLEEP_US: u64 = 2000, 10..=1000000, "µs";
 }
 
+/// The channel over memory that several kernels of one host share.
+pub const IVSHMEM: &str = "ivshmem";
 /// The channel over an inbox that only a file makes known.
 const BY_FILE: &str = "shm-file";
 
@@ -37,6 +40,8 @@ const BY_FILE: &str = "shm-file";
 pub struct Allowed {
     /// Shared memory.
     pub shm: bool,
+    /// Memory that several kernels of one host share.
+    pub ivshmem: bool,
     /// TCP.
     pub tcp: bool,
 }
@@ -52,21 +57,69 @@ pub fn allowed() -> Allowed {
         }
     };
     let list = parse_channels(CHANNELS.value());
-    Allowed { shm: list.shm && local, tcp: list.tcp }
+    Allowed { shm: list.shm && local, ivshmem: list.ivshmem && local, tcp: list.tcp }
 }
 
 fn parse_channels(text: &str) -> Allowed {
-    let mut out = Allowed { shm: false, tcp: false };
+    const NONE: Allowed = Allowed { shm: false, ivshmem: false, tcp: false };
+    const ALL: Allowed = Allowed { shm: true, ivshmem: true, tcp: true };
+    let mut out = NONE;
     for name in text.split([',', ' ']).filter(|n| !n.is_empty()) {
         match name {
-            "auto" | "all" => out = Allowed { shm: true, tcp: true },
+            "auto" | "all" => out = ALL,
             "shm" => out.shm = true,
+            "ivshmem" => out.ivshmem = true,
             "tcp" => out.tcp = true,
             "self" => {}
-            other => log!(Warn, "FERRULE_CHANNELS names {other}, which is not shm or tcp"),
+            other => log!(Warn, "FERRULE_CHANNELS names {other}, which is not shm, ivshmem or tcp"),
         }
     }
-    if out == (Allowed { shm: false, tcp: false }) { Allowed { shm: true, tcp: true } } else { out }
+    if out == NONE { ALL } else { out }
+}
+
+/// Ranks under other kernels that share a region of memory with `rank`, ascending: in this order they send to it.
+pub fn across_kernels(job: &JobInfo, rank: Peer) -> Vec<Peer> {
+    let at = |of: &[u32], rank: u32| of.get(*job.node_of.get(rank as usize)? as usize).copied();
+    let Some(host) = at(&job.host_of, rank.0) else { return Vec::new() };
+    let kernel = at(&job.kernel_of, rank.0);
+    let other = |r: &u32| at(&job.host_of, *r) == Some(host) && at(&job.kernel_of, *r) != kernel;
+    (0..job.size).filter(other).map(Peer).collect()
+}
+
+/// Tries to reach `peer` through memory that this kernel and its one share.
+pub fn try_region(hub: Option<&ShmHub>, job: &JobInfo, (peer, card): (Peer, &Card), why: &mut Why) -> Option<ShmLane> {
+    let slot = across_kernels(job, peer).iter().position(|p| *p == job.rank);
+    let (offset, len) = card.region_part;
+    let reason = match (hub, slot) {
+        // Nothing to tell where there is no such memory.
+        (None, None) if job.region.why.is_empty() => return None,
+        (None, _) if !allowed().ivshmem => no_hub_reason(),
+        (None, _) if !job.region.why.is_empty() => job.region.why.clone(),
+        (None, _) => "this process has no part of the memory that its host's VMs share".into(),
+        (Some(_), None) => "nobody has proved that its node shares memory with this one".into(),
+        (Some(_), Some(_)) if len == 0 => "its process has no part of the memory that both kernels share".into(),
+        (Some(hub), Some(slot)) => match open_in_region(hub, job, (peer, slot), card.rank_id, (offset, len)) {
+            Ok(lane) => {
+                why.channel = IVSHMEM;
+                return Some(lane);
+            }
+            Err(e) => e.to_string(),
+        },
+    };
+    why.reject(IVSHMEM, reason);
+    None
+}
+
+fn open_in_region(
+    hub: &ShmHub,
+    job: &JobInfo,
+    to: (Peer, usize),
+    rank_id: u128,
+    (offset, len): (u64, u64),
+) -> std::io::Result<ShmLane> {
+    let file = shm::region::Region::open_file(Path::new(OsStr::from_bytes(&job.region.path)), job.region.id)?;
+    let len = usize::try_from(len).map_err(|_| std::io::ErrorKind::InvalidData)?;
+    ShmLane::open_in_region(hub, to, rank_id, (&file, (offset, len)))
 }
 
 /// Tries to reach `peer` through shared memory.
@@ -78,7 +131,11 @@ pub fn try_shm(
     why: &mut Why,
 ) -> Option<ShmLane> {
     if !job.local_ranks.contains(&peer.0) {
-        why.reject("shm", far_reason(card, far));
+        let reason = match across_kernels(job, job.rank).contains(&peer) {
+            true => "same host, other VM".into(),
+            false => far_reason(card, far),
+        };
+        why.reject("shm", reason);
         return None;
     }
     let Some(hub) = hub else {
@@ -154,6 +211,7 @@ pub fn own_card(rank_id: u128, addresses: Vec<SocketAddr>) -> Card {
         addresses,
         numa: sys::affinity::current_cpu().and_then(sys::affinity::numa_node).map(|n| n as u32),
         inbox_file: String::new(),
+        region_part: (0, 0),
         extra: Vec::new(),
     }
 }
@@ -164,9 +222,11 @@ mod tests {
 
     #[test]
     fn channel_lists_are_read() {
-        assert_eq!(parse_channels("auto"), Allowed { shm: true, tcp: true });
-        assert_eq!(parse_channels("tcp"), Allowed { shm: false, tcp: true });
-        assert_eq!(parse_channels("self,shm"), Allowed { shm: true, tcp: false });
-        assert_eq!(parse_channels(""), Allowed { shm: true, tcp: true });
+        let of = |shm, ivshmem, tcp| Allowed { shm, ivshmem, tcp };
+        assert_eq!(parse_channels("auto"), of(true, true, true));
+        assert_eq!(parse_channels("tcp"), of(false, false, true));
+        assert_eq!(parse_channels("self,shm"), of(true, false, false));
+        assert_eq!(parse_channels("ivshmem,tcp"), of(false, true, true));
+        assert_eq!(parse_channels(""), of(true, true, true));
     }
 }

@@ -32,6 +32,14 @@ base::config! {
     CELLS_FLOOD: u64 = 320, 0..=4096, "";
 }
 
+/// Fewest and most bytes that a process needs in memory shared with other kernels to receive from so many senders; none if that can't be.
+pub fn part_bytes(senders: usize) -> Option<(u64, u64)> {
+    let ring_bytes = (RING_BYTES.value() as usize).next_power_of_two();
+    let least = shm::layout::inbox_bytes(senders, 4096, 0)?;
+    let most = shm::layout::inbox_bytes(senders, ring_bytes, CELLS.value() as usize)?;
+    Some((least as u64, most as u64))
+}
+
 /// Bit of a header's first byte: the rest of the payload is in a cell. No kind of packet has it, so what doesn't know it refuses
 /// the record.
 const SPILLED: u64 = 0x80;

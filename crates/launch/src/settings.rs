@@ -20,6 +20,11 @@ base::config! {
     JOB_DIR: text = "";
     /// How long a node agent waits for the answer of another one that may be on the same host.
     LOCALITY_TIMEOUT: u64 = 1000, 1..=60000, "milliseconds";
+    /// Memory that VMs of one host share: `auto` for the ivshmem devices of a VM, `off`, or paths with `:` between them (on the host: the
+    /// device's backing file). May differ between nodes.
+    IVSHMEM: text = "auto";
+    /// After how long somebody else gets the room in such memory whose owner has died with its VM, or was stopped.
+    IVSHMEM_LEASE: u64 = 30, 5..=86400, "seconds";
     /// How ranks start and learn each other's endpoints, as --startup: original, dr, bc, mpd-bc, tree, hypercube or lazy.
     STARTUP: text = "lazy";
     /// When connections are made, as --connect: all in MPI_Init, or on demand.

@@ -160,6 +160,21 @@ impl Inbox {
         Ok(Inbox::over(file.into(), mapping, geometry, false, identity))
     }
 
+    /// As [`Inbox::create`], in the first bytes of a part of memory that kernels share, as large as that allows; also how large it is.
+    pub fn create_in_region(
+        file: std::fs::File,
+        (offset, room): (u64, usize),
+        (senders, ring_bytes, cells): (usize, usize, usize),
+        identity: &Identity,
+    ) -> io::Result<(Inbox, usize)> {
+        let geometry = Geometry::within(room, senders, ring_bytes, cells)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::OutOfMemory, "its part of the region is too small"))?;
+        let mapping = Mapping::of_part(&file, offset, geometry.bytes())?;
+        // SAFETY: the mapping has so many bytes, and is reached by raw pointers and atomics only.
+        unsafe { mapping.as_ptr().write_bytes(0, geometry.bytes()) };
+        Ok((Inbox::over(file.into(), mapping, geometry, false, identity), geometry.bytes()))
+    }
+
     /// `mapping` is new memory, all zeroes, of the geometry's size.
     fn over(fd: OwnedFd, mapping: Mapping, geometry: Geometry, barrier: bool, identity: &Identity) -> Inbox {
         let Geometry { senders, ring_bytes, cells } = geometry;

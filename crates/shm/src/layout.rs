@@ -66,6 +66,11 @@ impl CellCounts {
     }
 }
 
+/// Bytes of an inbox with such rings and cells; none if there can't be one.
+pub fn inbox_bytes(senders: usize, ring_bytes: usize, cells: usize) -> Option<usize> {
+    Geometry::new(senders, ring_bytes, CellCounts::fixed(cells)).map(Geometry::bytes)
+}
+
 /// Whom the owner is when it holds cells of its own inbox: no sender.
 pub(crate) const OWNER: usize = SENDERS_MAX;
 
@@ -99,6 +104,20 @@ impl Geometry {
             && cells.always <= cells.most
             && cells.most <= CELLS_MAX;
         sound.then_some(Geometry { senders, ring_bytes, cells })
+    }
+
+    /// The largest one of at most `room` bytes, rings of at most `ring_bytes` and so many cells: rings shrink as long as they take more
+    /// than half of it, cells get what they leave.
+    pub(crate) fn within(room: usize, senders: usize, ring_bytes: usize, cells: usize) -> Option<Geometry> {
+        let mut ring_bytes = ring_bytes;
+        while ring_bytes > PAGE && senders.saturating_mul(ring_bytes) > room / 2 {
+            ring_bytes /= 2;
+        }
+        let bare = Geometry::new(senders, ring_bytes, CellCounts::fixed(0))?;
+        let left = room.checked_sub(bare.bytes())?;
+        // The lines that say who holds a cell are rounded up to pages.
+        let fitting = left.saturating_sub(PAGE) / (CELL_BYTES + LINE);
+        Geometry::new(senders, ring_bytes, CellCounts::fixed(fitting.min(cells).min(CELLS_MAX)))
     }
 
     fn consumed_at(self, sender: usize) -> usize {

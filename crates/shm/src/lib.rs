@@ -9,5 +9,6 @@ pub mod flood;
 pub mod inbox;
 pub mod layout;
 pub mod outbox;
+pub mod region;
 pub mod ring;
 pub mod sleep;

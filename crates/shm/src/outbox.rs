@@ -63,6 +63,16 @@ impl Outbox {
         Outbox::over(Mapping::of_file(file)?, sender, nonce)
     }
 
+    /// As [`Outbox::open`], for an inbox of `len` bytes at `offset` of memory that kernels share.
+    pub fn open_in_region(
+        file: &std::fs::File,
+        (offset, len): (u64, usize),
+        sender: usize,
+        nonce: u128,
+    ) -> io::Result<Outbox> {
+        Outbox::over(Mapping::of_part(file, offset, len)?, sender, nonce)
+    }
+
     fn over(mapping: Mapping, sender: usize, nonce: u128) -> io::Result<Outbox> {
         let bad = |what| Err(io::Error::new(io::ErrorKind::InvalidData, what));
         let bytes = mapping.len();

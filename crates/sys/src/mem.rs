@@ -71,7 +71,7 @@ impl Mapping {
         if len == 0 || fixed_size(fd)? < len {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "shared memory is smaller than it should be"));
         }
-        Mapping::of(fd, len)
+        Mapping::of(fd, 0, len)
     }
 
     /// Maps all of a regular file. Whoever may write the file can shrink it, and then who touches the mapping gets SIGBUS: only for
@@ -83,10 +83,23 @@ impl Mapping {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "shared memory is not in a file, or it is empty"));
         }
         use std::os::fd::AsFd;
-        Mapping::of(file.as_fd(), len)
+        Mapping::of(file.as_fd(), 0, len)
     }
 
-    fn of(fd: BorrowedFd<'_>, len: usize) -> io::Result<Mapping> {
+    /// Maps `len` bytes from `offset` of a file that is not this user's alone: memory that a hypervisor shares between kernels, or a file that
+    /// somebody has named for that. The same warning holds; a device's memory has a fixed size.
+    pub fn of_part(file: &std::fs::File, offset: u64, len: usize) -> io::Result<Mapping> {
+        let meta = file.metadata()?;
+        let fits = offset.checked_add(len as u64).is_some_and(|end| end <= meta.len());
+        if !meta.is_file() || len == 0 || !fits || !offset.is_multiple_of(page_bytes() as u64) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "no such part of the shared memory"));
+        }
+        use std::os::fd::AsFd;
+        Mapping::of(file.as_fd(), offset, len)
+    }
+
+    fn of(fd: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<Mapping> {
+        let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
         // SAFETY: a new mapping at an address that the kernel chooses touches no existing memory.
         let at = unsafe {
             libc::mmap(
@@ -95,7 +108,7 @@ impl Mapping {
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED,
                 fd.as_raw_fd(),
-                0,
+                offset,
             )
         };
         if at == libc::MAP_FAILED {

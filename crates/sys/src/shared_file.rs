@@ -45,6 +45,15 @@ pub fn open(path: &Path) -> Result<File> {
     Err(Error::new(ErrorKind::PermissionDenied, "it is not a file of this user alone"))
 }
 
+/// Memory that a hypervisor or the user shares with others: an existing file, whoever owns it.
+pub fn open_shared(path: &Path) -> Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path)
+}
+
 /// Bytes of a file of [`Letters`].
 pub const LETTERS_BYTES: usize = 4096;
 /// Bytes of one side: a word that says which letter lies there and how long it is, then the letter.

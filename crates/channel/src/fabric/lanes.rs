@@ -195,7 +195,7 @@ impl Fabric for ChannelFabric {
     #[inline]
     fn body<const N: usize>(&mut self, packet: &FabricPacket) -> Option<[u8; N]> {
         match packet {
-            FabricPacket::Shm(packet) => packet.body(),
+            FabricPacket::Shm(packet) | FabricPacket::Region(packet) => packet.body(),
             FabricPacket::Own(_, packet) => packet.payload.first_chunk::<N>().copied(),
             FabricPacket::Net(packet) => self.net.as_mut()?.body(packet),
         }
@@ -218,6 +218,12 @@ impl Fabric for ChannelFabric {
                 }
                 return Delivery::Complete;
             }
+            FabricPacket::Region(packet) => {
+                if let Some(hub) = &self.region {
+                    hub.deliver(packet, skip, sink, at, len);
+                }
+                return Delivery::Complete;
+            }
             FabricPacket::Own(_, packet) => (packet.payload.as_ptr(), packet.payload.len()),
             FabricPacket::Net(packet) => {
                 let net = self.net.as_mut();
@@ -230,13 +236,14 @@ impl Fabric for ChannelFabric {
         Delivery::Complete
     }
 
-    fn stash(&mut self, packet: &FabricPacket) -> Box<[u8]> {
-        match packet {
-            FabricPacket::Shm(packet) => {
+    fn stash(&mut self, kind: &FabricPacket) -> Box<[u8]> {
+        match kind {
+            FabricPacket::Shm(packet) | FabricPacket::Region(packet) => {
                 let mut copy = vec![0; packet.len()].into_boxed_slice();
                 // SAFETY: the copy outlives the buffer.
                 let sink = unsafe { RecvBuf::contiguous(copy.as_mut_ptr(), copy.len()) };
-                if let Some(hub) = &self.hub {
+                let from_region = matches!(kind, FabricPacket::Region(_));
+                if let Some(hub) = if from_region { self.region.as_deref() } else { self.hub.as_ref() } {
                     hub.deliver(packet, 0, &sink, 0, packet.len());
                 }
                 copy
@@ -262,6 +269,11 @@ impl Fabric for ChannelFabric {
         match packet {
             FabricPacket::Shm(packet) => {
                 if let Some(hub) = &mut self.hub {
+                    hub.release(&packet);
+                }
+            }
+            FabricPacket::Region(packet) => {
+                if let Some(hub) = &mut self.region {
                     hub.release(&packet);
                 }
             }

@@ -36,6 +36,16 @@ impl ChannelFabric {
         if self.is_turn(every) {
             self.poll_control();
         }
+        // Every other time when it is the turn of those behind it, too.
+        if self.tick % (2 * SHM_STREAK) != SHM_STREAK
+            && let Some(hub) = &mut self.region
+            && let Some(event) = hub.poll()
+        {
+            match event {
+                ShmEvent::Packet(packet) => return Some(Event::Packet(FabricPacket::Region(packet))),
+                ShmEvent::Lost(peer) => self.lose(peer),
+            }
+        }
         if self.tick.is_multiple_of(SHM_STREAK)
             && let Some(hub) = &mut self.hub
             && let Some(event) = hub.poll()
@@ -58,7 +68,7 @@ impl ChannelFabric {
         }
         // What a dead peer had sent is read first, from its ring or, later, from a socket.
         if let Some(&peer) = self.gone.front()
-            && self.hub.as_mut().is_none_or(|hub| hub.is_drained(peer))
+            && self.hubs().all(|hub| hub.is_drained(peer))
         {
             self.gone.pop_front();
             if self.net.as_mut().is_none_or(|net| net.peer_gone(peer)) {
@@ -78,7 +88,7 @@ impl ChannelFabric {
                 self.net_every = NET_EVERY_UNUSED;
                 return None;
             }
-            None => self.hub.as_ref().is_some_and(|hub| hub.is_active()),
+            None => self.hub.iter().chain(self.region.as_deref()).any(|hub| hub.is_active()),
         };
         self.net_every = if idle { (self.net_every * 2).min(NET_EVERY_MAX) } else { 1 };
         match found? {

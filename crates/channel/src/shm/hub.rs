@@ -5,14 +5,17 @@ use crate::buffer::RecvBuf;
 use crate::single_copy::{ProbeWord, SINGLE_COPY_ALLOW};
 use base::counters::{BELLS, PACKETS_REJECTED};
 use base::{Peer, log};
+use protocol::control::rank::Region;
 use protocol::matching::Found;
 use protocol::wire::eager_envelope;
 use shm::cells::CellName;
 use shm::inbox::{Inbox, Polled, Record};
 use shm::layout::{CELL_BYTES, CellCounts, Identity};
 use std::cell::RefCell;
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
 use sys::wake::Bell;
@@ -75,6 +78,23 @@ impl ShmHub {
         let memory = if SINGLE_COPY_ALLOW.value() { sys::cma::own_memory().ok() } else { None };
         let bells = RefCell::new(vec![PeerBell::Unknown; peers.len()]);
         Ok(ShmHub { inbox, bell: Bell::new()?, _word: word, memory, peers, slot, bells, stranger: None })
+    }
+
+    /// A hub for what `peers` under other kernels send: the inbox is in this process's part of memory that they share. Also offset and bytes
+    /// of the inbox. Nobody can wake this process there.
+    pub fn create_in_region(part: &Region, peers: Vec<Peer>, rank_id: u128) -> io::Result<(ShmHub, (u64, u64))> {
+        let path = Path::new(OsStr::from_bytes(&part.path));
+        let file = shm::region::Region::open_file(path, part.id)?;
+        let word = ProbeWord::random();
+        let identity = Identity { nonce: rank_id, probe_address: 0, probe_value: 0 };
+        let ring_bytes = (RING_BYTES.value() as usize).next_power_of_two();
+        let room = usize::try_from(part.len).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let sizes = (peers.len(), ring_bytes, CELLS.value() as usize);
+        let (inbox, bytes) = Inbox::create_in_region(file, (part.offset, room), sizes, &identity)?;
+        let bells = RefCell::new(vec![PeerBell::Unknown; peers.len()]);
+        let hub =
+            ShmHub { inbox, bell: Bell::new()?, _word: word, memory: None, peers, slot: 0, bells, stranger: None };
+        Ok((hub, (part.offset, bytes as u64)))
     }
 
     /// What the agent passes on to peers: inbox, bell and, if there is one, memory.

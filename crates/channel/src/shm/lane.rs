@@ -10,8 +10,9 @@ use protocol::fabric::{Limits, Outcome};
 use protocol::wire::Header;
 use shm::layout::CELL_BYTES;
 use shm::outbox::Outbox;
+use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use sys::wake::Bell;
 
@@ -53,8 +54,29 @@ impl ShmLane {
             true => Outbox::open_file(&fds.inbox.into(), hub.slot, rank_id)?,
             false => Outbox::open(fds.inbox.as_fd(), hub.slot, rank_id)?,
         };
+        let bell = fds.bell.map(|fd| Rc::new(Bell::from_fd(fd)));
+        Ok(ShmLane::over(hub, peer, outbox, (pid, fds.memory, bell)))
+    }
+
+    /// Connects to a peer under another kernel, whose inbox for this process's is at `part` of memory that both share, as sender `slot`.
+    pub fn open_in_region(
+        hub: &ShmHub,
+        (peer, slot): (Peer, usize),
+        rank_id: u128,
+        (file, part): (&File, (u64, usize)),
+    ) -> io::Result<ShmLane> {
+        let outbox = Outbox::open_in_region(file, part, slot, rank_id)?;
+        Ok(ShmLane::over(hub, peer, outbox, (None, None, None)))
+    }
+
+    fn over(
+        hub: &ShmHub,
+        peer: Peer,
+        outbox: Outbox,
+        (pid, memory, bell): (Option<i32>, Option<OwnedFd>, Option<Rc<Bell>>),
+    ) -> ShmLane {
         let told = outbox.identity();
-        let probe = Probe { address: told.probe_address, value: told.probe_value, pid, memory: fds.memory };
+        let probe = Probe { address: told.probe_address, value: told.probe_value, pid, memory };
         let mut single = SingleCopy::probe(peer, probe);
         if single.name() == Some("mem") && SINGLE_COPY.value() == "auto" {
             let rate = hub.memory.as_ref().map_or(0.0, |memory| calibrate::mem_rate(memory.as_fd()));
@@ -66,11 +88,10 @@ impl ShmLane {
         let spill_from = if outbox.cells() > 0 { (RECORD_MAX.value() as usize).min(record_max) } else { usize::MAX };
         let limits = calibrate::shm_limits(record_max, outbox.cells(), single.name().is_some());
         let preference = Preference::new(hub.inbox.cells() > 0, single.name().is_some());
-        let bell = fds.bell.map(|fd| Rc::new(Bell::from_fd(fd)));
         if let Some(bell) = &bell {
             hub.learn_bell(peer, bell);
         }
-        Ok(ShmLane {
+        ShmLane {
             outbox,
             bell,
             limits,
@@ -86,7 +107,7 @@ impl ShmLane {
             preference,
             advised: 0,
             streamed_ns: 0,
-        })
+        }
     }
 
     /// What the lane can do now.

@@ -83,6 +83,8 @@ impl Agent {
             kernel_of: vec![0, 1],
             local_ranks: (0..size).filter(|r| self.node_of[*r as usize] == node).collect(),
             inbox_file: Vec::new(),
+            host_of: Vec::new(),
+            region: protocol::control::rank::Region::default(),
             app_num: None,
             universe_size: size,
             command: Vec::new(),

@@ -4,6 +4,7 @@ use super::Agent;
 use crate::preload::receive::Receiver;
 use crate::settings;
 use crate::tmpdir::PrivateDir;
+use protocol::control::near::Groups;
 use protocol::control::tree::{JobSpec, Message, ROOT};
 use std::time::Instant;
 
@@ -12,12 +13,9 @@ use std::time::Instant;
 pub struct Files {
     receiver: Option<Receiver>,
     awaited: bool,
-    /// What came while they were awaited: the trees of agents under one kernel, and their processors.
-    kernels: Option<Kernels>,
+    /// What came while they were awaited.
+    kernels: Option<Groups>,
 }
-
-/// Contents of [`protocol::control::tree::Message::Kernels`].
-pub type Kernels = (Vec<u32>, Vec<u32>, Vec<Vec<u8>>);
 
 impl Files {
     /// Where files are, if any were sent.
@@ -31,7 +29,7 @@ impl Files {
     }
 
     /// Keeps for later who is near.
-    pub fn hold_kernels(&mut self, kernels: Kernels) {
+    pub fn hold_kernels(&mut self, kernels: Groups) {
         self.kernels = Some(kernels);
     }
 
@@ -75,8 +73,8 @@ impl Agent {
         if let Some(job) = self.job.take() {
             self.begin(job);
         }
-        if let Some((parents, cpus, files)) = self.files.kernels.take() {
-            self.on_kernels(parents, &cpus, &files);
+        if let Some(groups) = self.files.kernels.take() {
+            self.on_kernels(groups);
         }
     }
 

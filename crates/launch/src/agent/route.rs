@@ -65,10 +65,9 @@ impl Agent {
             Message::Meet { calls, listen, files } => self.on_meet(calls, listen, files),
             Message::Dial {} => self.on_dial(),
             Message::Apart { reasons } => self.on_apart(reasons),
-            Message::Kernels { parents, cpus, files } if self.files.are_awaited() => {
-                self.files.hold_kernels((parents, cpus, files));
-            }
-            Message::Kernels { parents, cpus, files } => self.on_kernels(parents, &cpus, &files),
+            Message::Look { spots } => self.on_look(&spots),
+            Message::Kernels { groups } if self.files.are_awaited() => self.files.hold_kernels(groups),
+            Message::Kernels { groups } => self.on_kernels(groups),
             Message::Chunk { file, offset, bytes } => self.on_chunk(file, offset, &bytes),
             Message::Dump {} => self.on_dump(),
             Message::Table { rank, generation, offers } => {

@@ -9,6 +9,7 @@ use crate::link::Frame;
 use crate::preload::receive::Receiver;
 use crate::preload::{DATA, LIBRARIES};
 use base::Peer;
+use protocol::control::near::Groups;
 use protocol::control::tree::{ALL, App, Bind, JobSpec, Message, ROOT, children};
 use protocol::control::{JobInfo, VERSION};
 use std::ffi::{CString, OsStr};
@@ -79,7 +80,7 @@ impl Agent {
         let discover = job.discover;
         self.job = Some(job);
         if !discover {
-            self.on_kernels(Vec::new(), &[], &[]);
+            self.on_kernels(Groups::default());
         }
         self.send_up(ROOT, Message::Started { node: self.node, agent_pid: std::process::id(), pids });
         if self.ranks.is_empty() {
@@ -328,6 +329,8 @@ fn job_info(job: &JobSpec, place: &Place, locals: &[u32], program: &Program) -> 
         kernel_of: Vec::new(),
         local_ranks: locals.to_vec(),
         inbox_file: Vec::new(),
+        host_of: Vec::new(),
+        region: protocol::control::rank::Region::default(),
         app_num: Some(place.app),
         universe_size: job.universe_size,
         command: program.argv.iter().map(|a| a.to_string_lossy().into_owned()).collect(),

@@ -104,6 +104,10 @@ impl Front {
                 let orders = self.near.on_met(node, &proved, refused);
                 self.give(orders);
             }
+            Message::Seen { node, seen } => {
+                let orders = self.near.on_seen(node, seen);
+                self.give(orders);
+            }
             Message::NodeDone { node } => self.node_over(node),
             Message::NodeLost { node, why } => self.on_node_lost(node, why),
             Message::Processes { processes } => self.on_processes(processes),
@@ -169,12 +173,18 @@ impl Front {
     fn give(&mut self, orders: Vec<super::near::Order>) {
         for (to, message) in orders {
             if self.options.verbose
-                && let Message::Kernels { parents, .. } = &message
+                && let Message::Kernels { groups } = &message
             {
+                let parents = &groups.parents;
                 let roots = parents.iter().enumerate().filter(|(node, parent)| *node == **parent as usize).count();
-                let groups = if parents.is_empty() { self.nodes.len() } else { roots };
+                let kernels = if parents.is_empty() { self.nodes.len() } else { roots };
                 let ms = self.near.elapsed().as_secs_f64() * 1e3;
-                eprintln!("mpiexec: {} node agents are under {groups} kernels, found in {ms:.1} ms", self.nodes.len());
+                let hosts = groups.hosts.iter().enumerate().filter(|(node, host)| *node == **host as usize).count();
+                let hosts = if hosts > 0 { format!(", on {hosts} hosts") } else { String::new() };
+                eprintln!(
+                    "mpiexec: {} node agents are under {kernels} kernels{hosts}, found in {ms:.1} ms",
+                    self.nodes.len()
+                );
             }
             if let Message::Meet { calls, .. } = &message {
                 // Before the order to call, so that they are there when it comes.

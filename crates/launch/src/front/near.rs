@@ -3,10 +3,14 @@
 //! Phases: hints ─ of all agents that aren't lost ─► { sockets ─► calls } once or twice ─► over. A phase without anything to do is
 //! skipped. An agent that is lost counts as one that has answered. The first round of calls is a forest of the candidates, by abstract
 //! sockets where that may do, so that it costs O(agents) and mostly no file; the second tries what is left between its trees; in the
-//! third those talk in a file that no socket has joined, again along a forest.
+//! third those talk in a file that no socket has joined, again along a forest. At last kernels look for each other in memory that a hypervisor
+//! shares between them ([`regions`]).
 
-use protocol::control::near::{self, Call, Directory, Hints, Route};
+mod regions;
+
+use protocol::control::near::{self, Call, Directory, Groups, Hints, Route};
 use protocol::control::tree::{ALL, Message};
+use regions::Regions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -39,6 +43,7 @@ enum Phase {
     Hints,
     Sockets,
     Calls,
+    Regions,
     Over,
 }
 
@@ -62,6 +67,7 @@ pub struct Meeting {
     files: Vec<(Directory, PathBuf)>,
     /// Directories in which ranks' inboxes are.
     inboxes: Vec<Directory>,
+    regions: Regions,
     /// When the last hints came.
     since: Option<Instant>,
 }
@@ -85,6 +91,7 @@ impl Meeting {
             gone: BTreeSet::new(),
             files: Vec::new(),
             inboxes: Vec::new(),
+            regions: Regions::default(),
             since: None,
         }
     }
@@ -285,6 +292,14 @@ impl Meeting {
         self.on_answer(node, Phase::Calls)
     }
 
+    /// What an agent has found in a region.
+    pub fn on_seen(&mut self, node: u32, seen: Vec<(u32, u128)>) -> Vec<Order> {
+        if self.phase == Phase::Regions {
+            self.regions.on_seen(node, &seen);
+        }
+        self.on_answer(node, Phase::Regions)
+    }
+
     /// Agents are lost: nobody waits for them, or meets them.
     pub fn on_gone(&mut self, nodes: &[u32]) -> Vec<Order> {
         if self.phase == Phase::Over {
@@ -293,6 +308,7 @@ impl Meeting {
         self.gone.extend(nodes);
         self.met.retain(|(a, b)| !nodes.contains(a) && !nodes.contains(b));
         self.awaited.retain(|node| !nodes.contains(node));
+        self.regions.on_gone(nodes);
         self.advance()
     }
 
@@ -338,7 +354,8 @@ impl Meeting {
                 }
                 Phase::Sockets => self.make_calls(&mut orders),
                 Phase::Calls if self.round < ROUNDS => self.open_sockets(&mut orders),
-                Phase::Calls | Phase::Over => self.conclude(&mut orders),
+                Phase::Calls => self.look_into_regions(&mut orders),
+                Phase::Regions | Phase::Over => self.conclude(&mut orders),
             };
             let gone = &self.gone;
             self.awaited.retain(|node| !gone.contains(node));
@@ -368,11 +385,27 @@ impl Meeting {
         Phase::Calls
     }
 
+    /// Agents of different kernels that name the same region look for each other there.
+    fn look_into_regions(&mut self, orders: &mut Vec<Order>) -> Phase {
+        let parents = near::forest(self.hints.len() as u32, &self.met);
+        let gone = &self.gone;
+        let known =
+            self.hints.iter().enumerate().map(|(node, h)| h.as_ref().filter(|_| !gone.contains(&(node as u32))));
+        let hints: Vec<_> = known.collect();
+        self.regions.choose(&parents, &hints);
+        for (node, spots) in self.regions.spots() {
+            self.awaited.insert(node);
+            orders.push((node, Message::Look { spots }));
+        }
+        Phase::Regions
+    }
+
     fn conclude(&mut self, orders: &mut Vec<Order>) -> Phase {
         let (parents, cpus) = self.result();
         orders.extend(self.apart(&parents).into_iter().map(|(node, reasons)| (node, Message::Apart { reasons })));
         let files = self.directories(&parents);
-        orders.push((ALL, Message::Kernels { parents, cpus, files }));
+        let (hosts, regions) = self.regions.result();
+        orders.push((ALL, Message::Kernels { groups: Groups { parents, cpus, files, hosts, regions } }));
         Phase::Over
     }
 }
@@ -394,13 +427,14 @@ mod tests {
             cpus: vec![0],
             quota_milli: None,
             quota_group: 0,
+            regions: Vec::new(),
         }
     }
 
     fn parents(orders: &[Order]) -> Option<&[u32]> {
         orders
             .iter()
-            .find_map(|(_, m)| if let Message::Kernels { parents, .. } = m { Some(parents.as_slice()) } else { None })
+            .find_map(|(_, m)| if let Message::Kernels { groups } = m { Some(groups.parents.as_slice()) } else { None })
     }
 
     #[test]
@@ -463,7 +497,9 @@ mod tests {
         assert_eq!(files, [(0, 0), (1, 1)], "one file joins 0 to the group of 1 and 2");
         assert_eq!(meeting.on_listening(1), [(0, Message::Dial {})]);
         let orders = meeting.on_met(0, &[1], Vec::new());
-        let Some((ALL, Message::Kernels { parents, files, .. })) = orders.last() else { panic!("{orders:?}") };
+        let Some((ALL, Message::Kernels { groups: Groups { parents, files, .. } })) = orders.last() else {
+            panic!("{orders:?}")
+        };
         assert_eq!(parents, &[0, 0, 1]);
         assert!(files.iter().all(|directory| directory == b"/d"), "{files:?}");
     }

@@ -232,12 +232,14 @@ fn plan_containers(
     Ok(homes.iter().enumerate().map(one).collect())
 }
 
-/// Whether agents look for each other. The launcher `fork` plays several hosts on one, so there only on demand.
+/// Whether agents look for each other. The launcher `fork` plays several hosts on one, so there only on demand; or several VMs that share
+/// a file.
 fn looks_for_neighbors(how: &How, apps: &[App]) -> bool {
-    let set = apps.iter().flat_map(|app| &app.set).rev().find(|(name, _)| name == b"FERRULE_LOCALITY");
-    let value = set.map_or(channel::locality::LOCALITY.value().as_bytes(), |(_, value)| value);
+    let find = |wanted: &[u8]| apps.iter().flat_map(|app| &app.set).rev().find(|(name, _)| name == wanted);
+    let locality = find(b"FERRULE_LOCALITY").map_or(channel::locality::LOCALITY.value().as_bytes(), |(_, v)| v);
+    let region = find(b"FERRULE_IVSHMEM").map_or(settings::IVSHMEM.value().as_bytes(), |(_, v)| v);
     match how {
-        How::Fork => value == b"host",
+        How::Fork => locality == b"host" || locality == b"node" && region.contains(&b'/'),
         How::Template(_) => true,
     }
 }

@@ -50,6 +50,7 @@ fn card(rank: &Bootstrap) -> Card {
         addresses,
         numa: None,
         inbox_file: String::new(),
+        region_part: (0, 0),
         extra,
     }
 }

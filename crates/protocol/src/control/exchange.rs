@@ -231,6 +231,7 @@ pub(crate) mod testing {
             addresses: Vec::new(),
             numa: None,
             inbox_file: String::new(),
+            region_part: (0, 0),
             extra: Vec::new(),
         };
         let id = |peer: u32| {

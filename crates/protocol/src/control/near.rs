@@ -6,7 +6,8 @@
 //! A hint only makes a pair a candidate: of two candidates the one with the lower node index calls the other's unix socket, and both
 //! prove that they know the job key (`handshake`). To be under one kernel is transitive, so a tree of calls is enough for a group,
 //! and the links of that tree carry descriptors between any two of its agents. Candidates that no tree has joined are all tried once
-//! more. Every step is skipped that nobody needs: without candidates `Kernels` follows the hints at once.
+//! more. Afterwards agents of different kernels that name the same region of memory tell what they find there (`Look`, `Seen`): who
+//! sees the number that the other has left, and the other way round, shares that memory with it. Every step is skipped that nobody needs: without candidates `Kernels` follows the hints at once.
 
 use super::codec::wire;
 use super::rank::Card;
@@ -45,6 +46,30 @@ pub enum Mode {
 }
 
 wire! {
+    /// A region of memory that an agent sees and other kernels may see too.
+    pub struct RegionHint {
+        /// The region's random name, as it says in it.
+        pub id: u128,
+        /// The block of it in which this agent has left `nonce`.
+        pub block: u32,
+        /// A random number that nobody knows who doesn't see the region or this job's messages.
+        pub nonce: u128,
+    }
+}
+
+wire! {
+    /// Where another agent says that it has left a random number.
+    pub struct Spot {
+        /// Its node.
+        pub node: u32,
+        /// The region.
+        pub id: u128,
+        /// The block.
+        pub block: u32,
+    }
+}
+
+wire! {
     /// What an agent knows about where it is. All of it may lie.
     pub struct Hints {
         /// A [`Mode`].
@@ -67,6 +92,25 @@ wire! {
         pub quota_milli: Option<u32>,
         /// Which control group that is.
         pub quota_group: u64,
+        /// Memory that it may share with other kernels of its host.
+        pub regions: Vec<RegionHint>,
+    }
+}
+
+wire! {
+    /// Who is near whom.
+    #[derive(Default)]
+    pub struct Groups {
+        /// By node: its parent in the tree of its kernel, itself for a root; empty if all are alone.
+        pub parents: Vec<u32>,
+        /// By node: processors that the ranks under its kernel may use together.
+        pub cpus: Vec<u32>,
+        /// By node: the directory in which its ranks' inboxes are files, or none; empty if that is so for all.
+        pub files: Vec<Vec<u8>>,
+        /// By node: the lowest node that shares a region of memory with it across kernels, itself if none does; empty if that is so for all.
+        pub hosts: Vec<u32>,
+        /// By node: the name of that region, 0 for none; as long as `hosts`.
+        pub regions: Vec<u128>,
     }
 }
 
@@ -268,6 +312,7 @@ mod tests {
             cpus: vec![0, 1],
             quota_milli: None,
             quota_group: 0,
+            regions: Vec::new(),
         }
     }
 

@@ -20,6 +20,23 @@ use std::net::SocketAddr;
 pub const MAX_FDS: usize = 4;
 
 wire! {
+    /// Where a rank receives from ranks of other kernels of its host: its part of a region of memory that they share (ivshmem).
+    #[derive(Default)]
+    pub struct Region {
+        /// The region's file or device as this rank sees it; empty if there is none.
+        pub path: Vec<u8>,
+        /// The region's random name.
+        pub id: u128,
+        /// Where this rank's part begins.
+        pub offset: u64,
+        /// Bytes of it.
+        pub len: u64,
+        /// Why there is none, as far as that is worth telling.
+        pub why: String,
+    }
+}
+
+wire! {
     /// What a rank learns about its job.
     pub struct JobInfo {
         /// [`super::VERSION`] of the agent.
@@ -42,6 +59,10 @@ wire! {
         pub local_ranks: Vec<u32>,
         /// Path of a file that this rank is to make for its inbox, because no descriptors pass to some of those; empty if they do.
         pub inbox_file: Vec<u8>,
+        /// For each node the lowest node that shares a region of memory with it, itself if there is no other; empty if no nodes do.
+        pub host_of: Vec<u32>,
+        /// This rank's part of that region.
+        pub region: Region,
         /// Index of this rank's program on the command line (`MPI_APPNUM`).
         pub app_num: Option<u32>,
         /// `MPI_UNIVERSE_SIZE`.
@@ -82,6 +103,8 @@ wire! {
         pub numa: Option<u32>,
         /// Name of its inbox in the directory for them, if that is a file; else empty.
         pub inbox_file: String,
+        /// Where in the region that it shares with other kernels its inbox for them is: offset and bytes; no bytes if there is none.
+        pub region_part: (u64, u64),
         /// Whatever else the channels exchange.
         pub extra: Vec<u8>,
     }
@@ -240,6 +263,7 @@ mod tests {
             addresses: vec!["127.0.0.1:80".parse().unwrap(); 3],
             numa: Some(1),
             inbox_file: String::new(),
+            region_part: (1 << 20, 4096),
             extra: vec![0; 50],
         };
         let messages = [

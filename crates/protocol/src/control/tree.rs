@@ -6,7 +6,7 @@
 use super::codec::wire;
 use super::exchange::{Entry, Offer};
 pub use super::job::{App, Bind, CHUNK_MAX, JobSpec, Launcher, Placed, PreloadFile};
-use super::near::{Call, Hints};
+use super::near::{Call, Groups, Hints, Spot};
 use super::profile::{Part, RankHead, Row};
 use super::rank::{Card, Times};
 use super::report::{Process, Report};
@@ -278,14 +278,22 @@ wire! {
             /// Node and reason.
             reasons: Vec<(u32, String)>,
         },
-        /// Down: the trees of agents under one kernel.
+        /// Down: the trees of agents under one kernel, and more that follows from what they have found.
         Kernels = 27 {
-            /// By node: its parent, itself for a root; empty if all are alone.
-            parents: Vec<u32>,
-            /// By node: processors that the ranks under its kernel may use together.
-            cpus: Vec<u32>,
-            /// By node: the directory in which its ranks' inboxes are files, or none; empty if that is so for all.
-            files: Vec<Vec<u8>>,
+            /// It.
+            groups: Groups,
+        },
+        /// Down: what to look for in memory that other kernels may share; answered by `Seen`.
+        Look = 28 {
+            /// Where.
+            spots: Vec<Spot>,
+        },
+        /// Up: what was found there.
+        Seen = 29 {
+            /// Node.
+            node: u32,
+            /// Nodes whose number was found, and the number.
+            seen: Vec<(u32, u128)>,
         },
         /// Up: what a rank offers (schemes `original` and `dr`).
         Offer = 50 {
@@ -426,6 +434,7 @@ mod tests {
             addresses: vec!["10.0.0.1:99".parse().unwrap(), "[fe80::1%3]:99".parse().unwrap()],
             numa: None,
             inbox_file: String::new(),
+            region_part: (0, 0),
             extra: vec![1, 2, 3],
         };
         let have = Message::Have { peer: Peer(3), generation: 1, card: Some(card), why: String::new() };

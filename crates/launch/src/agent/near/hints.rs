@@ -25,6 +25,7 @@ pub fn of_this_agent(job: &JobSpec, name: &[u8], reachable: bool, inherited: boo
         cpus: sys::affinity::allowed().map(|set| set.iter().map(|cpu| cpu as u32).collect()).unwrap_or_default(),
         quota_milli: sys::affinity::quota().map(|quota| (quota * 1000.0).clamp(1.0, 1e9) as u32),
         quota_group: control_group(),
+        regions: Vec::new(),
     }
 }
 
@@ -39,7 +40,7 @@ pub fn mode(job: &JobSpec) -> Mode {
 }
 
 /// A setting of this node: from the agent's environment, else from what mpiexec sets for the ranks.
-fn of_node((own, is_set): &(String, bool), name: &str, job: &JobSpec) -> String {
+pub(super) fn of_node((own, is_set): &(String, bool), name: &str, job: &JobSpec) -> String {
     let name = format!("FERRULE_{name}");
     let set = job.apps.iter().flat_map(|app| &app.set).rev().find(|(n, _)| n == name.as_bytes());
     match set {

@@ -14,6 +14,7 @@ pub(crate) mod by_file;
 pub mod hints;
 mod inboxes;
 mod meet;
+mod regions;
 
 use super::Agent;
 use super::fdlink::FdLink;
@@ -25,8 +26,9 @@ use by_file::{Host, Visitor};
 use inboxes::Inboxes;
 use meet::{Caller, Door, Guest};
 use protocol::control::handshake::Key;
-use protocol::control::near::{self, Call, Neighbor};
+use protocol::control::near::{self, Call, Groups, Neighbor, Spot};
 use protocol::control::tree::{JobSpec, Message, ROOT};
+use regions::Regions;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -75,6 +77,7 @@ pub struct Near {
     /// Why other nodes are not near.
     far: HashMap<u32, String>,
     inboxes: Inboxes,
+    regions: Regions,
     trail: Trail,
 }
 
@@ -91,6 +94,7 @@ impl Near {
             doors: Vec::new(),
             hosts: Vec::new(),
             inboxes: Inboxes::default(),
+            regions: Regions::default(),
             guests: Vec::new(),
             calls: Vec::new(),
             others: Vec::new(),
@@ -153,6 +157,7 @@ impl Near {
 
     /// The job is over here: removes what ranks may have left.
     pub fn sweep_inboxes(&mut self) {
+        self.regions.give_back();
         self.inboxes.sweep();
     }
 
@@ -192,6 +197,9 @@ impl Near {
         }
         for caller in self.calls.iter().filter_map(|c| c.caller.as_ref()) {
             set.add(&caller.stream, true, false);
+        }
+        if let Some(by) = self.regions.next_beat() {
+            set.until(by);
         }
         if let Some(by) = self.call_by {
             set.until(by);
@@ -380,7 +388,9 @@ impl Agent {
         } else {
             Door::abstract_socket(&name).ok()
         };
-        let hints = hints::of_this_agent(job, &name, door.is_some(), self.near.switch.is_some());
+        let mut hints = hints::of_this_agent(job, &name, door.is_some(), self.near.switch.is_some());
+        self.near.regions = Regions::find(job);
+        hints.regions = self.near.regions.hints();
         self.near.doors.extend(door);
         self.send_up(ROOT, Message::Hints { node: self.node, hints });
     }
@@ -434,29 +444,38 @@ impl Agent {
         self.near.far.extend(reasons);
     }
 
+    pub(super) fn on_look(&mut self, spots: &[Spot]) {
+        let seen = self.near.regions.look(spots);
+        self.send_up(ROOT, Message::Seen { node: self.node, seen });
+    }
+
     /// The result: ranks learn their job.
-    pub(super) fn on_kernels(&mut self, parents: Vec<u32>, cpus: &[u32], files: &[Vec<u8>]) {
+    pub(super) fn on_kernels(&mut self, groups: Groups) {
         self.near.close_doors();
         self.near.others.clear();
         let Some(job) = &self.job else { return };
         let nodes = job.hosts.len();
+        let parents = &groups.parents;
         let sound = parents.len() == nodes && parents.iter().all(|p| (*p as usize) < nodes);
-        self.near.parents = if sound { parents } else { (0..nodes as u32).collect() };
+        self.near.parents = if sound { parents.clone() } else { (0..nodes as u32).collect() };
         let kernel = |node: u32| near::kernel_of(&self.near.parents, node);
         let mine = kernel(self.node);
         let mates: Vec<u32> =
             (0..job.ranks.len()).filter(|r| kernel(job.ranks[*r].node) == mine).map(|r| r as u32).collect();
         let all: Vec<u32> = (0..nodes as u32).map(kernel).collect();
         let own: Vec<u32> = self.ranks.iter().map(|rank| rank.world).collect();
-        if let Some(directory) = files.get(self.node as usize) {
+        let parts = self.near.regions.settle((job, self.node), &groups, &own);
+        if let Some(directory) = groups.files.get(self.node as usize) {
             self.near.inboxes = Inboxes::new(directory, job.job_id, &own, &mates);
             self.near.inboxes.note(&mut self.near.trail);
         }
-        for rank in self.ranks.iter_mut().filter(|rank| !rank.is_introduced()) {
+        for (rank, part) in self.ranks.iter_mut().zip(parts).filter(|(rank, _)| !rank.is_introduced()) {
+            rank.info.host_of.clone_from(&groups.hosts);
+            rank.info.region = part;
             rank.info.inbox_file = self.near.inboxes.path_of(rank.world);
             rank.info.kernel_of.clone_from(&all);
             rank.info.local_ranks.clone_from(&mates);
-            if let Some(cpus) = cpus.get(self.node as usize) {
+            if let Some(cpus) = groups.cpus.get(self.node as usize) {
                 rank.info.node_cpus = *cpus;
             }
             rank.introduce();
@@ -478,6 +497,9 @@ impl Agent {
     }
 
     pub(super) fn hear_neighbors(&mut self, set: &PollSet) {
+        if let Err(why) = self.near.regions.beat() {
+            self.send_up(ROOT, Message::NodeLost { node: self.node, why });
+        }
         self.near.hear_guests(set);
         self.near.look_into_files();
         self.near.hear_calls(set);
