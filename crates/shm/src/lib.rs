@@ -5,6 +5,7 @@
 //! copied out, and the copy is checked.
 
 pub mod cells;
+mod far;
 pub mod flood;
 pub mod inbox;
 pub mod layout;

@@ -4,6 +4,7 @@
 //! and, when it rings, the asleep word. Setting the bit is the one read-modify-write of a connection.
 
 use crate::cells::{CellName, Cells};
+use crate::far::Far;
 use crate::layout::*;
 use crate::ring::{Corrupt, LINE, PREFIX, Producer, Slot, payload_max};
 use crate::sleep;
@@ -37,6 +38,7 @@ pub struct Outbox {
     cells_until: u64,
     /// It keeps cells that are not always open.
     has_flooded: bool,
+    far: Far,
     mapping: Mapping,
 }
 
@@ -118,6 +120,7 @@ impl Outbox {
             kept: VecDeque::new(),
             cells_until: 0,
             has_flooded: false,
+            far: Far::default(),
             mapping,
         };
         outbox.learn_open(always);
@@ -142,6 +145,16 @@ impl Outbox {
     /// A cell, and the first of its [`CELL_BYTES`]; [`Outbox::publish_cell`] must follow, or it stays claimed.
     pub fn claim_cell(&mut self) -> Option<(CellName, *mut u8)> {
         self.next_cell().map(|cell| (cell, self.cells.states().data(cell.index())))
+    }
+
+    /// Puts `len` bytes at `src` into the cell at `data`, the way that is faster now.
+    ///
+    /// # Safety
+    /// `src` is readable for `len` bytes, at most [`CELL_BYTES`]; `data` is that of the cell claimed last.
+    #[inline]
+    pub unsafe fn fill_cell(&mut self, data: *mut u8, src: *const u8, len: usize) {
+        // SAFETY: promised by the caller; cells begin at multiples of their size in a page.
+        unsafe { self.far.copy(src, data, len) }
     }
 
     /// New cells up to this sender's share, then the one of them that was sent first, then what others leave.

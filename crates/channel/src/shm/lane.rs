@@ -242,7 +242,10 @@ impl ShmLane {
         let tail = [cell.number(), len as u32];
         // SAFETY: the cell is ours until a record names it and holds any packet's payload; there is room for body and tail.
         unsafe {
-            source.copy_out(from, data, len.min(CELL_BYTES));
+            match source.as_contiguous(from) {
+                Some(src) => self.outbox.fill_cell(data, src, len.min(CELL_BYTES).min(source.len() - from)),
+                None => source.copy_out(from, data, len.min(CELL_BYTES)),
+            }
             copy_bytes(body.as_ptr(), room.payload, body.len());
             copy_bytes(tail.as_ptr().cast(), room.payload.add(body.len()), SPILL_BYTES);
         }
