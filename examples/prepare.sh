@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what building, testing and the demonstration need and a bare Debian or Ubuntu lacks. Silent where all is there.
-# Usage: prepare.sh build|test|demo|interconnect|launchers
+# Usage: prepare.sh build|test|demo|interconnect|launchers|vm
 set -eu
 want=$1
 packages=
@@ -17,6 +17,12 @@ need ip iproute2
 case $want in
   demo) [ -e /usr/include/fftw3.h ] || packages="$packages libfftw3-dev" ;;
   test) need valgrind valgrind ;;
+  vm)
+    PATH=$PATH:/usr/sbin:/sbin
+    need qemu-system-x86_64 qemu-system-x86
+    need busybox busybox-static
+    need modinfo kmod
+    ;;
   launchers)
     PATH=$PATH:/usr/sbin:/sbin
     need slurmd slurmd
