@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 
 from ferrule_fabric.model.topology import Topology
-from ferrule_fabric.openflow.rules import Change, Groups, Rule, Table, apply, groups_of
+from ferrule_fabric.openflow.rules import VLAN_PRESENT, Change, Groups, Refused, Rule, Table, apply, groups_of
+
+Packet = Mapping[str, str | int]
 
 
 class Lost(Exception):
@@ -19,10 +22,11 @@ class Loop(Exception):
 class FakeNetwork:
     """Tables by switch (node number) over the links of a topology; links that are down lose packets."""
 
-    def __init__(self, topology: Topology) -> None:
-        self.topology = topology
+    def __init__(self, topology: Topology, entries_max: int = 1 << 30) -> None:
+        self.topology, self.entries_max = topology, entries_max
         self.tables: dict[int, Table] = {node: {} for node in range(topology.host_count, topology.node_count)}
         self.groups: dict[int, Groups] = {node: {} for node in self.tables}
+        self._found: dict[int, tuple[Table, dict[tuple[object, ...], list[Rule]]]] = {}
         self.head, self.tail = topology.arc_head.tolist(), topology.arc_tail.tolist()
         self.port_arc = {(int(topology.arc_tail[arc]), topology.arc_ports(arc)[0]): arc for arc in range(topology.arc_count)}
 
@@ -38,14 +42,23 @@ class FakeNetwork:
         self.groups = {node: groups_of(table.values()) for node, table in tables.items()}
 
     def apply(self, node: int, changes: list[Change]) -> None:
-        """A switch executes changes."""
+        """A switch executes changes. Raises `Refused` where its table is too small."""
+        self._found.pop(node, None)
         apply(self.tables[node], self.groups[node], changes)
+        if len(self.tables[node]) > self.entries_max:
+            raise Refused(f"{self.topology.node_names[node]} has {len(self.tables[node])} entries of {self.entries_max}")
 
-    def rule(self, node: int, packet: Mapping[str, str | int]) -> Rule | None:
+    def rule(self, node: int, packet: Packet) -> Rule | None:
         """The rule that takes a packet at a switch."""
-        # Most rules are for another destination: said first, because tests ask this millions of times.
-        ends = (None, packet["eth_dst"], packet.get("ipv4_dst"))
-        taking = [rule for (_, match), rule in self.tables[node].items() if match.eth_dst in ends and match.ipv4_dst in ends and match.takes(packet)]
+        # By the fields in which most rules differ, because tests ask this millions of times.
+        table, found = self._found.get(node, (None, {}))
+        if table is not self.tables[node]:
+            found = {}
+            for rule in self.tables[node].values():
+                found.setdefault((rule.match.vlan_vid, rule.match.eth_dst, rule.match.ipv4_dst), []).append(rule)
+            self._found[node] = self.tables[node], found
+        places = product(*({None, packet.get(name)} for name in ("vlan_vid", "eth_dst", "ipv4_dst")))
+        taking = [rule for place in places for rule in found.get(place, ()) if rule.match.takes(packet)]
         if not taking:
             return None
         best = max(rule.priority for rule in taking)
@@ -53,28 +66,48 @@ class FakeNetwork:
         assert len(chosen) == 1, f"two rules of one priority take a packet: {chosen}"
         return chosen[0]
 
-    def ways(self, src: str, packet: Mapping[str, str | int]) -> dict[tuple[int, ...], float]:
+    def ways(self, src: str, packet: Packet) -> dict[tuple[int, ...], float]:
         """All paths (arcs) that a packet may travel from host ``src``, each to whichever host it reaches, with their shares. Raises `Lost` or `Loop`."""
+        return self.ways_from(int(self.topology.host_uplink_arcs[self.topology.node_index[src]]), packet)
+
+    def ways_from(self, first: int, packet: Packet, seen: set[tuple[int, int]] | None = None) -> dict[tuple[int, ...], float]:
+        """The same from an arc on; ``seen`` gets the arcs on the way with the label (0: none) that the packet has there. With it the packet has
+        waited before its first arc, may have to turn there, and then is dropped."""
         topology, up = self.topology, self.topology.arc_up
-        first = int(topology.host_uplink_arcs[topology.node_index[src]])
-        going: list[tuple[tuple[int, ...], float]] = [((first,), 1.0)]
+        going: list[tuple[tuple[int, ...], float, Packet, frozenset[object]]] = [((first,), 1.0, packet, frozenset())]
         found: dict[tuple[int, ...], float] = {}
         while going:
-            arcs, share = going.pop()
+            arcs, share, packet, states = going.pop()
             arc = arcs[-1]
             if not up[arc]:
                 raise Lost(f"{packet} on a link that is down: {topology.path_nodes(arcs)}")
             node = self.head[arc]
             if node < topology.host_count:
+                if "vlan_vid" in packet:
+                    raise Lost(f"{packet} arrives with a label: {topology.path_nodes(arcs)}")
                 found[arcs] = found.get(arcs, 0.0) + share
                 continue
-            if any(self.tail[before] == node for before in arcs):
+            if seen is not None:
+                seen.add((arc, int(packet.get("vlan_vid", 0))))
+            if (node, packet.get("vlan_vid")) in states:
                 raise Loop(f"{packet}: {topology.path_nodes(arcs)}")
-            for port, part in self._out(node, packet, arc, arcs):
-                going.append(((*arcs, self.port_arc[node, port]), share * part))
+            rule = self.rule(node, packet) if seen is not None and len(arcs) == 1 else None
+            if rule is not None and not rule.weights and [self.port_arc.get((node, port)) for port in rule.ports] == [arc ^ 1]:
+                continue
+            states |= {(node, packet.get("vlan_vid"))}
+            going += [((*arcs, self.port_arc[node, port]), share * part, self.relabelled(node, packet), states) for port, part in self._out(node, packet, arc, arcs)]
         return found
 
-    def _out(self, node: int, packet: Mapping[str, str | int], arc: int, arcs: tuple[int, ...]) -> list[tuple[int, float]]:
+    def relabelled(self, node: int, packet: Packet) -> Packet:
+        """A packet as a switch sends it on."""
+        rule = self.rule(node, packet)
+        if rule is None or not (rule.push or rule.pop):
+            return packet
+        assert ("vlan_vid" in packet) == rule.pop and not (rule.push and rule.pop), f"{rule} for {packet}"
+        left = {name: value for name, value in packet.items() if name != "vlan_vid"}
+        return left | {"vlan_vid": VLAN_PRESENT | rule.push} if rule.push else left
+
+    def _out(self, node: int, packet: Packet, arc: int, arcs: tuple[int, ...]) -> list[tuple[int, float]]:
         """Ports by which a switch may send a packet that came by an arc, with shares."""
         rule = self.rule(node, packet)
         ports = () if rule is None else rule.ports
@@ -88,7 +121,7 @@ class FakeNetwork:
             raise Lost(f"{packet} at {self.topology.node_names[node]} with ports {ports}: {self.topology.path_nodes(arcs)}")
         return out
 
-    def flood(self, src: str, packet: Mapping[str, str | int]) -> list[str]:
+    def flood(self, src: str, packet: Packet) -> list[str]:
         """Hosts that a broadcast reaches, each as often as it is reached. Raises `Loop` when it circulates."""
         topology = self.topology
         start = int(topology.host_uplink_arcs[topology.node_index[src]])

@@ -25,8 +25,11 @@ matches = st.one_of(
     st.builds(Match, eth_type=st.just(0x800), ipv4_src=ips, ipv4_dst=ips, ip_dscp=st.none() | st.integers(0, 63)),
     st.builds(Match, eth_type=st.just(0x800), ip_proto=st.just(6), ipv4_src=ips, ipv4_dst=ips, tcp_dst=st.integers(0, 65535)),
 )
+labels = st.builds(Match, vlan_vid=st.integers(0x1002, 0x1FFE))
 ports = st.lists(st.integers(1, 0xFFFFFF00), min_size=1, max_size=4).map(tuple)
-rules = st.builds(Rule, st.integers(0, 65535), matches, ports, st.integers(0, 2**64 - 1))
+rules = st.builds(Rule, st.integers(0, 65535), matches, ports, st.integers(0, 2**64 - 1), push=st.just(0) | st.integers(2, 4094)) | st.builds(
+    Rule, st.integers(0, 65535), labels, ports, st.integers(0, 2**64 - 1), pop=st.booleans()
+)
 
 
 def parsed(data: bytes):  # type: ignore[no-untyped-def]
@@ -39,7 +42,11 @@ def test_flow_mods_are_what_os_ken_reads(rule: Rule) -> None:
     message = parsed(codec.modification(Add(rule), 7))
     assert (message.command, message.priority, message.cookie, message.table_id) == (of.OFPFC_ADD, rule.priority, rule.cookie, 0)
     assert dict(message.match.items()) == {name: getattr(rule.match, name) for name in Match.__slots__ if getattr(rule.match, name) is not None}
-    assert [action.port for action in message.instructions[0].actions] == list(rule.ports)
+    actions = message.instructions[0].actions
+    if rule.push:
+        assert (actions[0].ethertype, actions[1].key, actions[1].value) == (0x8100, "vlan_vid", 0x1000 | rule.push)
+    assert not rule.pop or isinstance(actions[0], wire.OFPActionPopVlan)
+    assert [action.port for action in actions[2 * (rule.push > 0) + rule.pop :]] == list(rule.ports)
     message = parsed(codec.modification(Remove(rule.priority, rule.match, rule.cookie), 7))
     assert (message.command, message.cookie, message.cookie_mask, message.out_port) == (of.OFPFC_DELETE_STRICT, rule.cookie, 2**64 - 1, of.OFPP_ANY)
 
@@ -69,7 +76,7 @@ def test_groups_are_what_os_ken_writes(group: Group, rule: Rule) -> None:
     assert [codec.modification(change, 7) for change in (AddGroup(group), RemoveGroup(group.number))] == [codec.encode(message, 7) for message in theirs]
     assert group.number < of.OFPG_MAX
     message = parsed(codec.modification(Add(replace(rule, ports=group.ports, weights=group.weights)), 7))
-    assert [action.group_id for action in message.instructions[0].actions] == [group.number]
+    assert [message.instructions[0].actions[-1].group_id] == [group.number]
 
 
 @settings(max_examples=50, deadline=None)

@@ -17,6 +17,7 @@ import httpx
 from ferrule_fabric.errors import FabricError
 from ferrule_fabric.manager.address import SOCKET, client_of
 from ferrule_fabric.openflow.compiler import GROUPS_MAX, TABLE_ENTRIES_MAX
+from ferrule_fabric.openflow.labels import LABEL_MIN, LABELS_MAX
 from ferrule_fabric.routing.allocate import ALGORITHMS
 from ferrule_fabric.topologies.spec import topology_of
 
@@ -93,9 +94,27 @@ def _token(path: FilePath | None) -> str | None:
 @click.option("--tls-clients", type=click.Path(exists=True), help="certificates of authorities: clients must show one of theirs")
 @click.option("--table-entries", default=TABLE_ENTRIES_MAX, show_default=True, help="rules that fit into a switch")
 @click.option("--groups", default=GROUPS_MAX, show_default=True, help="groups that fit into a switch, for split routes; 0 for one path per pair always")
+@click.option(
+    "--labels",
+    default=LABELS_MAX,
+    show_default=True,
+    type=click.IntRange(0, LABELS_MAX),
+    help=f"path labels (VLANs from {LABEL_MIN} on) that may be used where tables are too small; 0 for none, where hosts use VLANs of their own",
+)
 @click.option("--algorithm", type=click.Choice(ALGORITHMS), default="ferrule-time", show_default=True)
 def serve(
-    spec: str, store: str, api: str, openflow: str, group: str | None, admin: tuple[str, ...], token_file: FilePath | None, table_entries: int, groups: int, algorithm: str, **tls: str | None
+    spec: str,
+    store: str,
+    api: str,
+    openflow: str,
+    group: str | None,
+    admin: tuple[str, ...],
+    token_file: FilePath | None,
+    table_entries: int,
+    groups: int,
+    labels: int,
+    algorithm: str,
+    **tls: str | None,
 ) -> None:
     """Run the interconnect manager."""
     from ferrule_fabric.manager.serve import Settings, run
@@ -105,7 +124,7 @@ def serve(
         admins = tuple(pwd.getpwnam(name).pw_uid for name in admin)
     except KeyError as error:
         raise FabricError("--group, --admin", f"there is no such group or user: {error}") from None
-    run(topology_of(spec), Settings(store, api, openflow, _token(token_file), group_id, table_entries, algorithm, admins, groups, **tls))
+    run(topology_of(spec), Settings(store, api, openflow, _token(token_file), group_id, table_entries, algorithm, admins, groups, labels_max=labels, **tls))
 
 
 @click.group()

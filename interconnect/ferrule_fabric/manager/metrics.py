@@ -36,6 +36,8 @@ def exposition(manager: Manager) -> str:
     gauge("jobs", "Jobs with routes of their own", len(manager.jobs))
     gauge("rules", "Rules on all switches", controller.compiled.rule_count)
     gauge("pairs_left_out", "Host pairs of jobs that take default routes", len(controller.compiled.left_out))
+    gauge("path_labels", "Path labels in use, because tables are small", len(controller.compiled.labels))
+    gauge("pairs_labelled", "Host pairs of jobs whose packets carry a path label", len(controller.compiled.label_of))
     gauge("links_down", "Links that are down", sum(not link.up for link in controller.topology.links))
     last = Gauge("ferrule_fabric_last_seconds", "How long the last of each took", ["event"], registry=registry)
     for name, seconds in controller.events.last_s.items():

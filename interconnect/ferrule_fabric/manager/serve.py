@@ -23,6 +23,7 @@ from ferrule_fabric.manager.service import Manager
 from ferrule_fabric.manager.state import State
 from ferrule_fabric.model.topology import Topology
 from ferrule_fabric.openflow.compiler import GROUPS_MAX, TABLE_ENTRIES_MAX
+from ferrule_fabric.openflow.labels import LABELS_MAX
 from ferrule_fabric.store.database import PatternStore
 
 _OWN = set(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "color_message"}
@@ -45,6 +46,7 @@ class Settings:
     tls_key: str | None = None
     tls_clients: str | None = None
     web: str | None = None
+    labels_max: int = LABELS_MAX
 
 
 class JsonLines(logging.Formatter):
@@ -91,7 +93,7 @@ async def serve(topology: Topology, settings: Settings) -> None:
 async def _serve(topology: Topology, settings: Settings, state: State) -> None:
     log = logging.getLogger("ferrule_fabric.manager")
     with PatternStore(settings.store) as patterns:
-        manager = Manager(topology, state, patterns, frozenset({0, os.geteuid(), *settings.admins}), settings.entries_max, settings.algorithm, settings.groups_max)
+        manager = Manager(topology, state, patterns, frozenset({0, os.geteuid(), *settings.admins}), settings.entries_max, settings.algorithm, settings.groups_max, settings.labels_max)
         openflow = address_of(settings.openflow, "--openflow")
         if isinstance(openflow, Path):
             await manager.controller.listen(unix=openflow)

@@ -28,6 +28,7 @@ from ferrule_fabric.model.topology import Topology
 from ferrule_fabric.model.traffic import Demands, Flow, TrafficMatrix
 from ferrule_fabric.openflow.compiler import GROUPS_MAX, JobRoutes
 from ferrule_fabric.openflow.controller import Controller
+from ferrule_fabric.openflow.labels import LABELS_MAX, Labels, from_lists, to_lists
 from ferrule_fabric.openflow.rules import Selector
 from ferrule_fabric.patterns.merge import merged
 from ferrule_fabric.store.database import Application, PatternStore
@@ -83,10 +84,18 @@ class Manager:
     """See the module's head. ``admins`` are user ids that may do everything."""
 
     def __init__(
-        self, topology: Topology, state: State, patterns: PatternStore, admins: frozenset[int], entries_max: int, algorithm: str = "ferrule-time", groups_max: int = GROUPS_MAX
+        self,
+        topology: Topology,
+        state: State,
+        patterns: PatternStore,
+        admins: frozenset[int],
+        entries_max: int,
+        algorithm: str = "ferrule-time",
+        groups_max: int = GROUPS_MAX,
+        labels_max: int = LABELS_MAX,
     ) -> None:
         self.state, self.patterns, self.admins, self.algorithm = state, patterns, admins, algorithm
-        self.controller = Controller(topology, state.next_generation(), entries_max, groups_max=groups_max)
+        self.controller = Controller(topology, state.next_generation(), entries_max, groups_max=groups_max, labels_max=labels_max, keep_labels=self._keep_labels)
         # Jobs that start needn't wait for predictions.
         self.worker, self.oracle = worker.Worker(), worker.Worker()
         self.warm = False
@@ -111,7 +120,17 @@ class Manager:
             except FabricError as error:
                 log.error("a stored job doesn't fit the topology and is dropped", extra={"job": row.job, "reason": str(error)})
                 self.state.drop(row.number)
-        self.controller.restore([_routes(job, topology) for job in self.jobs.values()])
+        self.controller.restore([_routes(job, topology) for job in self.jobs.values()], self._kept_labels(topology))
+
+    def _keep_labels(self, labels: Labels) -> None:
+        self.state.note("labels", json.dumps(to_lists(labels)))
+
+    def _kept_labels(self, topology: Topology) -> Labels:
+        try:
+            return from_lists(json.loads(self.state.noted("labels") or "[]"), range(topology.host_count, topology.node_count), topology.arc_count)
+        except (FabricError, ValueError) as error:
+            log.error("stored path labels don't fit the topology and are dropped", extra={"reason": str(error)})
+            return {}
 
     async def warm_up(self) -> None:
         """Computes small routes, so that the first job needn't wait for what is compiled on first use."""
@@ -343,6 +362,8 @@ class Manager:
             "jobs": len(self.jobs),
             "rules": controller.compiled.rule_count,
             "compact": controller.compiled.compact,
+            "labels": len(controller.compiled.labels),
+            "labelled_pairs": len(controller.compiled.label_of),
             "generation": controller.generation,
             "admins": sorted(self.admins),
             "up_s": round(time.time() - self.started_s, 3),

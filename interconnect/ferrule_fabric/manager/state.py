@@ -46,6 +46,7 @@ history_table = Table(
     Column("predicted", Text, nullable=False),
 )
 counters_table = Table("manager_counters", metadata, Column("name", String(32), primary_key=True), Column("value", BigInteger, nullable=False))
+notes_table = Table("manager_notes", metadata, Column("name", String(32), primary_key=True), Column("content", Text, nullable=False))
 ADVISORY_LOCK = 0xFE44
 HISTORY_MAX = 10_000
 
@@ -153,6 +154,17 @@ class State:
         """The number of a new job, never used before."""
         with self._transaction() as connection:
             return self._next(connection, "job")
+
+    def note(self, name: str, content: str) -> None:
+        """Stores a text under a name, in place of the one before."""
+        with self._transaction() as connection:
+            connection.execute(delete(notes_table).where(notes_table.c.name == name))
+            connection.execute(insert(notes_table).values(name=name, content=content))
+
+    def noted(self, name: str) -> str | None:
+        """The text stored under a name."""
+        with self._transaction() as connection:
+            return connection.execute(select(notes_table.c.content).where(notes_table.c.name == name)).scalar()
 
     def put(self, row: JobRow) -> None:
         """Stores a job."""

@@ -18,13 +18,13 @@ from os_ken.ofproto import ofproto_v1_3_parser as wire
 from os_ken.ofproto.ofproto_protocol import ProtocolDesc
 
 from ferrule_fabric.errors import FabricError
-from ferrule_fabric.openflow.rules import COOKIE_MASK, GROUP_MAGIC, GROUP_MAGIC_MASK, Add, AddGroup, Change, Group, Match, RemoveGroup, Rule
+from ferrule_fabric.openflow.rules import COOKIE_MASK, ETHERTYPE_VLAN, GROUP_MAGIC, GROUP_MAGIC_MASK, VLAN_PRESENT, Add, AddGroup, Change, Group, Match, RemoveGroup, Rule
 
 VERSION = 4
 HEADER = struct.Struct("!BBHI")
 _FLOW_MOD = struct.Struct("!QQBBHHHIIIH2x")
 _DATAPATH = ProtocolDesc(version=VERSION)
-_FIELDS = {"eth_dst": (3, 6), "eth_src": (4, 6), "eth_type": (5, 2), "ip_dscp": (8, 1), "ip_proto": (10, 1), "ipv4_src": (11, 4), "ipv4_dst": (12, 4), "tcp_dst": (14, 2)}
+_FIELDS = {"eth_dst": (3, 6), "eth_src": (4, 6), "eth_type": (5, 2), "vlan_vid": (6, 2), "ip_dscp": (8, 1), "ip_proto": (10, 1), "ipv4_src": (11, 4), "ipv4_dst": (12, 4), "tcp_dst": (14, 2)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ def _field(name: str, value: str | int) -> bytes:
 
 
 # Fields in an order in which each one's prerequisite comes before it (section 7.2.3.6).
-_ORDER = ("eth_dst", "eth_src", "eth_type", "ip_dscp", "ip_proto", "ipv4_src", "ipv4_dst", "tcp_dst")
+_ORDER = ("eth_dst", "eth_src", "eth_type", "vlan_vid", "ip_dscp", "ip_proto", "ipv4_src", "ipv4_dst", "tcp_dst")
 
 
 def _match(match: Match) -> bytes:
@@ -228,8 +228,11 @@ def _match(match: Match) -> bytes:
 
 
 @lru_cache(maxsize=4096)
-def _instructions(ports: tuple[int, ...], group: int | None) -> bytes:
-    actions = b"".join(_output(port) for port in ports) if group is None else struct.pack("!HHI", of.OFPAT_GROUP, 8, group)
+def _instructions(ports: tuple[int, ...], group: int | None, push: int = 0, pop: bool = False) -> bytes:
+    actions = struct.pack("!HH4x", of.OFPAT_POP_VLAN, 8) if pop else b""
+    if push:
+        actions += struct.pack("!HHH2x", of.OFPAT_PUSH_VLAN, 8, ETHERTYPE_VLAN) + struct.pack("!HH", of.OFPAT_SET_FIELD, 16) + _field("vlan_vid", VLAN_PRESENT | push) + bytes(6)
+    actions += b"".join(_output(port) for port in ports) if group is None else struct.pack("!HHI", of.OFPAT_GROUP, 8, group)
     return struct.pack("!HH4x", of.OFPIT_APPLY_ACTIONS, 8 + len(actions)) + actions
 
 
@@ -246,7 +249,7 @@ def modification(change: Change, xid: int) -> bytes:
     if isinstance(change, Add):
         rule, group = change.rule, change.rule.group
         body = _FLOW_MOD.pack(rule.cookie, 0, 0, of.OFPFC_ADD, 0, 0, rule.priority, of.OFP_NO_BUFFER, of.OFPP_ANY, of.OFPG_ANY, 0)
-        body += _match(rule.match) + _instructions(rule.ports, group.number if group else None)
+        body += _match(rule.match) + _instructions(rule.ports, group.number if group else None, rule.push, rule.pop)
     else:
         head = _FLOW_MOD.pack(change.cookie, COOKIE_MASK, 0, of.OFPFC_DELETE_STRICT, 0, 0, change.priority, of.OFP_NO_BUFFER, of.OFPP_ANY, of.OFPG_ANY, 0)
         body = head + _match(change.match)
@@ -365,10 +368,22 @@ def _rule(entry: Any) -> tuple[Rule | None, int | None]:
         return None, None
     group: int | None = None
     ports: list[int] = []
+    push, pop, actions = _label(actions)
     if len(actions) == 1 and actions[0].type == of.OFPAT_GROUP:
         group = int(actions[0].group_id)
     elif any(action.type != of.OFPAT_OUTPUT for action in actions):
         return None, None
     else:
         ports = [action.port for action in actions]
-    return Rule(entry.priority, Match(**fields), tuple(ports), entry.cookie), group
+    return Rule(entry.priority, Match(**fields), tuple(ports), entry.cookie, push=push, pop=pop), group
+
+
+def _label(actions: list[Any]) -> tuple[int, bool, list[Any]]:
+    """The label that actions push, whether they take one off, and the actions after that."""
+    pop = bool(actions) and actions[0].type == of.OFPAT_POP_VLAN
+    rest = actions[pop:]
+    if len(rest) > 1 and rest[0].type == of.OFPAT_PUSH_VLAN and rest[0].ethertype == ETHERTYPE_VLAN and rest[1].type == of.OFPAT_SET_FIELD and rest[1].key == "vlan_vid":
+        value = int(rest[1].value)
+        if value > VLAN_PRESENT:
+            return value & ~VLAN_PRESENT, pop, rest[2:]
+    return 0, pop, rest

@@ -1,8 +1,9 @@
 """From topology and plans to the rules of every switch.
 
 Rules of a job stand on every switch of a pair's path (*full*). Where that exceeds a table, rules that say what the default route says anyway are left
-out (*compact*; in a fat tree only the first switch keeps one). Where that is still too much, whole pairs stay on their default route: those with the
-least traffic first. A pair whose route has several paths is split by groups (`splits`); where a switch has more of these than fit, its pairs take one path.
+out (*compact*; in a fat tree only the first switch keeps one). Where that is still too much, pairs that share a way share its rules by path labels
+(`labels`), and whole pairs stay on their default route: those with the least traffic first. Labels are used if fewer stay behind with them. A pair
+whose route has several paths is split by groups (`splits`); where a switch has more of these than fit, its pairs take one path.
 
 `Compiled.path_rank` is what `update` needs: how many links are left to the destination on the way that packets are to take. Whatever is done at switches in
 ascending order of rank never leads a packet back (see `update`).
@@ -11,19 +12,22 @@ ascending order of rank never leads a packet back (see `update`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from ferrule_fabric.errors import FabricError
 from ferrule_fabric.model.plan import RoutePlan
 from ferrule_fabric.model.topology import Topology
 from ferrule_fabric.openflow.defaults import DefaultRoutes, default_routes
+from ferrule_fabric.openflow.labels import LABELS_MAX, Labels, labelled, shared
 from ferrule_fabric.openflow.rules import (
     BROADCAST,
-    COOKIE_MAGIC,
     PRIORITY_BROADCAST,
     PRIORITY_DEFAULT,
+    PRIORITY_DISCOVERY,
+    PRIORITY_LABEL,
+    VLAN_PRESENT,
     Group,
     Groups,
     Match,
@@ -40,6 +44,9 @@ TABLE_ENTRIES_MAX = 100_000
 GROUPS_MAX = 1_000
 Key = tuple[int, Match]
 Pair = tuple[str, str]
+Volume = Mapping[int, Mapping[Pair, float]]
+Without = frozenset[tuple[int, Pair]]
+FULL = "tables are full"
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,8 @@ class Compiled:
     defaults: DefaultRoutes
     ends: dict[Key, tuple[int, int]] = field(default_factory=dict)
     """Source and destination (host numbers) of the keys of job rules."""
+    numbers: dict[Key, int] = field(default_factory=dict)
+    """The job of each of them."""
     path_rank: dict[Key, dict[int, int]] = field(default_factory=dict)
     """For each key of job rules the switches of its paths with the number of links left (the most, where paths part)."""
     compact: bool = False
@@ -72,6 +81,10 @@ class Compiled:
     """Paths (arcs) of each key of job rules."""
     default_host: dict[Key, int] = field(default_factory=dict)
     """The host (number) of each key of default rules."""
+    labels: Labels = field(default_factory=dict)
+    """Path labels: what each says at which switch."""
+    label_of: dict[Key, int] = field(default_factory=dict)
+    """The label of the keys that have one. At switches where the label goes, their `path_rank` says nothing: packets there don't look at the key."""
 
     @cached_property
     def keys_of(self) -> dict[tuple[int, int], list[Key]]:
@@ -84,18 +97,34 @@ class Compiled:
     def without(self, keys: Iterable[Key]) -> Compiled:
         """The same without the job rules of these keys: their pairs take default routes."""
         gone = set(keys)
-        tables = {node: {key: rule for key, rule in table.items() if key not in gone} for node, table in self.tables.items()}
+        label_of = {key: number for key, number in self.label_of.items() if key not in gone}
+        labels = {number: self.labels[number] for number in sorted(set(label_of.values()))}
+        stay = label_rules(labels)
+        tables = {
+            node: {key: rule for key, rule in table.items() if key not in gone and (key[0] != PRIORITY_LABEL or (node, key) in stay)} for node, table in self.tables.items()
+        }
         ends = {key: value for key, value in self.ends.items() if key not in gone}
-        return replace(self, tables=tables, ends=ends, path_rank={key: self.path_rank[key] for key in ends}, paths={key: self.paths[key] for key in ends})
+        ranks, paths = {key: self.path_rank[key] for key in ends}, {key: self.paths[key] for key in ends}
+        return replace(self, tables=tables, ends=ends, path_rank=ranks, paths=paths, labels=labels, label_of=label_of)
 
     def with_defaults_of(self, other: Compiled) -> Compiled:
-        """These job rules with the default routes of another."""
-        tables = {node: {key: rule for key, rule in table.items() if key not in self.ends} for node, table in other.tables.items()}
+        """These job rules and labels with the default routes of another."""
+        own = self.ends.keys()
+        tables = {node: {key: rule for key, rule in table.items() if key not in other.ends and key[0] != PRIORITY_LABEL} for node, table in other.tables.items()}
         for node, table in tables.items():
-            table.update((key, rule) for key, rule in self.tables.get(node, {}).items() if key in self.ends)
-            for key in [key for key in table if key in other.ends and key not in self.ends]:
-                del table[key]
+            table.update((key, rule) for key, rule in self.tables.get(node, {}).items() if key in own or key[0] == PRIORITY_LABEL)
         return replace(self, tables=tables, defaults=other.defaults, default_host=other.default_host)
+
+    def overfull(self, entries_max: int, beside: Compiled | None = None) -> dict[int, int]:
+        """Switches (nodes) with how many rules too many they have, together with those of ``beside``; the rule for discovery is not counted."""
+        found = {}
+        for node, table in self.tables.items():
+            other = beside.tables.get(node, {}) if beside else {}
+            if len(table) + len(other) > entries_max:
+                count = sum(key[0] != PRIORITY_DISCOVERY for key in table.keys() | other.keys())
+                if count > entries_max:
+                    found[node] = count - entries_max
+        return found
 
     @property
     def rule_count(self) -> int:
@@ -117,46 +146,105 @@ def compile_rules(
     broadcast: bool = True,
     defaults: DefaultRoutes | None = None,
     groups_max: int = GROUPS_MAX,
+    labels_max: int = LABELS_MAX,
+    held: Labels | None = None,
 ) -> Compiled:
-    """Rules for default routes and jobs. Raises `FabricError` where the topology lacks addresses or ports that rules need, or a plan isn't for it."""
+    """Rules for default routes and jobs; ``held`` are the labels that stand. Raises `FabricError` where the topology lacks addresses or ports that rules
+    need, or a plan isn't for it."""
     for job in jobs:
         job.plan.check(topology)
     routes = defaults or default_routes(topology)
     base = _default_tables(topology, routes, broadcast)
     hosts = {rule.key: host for host, arcs in routes.arc.items() for rule in [_default_rule(topology, host, next(iter(arcs.values())))]}
-    full = replace(_with_jobs(topology, routes, base, jobs, False, frozenset(), groups_max), default_host=hosts)
-    if not _overfull(full, entries_max):
+
+    def made(compact: bool, labels: int, without: Without) -> Compiled:
+        compiled = replace(_with_jobs(topology, routes, base, jobs, compact, without, groups_max), default_host=hosts)
+        return _with_labels(topology, compiled, labels, held or {}) if labels else compiled
+
+    full = made(False, 0, frozenset())
+    if not full.overfull(entries_max):
         return full
-    without: set[tuple[int, Pair]] = set()
     volume = {job.number: job.volume for job in jobs}
+    fitting = []
+    for labels in (0, labels_max) if labels_max else (0,):
+        fitting.append(_fitting(topology, partial(made, True, labels), entries_max, volume))
+        if not fitting[-1][0]:
+            break
+    return min(fitting, key=lambda one: (sum(volume.get(number, {}).get(pair, 0.0) for number, pair in one[0]), len(one[0])))[1]
+
+
+def _fitting(topology: Topology, made: Callable[[Without], Compiled], entries_max: int, volume: Volume) -> tuple[Without, Compiled]:
+    """What ``made`` makes without as few pairs as needed (which are returned too) to fit. Raises `FabricError` if it doesn't without any."""
+    without: Without = frozenset()
     while True:
-        compiled = replace(_with_jobs(topology, routes, base, jobs, True, frozenset(without), groups_max), default_host=hosts)
-        overfull = _overfull(compiled, entries_max)
+        compiled = made(without)
+        overfull = compiled.overfull(entries_max)
         if not overfull:
-            return compiled
+            return without, compiled
         before = len(without)
         for node, excess in overfull.items():
-            without |= _least(topology, compiled, node, excess, volume)
+            # A pair that goes makes room at other switches too: not all at once.
+            without |= _least(topology, compiled, node, (excess + 1) // 2, volume)
         if len(without) == before:
             node = next(iter(overfull))
-            raise FabricError(f"switch {topology.node_names[node]}", f"{len(base[node])} default rules don't fit into {entries_max} entries")
+            raise FabricError(f"switch {topology.node_names[node]}", f"{len(compiled.tables[node])} default rules don't fit into {entries_max} entries")
 
 
-def _least(topology: Topology, compiled: Compiled, node: int, excess: int, volume: Mapping[int, Mapping[Pair, float]]) -> set[tuple[int, Pair]]:
-    """The job pairs with a rule at a switch that have the least traffic, as many as are too many."""
+def _least(topology: Topology, compiled: Compiled, node: int, excess: int, volume: Volume) -> set[tuple[int, Pair]]:
+    """The job pairs behind so many rules at a switch as are too many, those with the least traffic."""
     names = topology.node_names
-    found = []
-    for key, rule in compiled.tables[node].items():
-        if key in compiled.ends:
-            src, dst = compiled.ends[key]
-            number, pair = rule.cookie ^ COOKIE_MAGIC, (names[src], names[dst])
-            found.append((volume.get(number, {}).get(pair, 0.0), number, pair))
-    found.sort()
-    return {(number, pair) for _, number, pair in found[:excess]}
+
+    def pair_of(key: Key) -> tuple[int, Pair]:
+        src, dst = compiled.ends[key]
+        return compiled.numbers[key], (names[src], names[dst])
+
+    behind = [[pair_of(key)] for key in compiled.tables[node] if key in compiled.ends]
+    users: dict[int, list[tuple[int, Pair]]] = {}
+    for key, label in compiled.label_of.items():
+        if node in compiled.labels[label]:
+            users.setdefault(label, []).append(pair_of(key))
+    behind += users.values()
+    weighed = sorted((sum(volume.get(number, {}).get(pair, 0.0) for number, pair in pairs), pairs) for pairs in behind)
+    return {pair for _, pairs in weighed[:excess] for pair in pairs}
 
 
-def _overfull(compiled: Compiled, entries_max: int) -> dict[int, int]:
-    return {node: len(table) - entries_max for node, table in compiled.tables.items() if len(table) > entries_max}
+def label_rules(labels: Labels) -> set[tuple[int, Key]]:
+    """Switches and keys of the rules of labels."""
+    return {(node, (PRIORITY_LABEL, _label_match(number))) for number, steps in labels.items() for node in steps}
+
+
+def _label_match(number: int) -> Match:
+    return Match(vlan_vid=VLAN_PRESENT | number)
+
+
+def _with_labels(topology: Topology, compact: Compiled, labels_max: int, held: Labels) -> Compiled:
+    """Compact rules with labels in place of the rules that they spare."""
+    tail = topology.arc_tail.tolist()
+    keys, parts = [], []
+    for key, paths in compact.paths.items():
+        # Where several jobs have a pair, what stands below a rule is not the default route.
+        if len(paths) == 1 and len(compact.keys_of[compact.ends[key]]) == 1:
+            arcs = paths[0][1:]
+            nodes = [tail[arc] for arc in arcs]
+            part = labelled(nodes, arcs, [key in compact.tables[node] for node in nodes])
+            if part is not None:
+                keys.append(key)
+                parts.append(part)
+    labels, found = shared(parts, held, labels_max)
+    tables, ranks = {node: dict(table) for node, table in compact.tables.items()}, dict(compact.path_rank)
+    label_of = {key: number for key, number in zip(keys, found) if number is not None}
+    for key, part in zip(keys, parts):
+        if key in label_of:
+            inside = {node for node, _ in part.part}
+            for node in inside:
+                tables[node].pop(key, None)
+            tables[part.push][key] = replace(tables[part.push][key], push=label_of[key])
+            ranks[key] = {node: rank for node, rank in ranks[key].items() if node not in inside}
+    for number, steps in labels.items():
+        for node, (arc, ends) in steps.items():
+            rule = Rule(PRIORITY_LABEL, _label_match(number), (port_of(topology, arc),), pop=ends)
+            tables[node][rule.key] = rule
+    return replace(compact, tables=tables, path_rank=ranks, labels=labels, label_of=label_of)
 
 
 def port_of(topology: Topology, arc: int) -> int:
@@ -188,7 +276,7 @@ def _default_tables(topology: Topology, routes: DefaultRoutes, broadcast: bool) 
 
 
 def _with_jobs(
-    topology: Topology, routes: DefaultRoutes, base: Mapping[int, Table], jobs: Sequence[JobRoutes], compact: bool, without: frozenset[tuple[int, Pair]], groups_max: int
+    topology: Topology, routes: DefaultRoutes, base: Mapping[int, Table], jobs: Sequence[JobRoutes], compact: bool, without: Without, groups_max: int
 ) -> Compiled:
     tables = {node: dict(table) for node, table in base.items()}
     compiled = Compiled(tables, routes, compact=compact)
@@ -201,7 +289,7 @@ def _with_jobs(
         cookie = job_cookie(job.number)
         for pair, route in job.plan:
             if (job.number, pair) in without:
-                left_out.append((job.number, pair, "tables are full"))
+                left_out.append((job.number, pair, FULL))
                 continue
             ways = splitter.ways(route, lambda ways: _groups_fit(topology, ways, groups, groups_max))
             if ways is None:
@@ -214,6 +302,7 @@ def _with_jobs(
                 continue
             src, dst = topology.node_index[pair[0]], topology.node_index[pair[1]]
             compiled.ends[key] = (src, dst)
+            compiled.numbers[key] = job.number
             compiled.paths[key] = ways.paths
             compiled.path_rank[key] = ways.rank
             for node, out in ways.out.items():
@@ -223,7 +312,7 @@ def _with_jobs(
                     tables[node][key] = Rule(*key, ports, cookie, weights)
                     if weights:
                         groups.setdefault(node, {}).update(groups_of([tables[node][key]]))
-    return Compiled(tables, routes, compiled.ends, compiled.path_rank, compact, tuple(left_out), compiled.paths)
+    return replace(compiled, left_out=tuple(left_out))
 
 
 def _outputs(topology: Topology, out: Mapping[int, float]) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -22,6 +22,7 @@ from ferrule_fabric.model.topology import Topology
 from ferrule_fabric.openflow import codec, discovery, update
 from ferrule_fabric.openflow.compiler import GROUPS_MAX, TABLE_ENTRIES_MAX, Compiled, JobRoutes, compile_rules
 from ferrule_fabric.openflow.defaults import default_routes
+from ferrule_fabric.openflow.labels import LABELS_MAX, Labels
 from ferrule_fabric.openflow.rules import Add, RemoveGroup, Table, job_cookie
 from ferrule_fabric.openflow.session import Session, SwitchError
 
@@ -131,8 +132,10 @@ class Controller:
         reroute: Reroute = reroute_least_used,
         on_change: Callable[[], None] = lambda: None,
         groups_max: int = GROUPS_MAX,
+        labels_max: int = LABELS_MAX,
+        keep_labels: Callable[[Labels], None] = lambda labels: None,
     ) -> None:
-        self.topology, self.generation, self.groups_max = topology, generation, groups_max
+        self.topology, self.generation, self.groups_max, self.labels_max, self.keep_labels = topology, generation, groups_max, labels_max, keep_labels
         self.entries_max, self.broadcast, self.reroute, self.on_change = entries_max, broadcast, reroute, on_change
         self.node_of: dict[int, int] = {}
         for place, switch in enumerate(topology.switches):
@@ -149,6 +152,7 @@ class Controller:
         self.jobs: dict[int, JobRoutes] = {}
         self.planned: dict[int, JobRoutes] = {}
         self.compiled: Compiled = self._with_discovery(compile_rules(topology, (), entries_max, broadcast))
+        self._kept: Labels = {}
         self.sessions: dict[int, Session] = {}
         self.discovery = discovery.Discovery()
         self.events = Events()
@@ -226,7 +230,7 @@ class Controller:
             if held.others or held.spoilt:
                 log.warning("switch holds rules with our mark that are not ours", extra={"switch": self.topology.node_names[node], "rules": held.others, "groups": len(held.spoilt)})
             await session.change([RemoveGroup(number) for number in sorted(held.spoilt)])
-            for one in update.in_one_round({node: held.table}, self.compiled, {node: held.groups}):
+            for one in update.in_one_round({node: held.table}, self.compiled, {node: held.groups}, self.entries_max):
                 await session.change(one.changes[node])
             old = self.sessions.get(node)
             self.sessions[node] = session
@@ -317,12 +321,13 @@ class Controller:
 
     # Jobs
 
-    def restore(self, jobs: Sequence[JobRoutes]) -> None:
-        """Takes over jobs of an earlier run, before any switch is connected."""
+    def restore(self, jobs: Sequence[JobRoutes], labels: Labels | None = None) -> None:
+        """Takes over jobs of an earlier run, and the labels kept then, before any switch is connected."""
         self.planned = {job.number: job for job in jobs}
         self.jobs = {job.number: replace(job, plan=self.reroute(self.topology, job.plan)) for job in jobs}
         listed = [self.jobs[number] for number in sorted(self.jobs)]
-        self.compiled = self._with_discovery(compile_rules(self.topology, listed, self.entries_max - 1, self.broadcast, groups_max=self.groups_max))
+        self.compiled = self._with_discovery(compile_rules(self.topology, listed, self.entries_max - 1, self.broadcast, None, self.groups_max, self.labels_max, labels))
+        self._kept = self.compiled.labels
 
     async def install(self, job: JobRoutes) -> list[tuple[tuple[str, str], str]]:
         """Installs a job's routes, in place of those that it has. Returns pairs that take default routes nevertheless, with why."""
@@ -356,7 +361,9 @@ class Controller:
     async def _settle(self) -> None:
         """Brings all switches to what follows from topology and jobs. ``_routed_at`` is when the new routes stood; what only old ones used goes after."""
         jobs = [self.jobs[number] for number in sorted(self.jobs)]
-        for compiled in update.steps(self.topology, self.compiled, jobs, self.entries_max - 1, self.broadcast, self.groups_max):
+        passed = update.steps(self.topology, self.compiled, jobs, self.entries_max - 1, self.broadcast, self.groups_max, self.labels_max)
+        self._keep(passed[-1].labels)
+        for compiled in passed:
             wanted = self._with_discovery(compiled)
             for one in update.rounds(self.compiled, wanted):
                 if one.drain:
@@ -367,6 +374,13 @@ class Controller:
                 self._routed_at = self._routed_at if one.drain else time.perf_counter()
             self.compiled = wanted
         self.on_change()
+
+    def _keep(self, labels: Labels) -> None:
+        """Has labels noted before they are installed: after a crash their numbers mustn't come to mean anything else while switches hold them."""
+        if labels != self._kept:
+            self.keep_labels(dict(self.compiled.labels) | {number: dict(self.compiled.labels.get(number, {})) | dict(steps) for number, steps in labels.items()})
+            log.info("path labels", extra={"labels": len(labels), "before": len(self._kept), "table_entries": self.entries_max})
+            self._kept = labels
 
     async def _everywhere(self, work: Mapping[int, object]) -> None:
         """Does work at all switches at once. One that fails is disconnected: it is brought in line when it connects again."""

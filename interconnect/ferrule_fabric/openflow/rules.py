@@ -14,6 +14,7 @@ import re
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ferrule_fabric.errors import FabricError
 
@@ -25,11 +26,13 @@ OWNER_MAX = 2**48 - 1
 PRIORITY_BROADCAST = 900
 PRIORITY_DEFAULT = 1000
 PRIORITY_JOB = 2000
+PRIORITY_LABEL = 2900
 PRIORITY_DISCOVERY = 3000
 
 PORT_CONTROLLER = 0xFFFFFFFD
 PORT_MAX = 0xFFFFFF00
-ETHERTYPE_IPV4, ETHERTYPE_LLDP, PROTOCOL_TCP = 0x0800, 0x88CC, 6
+ETHERTYPE_IPV4, ETHERTYPE_VLAN, ETHERTYPE_LLDP, PROTOCOL_TCP = 0x0800, 0x8100, 0x88CC, 6
+VLAN_PRESENT = 0x1000
 GROUP_MAGIC = 0xE << 28
 GROUP_MAGIC_MASK = 0xF << 28
 BROADCAST = "ff:ff:ff:ff:ff:ff"
@@ -43,6 +46,8 @@ class Match:
 
     eth_src: str | None = None
     eth_dst: str | None = None
+    vlan_vid: int | None = None
+    """Number of the VLAN with `VLAN_PRESENT`."""
     eth_type: int | None = None
     ip_dscp: int | None = None
     ip_proto: int | None = None
@@ -86,6 +91,10 @@ class Rule:
     ports: tuple[int, ...]
     cookie: int = COOKIE_MAGIC
     weights: tuple[int, ...] = ()
+    push: int = 0
+    """The label put on packets before they leave, 0 for none."""
+    pop: bool = False
+    """Whether the outermost label is taken off."""
 
     @property
     def key(self) -> tuple[int, Match]:
@@ -198,7 +207,7 @@ class Selector:
         if src[which] is None or dst[which] is None:
             raise FabricError(where, f"a rule needs {('MAC', 'IPv4')[which]} addresses of both hosts, and one isn't known")
         addresses = {"eth_src": src[0], "eth_dst": dst[0]} if which == 0 else {"ipv4_src": src[1], "ipv4_dst": dst[1]}
-        lowered = {name: str(value).lower() for name, value in addresses.items()}
+        lowered: dict[str, Any] = {name: str(value).lower() for name, value in addresses.items()}
         return Match(
             **lowered,
             eth_type=ETHERTYPE_IPV4 if ipv4 else None,

@@ -5,11 +5,14 @@ the number of links left to the destination on the new way. Invariant after roun
 follows the new way to the end, because all later switches of that way have smaller ranks. Anywhere else it follows the old way, which has no loop,
 until it is delivered or meets such a switch. What only the old way used goes in a last round, after `DRAIN_S`, when no packet is there any more. Where a way
 parts, the rank is the largest number of links that may be left, so that it falls with every link. Groups are there before the first rule that needs them, and
-go when no rule does any more.
+go when no rule does any more. (One kind of packet is lost: that which waits in a queue meanwhile, and would have to go back over the link that it came by.)
 
 With *compact* rules, default routes carry part of a job's way. When they change, the pairs concerned first go back to their default routes, then
 default routes change, then the pairs get their new way: three changes (`steps`), each by the same rounds. The same where another job gets or loses
-the pair.
+the pair, and where a table hasn't room for the rules of before and after together.
+
+Packets with a label (`labels`) look at nothing else. Their rules are there before the first packet with the label and stay until it is gone, and what a label
+says is never changed; so a pair's new way, as above, is that of its packets without a label: before the label is put on, and after.
 """
 
 from __future__ import annotations
@@ -19,7 +22,8 @@ from dataclasses import dataclass, replace
 
 from ferrule_fabric.model.topology import Topology
 from ferrule_fabric.openflow.compiler import GROUPS_MAX, Compiled, JobRoutes, Key, compile_rules
-from ferrule_fabric.openflow.rules import PRIORITY_BROADCAST, Add, AddGroup, Change, Groups, Remove, RemoveGroup, Rule, Table, groups_of
+from ferrule_fabric.openflow.labels import LABELS_MAX
+from ferrule_fabric.openflow.rules import PRIORITY_BROADCAST, PRIORITY_LABEL, Add, AddGroup, Change, Groups, Remove, RemoveGroup, Rule, Table, groups_of
 
 DRAIN_S = 0.05
 LAST = 1 << 30
@@ -46,7 +50,8 @@ def rounds(old: Compiled, new: Compiled) -> list[Round]:
     for node in new.tables.keys() | old.tables.keys():
         added, removed = difference(old.tables.get(node, {}), new.tables.get(node, {}))
         for rule in added:
-            rank = LAST if rule.priority == PRIORITY_BROADCAST else place(rule.key, node)
+            # What a label says never changes: its rules may come when no packet has it yet.
+            rank = LAST if rule.priority == PRIORITY_BROADCAST else -2 if rule.priority == PRIORITY_LABEL else place(rule.key, node)
             by_rank.setdefault((rank, 0), {}).setdefault(node, []).append(Add(rule))
             replaced = old.tables.get(node, {}).get(rule.key)
             if rule.priority == PRIORITY_BROADCAST and replaced:
@@ -102,26 +107,31 @@ def _removal_rank(old: Compiled, new: Compiled, key: Key, node: int, place: Call
     return new.defaults.distance.get(ends[1], {}).get(node, LAST)
 
 
-def in_one_round(actual: Mapping[int, Table], wanted: Compiled, groups: Mapping[int, Groups]) -> list[Round]:
-    """To make switches that hold anything (after a restart) hold what is wanted: groups, rules of jobs before default routes, then what is left over.
+def in_one_round(actual: Mapping[int, Table], wanted: Compiled, groups: Mapping[int, Groups], entries_max: int) -> list[Round]:
+    """To make switches that hold anything (after a restart) hold what is wanted: groups, rules of labels, jobs and default routes, then what is left over;
+    that goes first where both together don't fit.
 
     ``groups`` are those with our mark that the switches hold.
     """
     put: dict[int, list[Change]] = {}
     take: dict[int, list[Change]] = {}
+    soon: dict[int, list[Change]] = {}
     for node, table in actual.items():
         added, removed = difference(table, wanted.tables.get(node, {}))
         if added:
             put[node] = [Add(rule) for rule in sorted(added, key=lambda rule: -rule.priority)]
         if removed:
-            take[node] = [Remove(rule.priority, rule.match, rule.cookie) for rule in removed]
+            full = len(table.keys() | wanted.tables.get(node, {}).keys()) > entries_max
+            (soon if full else take)[node] = [Remove(rule.priority, rule.match, rule.cookie) for rule in removed]
     first, last = _group_changes({node: groups.get(node, {}) for node in actual}, replace(wanted, tables={node: wanted.tables.get(node, {}) for node in actual}))
-    return [one for one in (first, Round(put), Round(take), last) if one.changes]
+    return [one for one in (Round(soon), first, Round(put), Round(take), last) if one.changes]
 
 
-def steps(topology: Topology, old: Compiled, jobs: Sequence[JobRoutes], entries_max: int, broadcast: bool = True, groups_max: int = GROUPS_MAX) -> list[Compiled]:
+def steps(
+    topology: Topology, old: Compiled, jobs: Sequence[JobRoutes], entries_max: int, broadcast: bool = True, groups_max: int = GROUPS_MAX, labels_max: int = LABELS_MAX
+) -> list[Compiled]:
     """The sets of rules to pass through, the wanted one last (see the module's head)."""
-    wanted = compile_rules(topology, jobs, entries_max, broadcast, groups_max=groups_max)
+    wanted = compile_rules(topology, jobs, entries_max, broadcast, None, groups_max, labels_max, old.labels)
     changed = {(host, node) for host in old.defaults.arc for node, arc in old.defaults.arc[host].items() if wanted.defaults.arc.get(host, {}).get(node) != arc}
     concerned: set[Key] = set()
     for rules in (old, wanted):
@@ -130,8 +140,25 @@ def steps(topology: Topology, old: Compiled, jobs: Sequence[JobRoutes], entries_
             sharing = {*old.keys_of.get(ends, ()), *wanted.keys_of.get(ends, ())}
             if (ends[1], node) in changed or len(sharing) > 1:
                 concerned |= sharing
-    if not concerned:
-        return [wanted]
-    back = old.without(concerned)
-    return [back, back.with_defaults_of(wanted), wanted] if changed else [back, wanted]
+    found = _passing(old, wanted, concerned, bool(changed))
+    for more in (_different, lambda old, _: set(old.ends)):
+        if any(one.overfull(entries_max, before) for before, one in zip([old, *found], found)):
+            found = _passing(old, wanted, concerned | more(old, wanted), bool(changed))
+    return found
 
+
+def _different(old: Compiled, wanted: Compiled) -> set[Key]:
+    """Keys of the old job rules of which any rule changes or goes."""
+    found: set[Key] = set()
+    for node, table in old.tables.items():
+        new = wanted.tables.get(node, {})
+        found |= {key for key in table.keys() | new.keys() if key in old.ends and table.get(key) != new.get(key)}
+    return found
+
+
+def _passing(old: Compiled, wanted: Compiled, going: set[Key], changed: bool) -> list[Compiled]:
+    """From old to wanted with some keys on default routes meanwhile; ``changed`` says that default routes change."""
+    if not going:
+        return [wanted]
+    back = old.without(going)
+    return [back, back.with_defaults_of(wanted), wanted] if changed else [back, wanted]
