@@ -15,7 +15,7 @@ mod poll;
 mod startup;
 
 use crate::bootstrap::{Bootstrap, Card, JobInfo};
-use crate::profile::{Call, Profile, Rows};
+use crate::profile::{Call, Profile};
 use crate::self_::{SelfLane, SelfPacket};
 use crate::shm::{ShmHub, ShmLane, ShmPacket};
 use crate::tcp::hello::{Identity, Ids};
@@ -128,8 +128,7 @@ pub struct ChannelFabric {
     directory: Vec<Option<Box<Card>>>,
     /// What this process has registered.
     card: Option<Box<Card>>,
-    /// Where messages are counted: rows of `profile`.
-    counting: Rows,
+    /// Where messages are counted.
     profile: Option<Box<Profile>>,
     /// What messages of collectives belong to.
     call: Call,
@@ -170,7 +169,6 @@ impl ChannelFabric {
             control_lost: false,
             directory: Vec::new(),
             card: None,
-            counting: Rows::NONE,
             profile: None,
             call: None,
         };
@@ -427,7 +425,10 @@ impl ChannelFabric {
         let lane = locality::try_shm(self.hub.as_ref(), job, (peer, card, fds), far, &mut why)
             .or_else(|| locality::try_region(self.region.as_deref(), job, (peer, card), &mut why));
         match (lane, &mut self.net) {
-            (Some(lane), _) => *self.lane(peer) = Lane::Shm(Box::new(lane)),
+            (Some(lane), _) => {
+                *self.lane(peer) = Lane::Shm(Box::new(lane));
+                self.tell_lane(peer);
+            }
             (None, Some(net)) => {
                 let slot = net.dial(peer, card.addresses.clone());
                 *self.lane(peer) = Lane::Net(slot);

@@ -1,20 +1,24 @@
 //! Counts what this process sends, by peer and size, in memory that the node agent also has: whatever becomes of the process, its agent
 //! reads the counts when it has ended.
 //!
-//! The layout is `protocol::control::profile`. Counting a message is two additions, of its bytes and of one message of its size class, to
-//! words of one row. Only this process writes, inside the critical section; the agent reads at any time, so each word is an atomic.
-//! Invariant: what is counted is in exactly one place, the rows or the last record; while it is moved, bit 0 of `AT_RECORDS` says which.
+//! The layout is `protocol::control::profile`. Short messages in shared memory are counted by their lane, with one addition to a word of
+//! the peer's [`Table`]; all others with two additions, of their bytes and of one message of their size class, to words of the peer's
+//! row. Only this process writes, inside the critical section; the agent reads at any time, so each word is an atomic.
+//! Invariant: what is counted is in exactly one place, a table, a row or a record; while it is moved into a record, bit 0 of `AT_RECORDS`
+//! says which.
 
 use base::ids::Plane;
 use base::{Peer, log};
 use protocol::control::profile::{
-    AT_BEGAN, AT_BEGAN_UNIX, AT_CROWDED, AT_ENDED, AT_LEVEL, AT_PHASE_BEGAN, AT_RANKS, AT_RECORDS, HEADER_BYTES, MAGIC,
-    NAME_WORDS, RECORD_PHASE, RECORD_SCOPE, RECORD_WORDS, RECORDS_BYTES, ROW_WORDS, memory_bytes, records_at, word_of,
-    words_of_name,
+    AT_BEGAN, AT_BEGAN_UNIX, AT_CROWDED, AT_ENDED, AT_LEVEL, AT_PHASE_BEGAN, AT_RANKS, AT_RECORDS, AT_TABLES,
+    HEADER_BYTES, MAGIC, NAME_WORDS, RECORD_PHASE, RECORD_SCOPE, RECORD_WORDS, RECORDS_BYTES, ROW_WORDS, TABLE_LENGTHS,
+    TABLE_WORDS, add_lengths, memory_bytes, records_at, tables_at, tables_max, word_of, words_of_name,
 };
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::ptr::NonNull;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
 use std::time::{SystemTime, UNIX_EPOCH};
 use sys::clock::now_ns;
@@ -37,8 +41,10 @@ fn add(word: &AtomicU64, n: u64) {
 /// The memory in which this process counts.
 #[derive(Debug)]
 pub struct Profile {
-    memory: Mapping,
+    memory: Rc<Mapping>,
     peers: usize,
+    /// Whose tables are in use, in their order.
+    tables: Vec<Peer>,
     /// Words of records so far.
     records: usize,
     paused: bool,
@@ -63,8 +69,15 @@ impl Profile {
     pub fn begin(peers: usize, detail: bool) -> io::Result<(Profile, OwnedFd)> {
         let fd = sys::mem::sealed_memfd(c"ferrule-profile", memory_bytes(peers))?;
         let memory = Mapping::shared(fd.as_fd(), memory_bytes(peers))?;
-        let profile =
-            Profile { memory, peers, records: 0, paused: false, ended: false, detail: detail.then(Detail::default) };
+        let profile = Profile {
+            memory: Rc::new(memory),
+            peers,
+            tables: Vec::new(),
+            records: 0,
+            paused: false,
+            ended: false,
+            detail: detail.then(Detail::default),
+        };
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64);
         let now = now_ns();
         let level = i64::from(FIRST_LEVEL) as u64;
@@ -93,11 +106,43 @@ impl Profile {
         self.words(HEADER_BYTES, self.peers * ROW_WORDS).as_chunks().0
     }
 
-    /// The rows to count in; none while nothing is counted.
-    pub fn counting(&self) -> Rows {
-        match self.paused || self.ended {
-            true => Rows::NONE,
-            false => Rows { first: self.rows().as_ptr(), peers: self.peers, detailed: self.is_detailed() },
+    fn table(&self, number: usize) -> &[AtomicU64] {
+        self.words(tables_at(self.peers) + number * 8 * TABLE_WORDS, TABLE_WORDS)
+    }
+
+    fn is_counting(&self) -> bool {
+        !self.paused && !self.ended
+    }
+
+    /// How a lane counts its short messages to `peer` from now on.
+    pub fn short(&mut self, peer: Peer) -> Short {
+        if !self.is_counting() {
+            return Short::NotCounted;
+        }
+        let number = self.tables.iter().position(|p| *p == peer).unwrap_or(self.tables.len());
+        if self.detail.is_some() || number >= tables_max(self.peers) || peer.0 as usize >= self.peers {
+            return Short::Elsewhere;
+        }
+        if number == self.tables.len() {
+            self.table(number)[0].store(u64::from(peer.0) + 1, Relaxed);
+            self.tables.push(peer);
+            // SYNC(profile): the agent reads the table's first word when it has seen that there is one more.
+            self.header(AT_TABLES).store(self.tables.len() as u64, Release);
+        }
+        Short::Table(Table { first: NonNull::from(&self.table(number)[1]), _memory: self.memory.clone() })
+    }
+
+    /// Counts a message that no table has counted.
+    pub fn count(&mut self, context: u64, call: Call, peer: Peer, bytes: usize) {
+        if !self.is_counting() {
+            return;
+        }
+        if let Some(row) = self.rows().get(peer.0 as usize) {
+            add(&row[0], bytes as u64);
+            add(&row[word_of(bytes as u64)], 1);
+        }
+        if self.detail.is_some() {
+            self.count_scope(context, call, peer, bytes);
         }
     }
 
@@ -118,16 +163,8 @@ impl Profile {
         }
     }
 
-    /// Whether messages are counted by communicator and collective, too.
-    pub fn is_detailed(&self) -> bool {
-        self.detail.is_some()
-    }
-
     /// Counts a message once more, for its context and the collective that it belongs to.
-    pub fn count_scope(&mut self, context: u64, call: Call, peer: Peer, bytes: usize) {
-        if self.paused || self.ended {
-            return;
-        }
+    fn count_scope(&mut self, context: u64, call: Call, peer: Peer, bytes: usize) {
         // The program's own messages belong to no collective.
         let call = call.filter(|_| context & PLANE_MASK != Plane::PointToPoint as u64);
         let context = context & !PLANE_MASK;
@@ -177,14 +214,27 @@ impl Profile {
         }
     }
 
-    /// Sets aside what is in the rows, as a phase that is over.
+    /// The row of `peer` with what is in its table, the `table`-th.
+    fn total(&self, peer: usize, table: Option<usize>) -> [u64; ROW_WORDS] {
+        let row = &self.rows()[peer];
+        let mut total = std::array::from_fn(|at| row[at].load(Relaxed));
+        if let Some(number) = table {
+            add_lengths(&mut total, self.table(number)[1..].iter().map(|word| word.load(Relaxed)));
+        }
+        total
+    }
+
+    /// Sets aside what is in the rows and tables, as a phase that is over.
     fn close_phase(&mut self) {
         let now = now_ns();
         let mut words = vec![self.header(AT_LEVEL).load(Relaxed), self.header(AT_PHASE_BEGAN).load(Relaxed), now];
         words.resize(RECORD_WORDS - 2, 0);
-        for (peer, row) in self.rows().iter().enumerate() {
-            let used = row.iter().enumerate().map(|(at, word)| (at, word.load(Relaxed))).filter(|(_, n)| *n > 0);
-            used.for_each(|(at, n)| words.extend([peer as u64, at as u64, n]));
+        let mut tables = vec![None; self.peers];
+        (0..).zip(&self.tables).for_each(|(number, peer)| tables[peer.0 as usize] = Some(number));
+        for (peer, table) in tables.into_iter().enumerate() {
+            let total = self.total(peer, table);
+            let used = total.iter().enumerate().filter(|(_, n)| **n > 0);
+            used.for_each(|(at, n)| words.extend([peer as u64, at as u64, *n]));
         }
         let contents = words.len() - (RECORD_WORDS - 2);
         if 8 * (self.records + RECORD_WORDS + contents) > RECORDS_BYTES {
@@ -199,47 +249,56 @@ impl Profile {
         head.iter().chain(&words).zip(record).for_each(|(word, place)| place.store(*word, Relaxed));
         self.records += RECORD_WORDS + contents;
         let end = 8 * self.records as u64;
-        // SYNC(profile): the agent reads the record when it has seen its end; should this process end now, the rows are in it.
+        // SYNC(profile): the agent reads the record when it has seen its end; should this process end now, all is in it.
         self.header(AT_RECORDS).store(end | 1, Release);
-        self.rows().iter().flatten().filter(|word| word.load(Relaxed) > 0).for_each(|word| word.store(0, Relaxed));
+        let tables = (0..self.tables.len()).flat_map(|number| &self.table(number)[1..]);
+        let counts = self.rows().iter().flatten().chain(tables);
+        counts.filter(|word| word.load(Relaxed) > 0).for_each(|word| word.store(0, Relaxed));
         self.header(AT_PHASE_BEGAN).store(now, Relaxed);
         self.header(AT_RECORDS).store(end, Release);
     }
 }
 
-/// Where messages are counted at present.
-#[derive(Clone, Copy, Debug)]
-pub struct Rows {
-    first: *const Row,
-    detailed: bool,
-    /// 0 if nothing is counted.
-    peers: usize,
+/// How a lane counts short messages.
+#[derive(Debug)]
+pub enum Short {
+    /// Not at all.
+    NotCounted,
+    /// In this table.
+    Table(Table),
+    /// It doesn't: they have to go the longer way.
+    Elsewhere,
 }
 
-impl Rows {
-    /// Nothing is counted.
-    pub const NONE: Rows = Rows { first: std::ptr::null(), peers: 0, detailed: false };
+/// Counts of the short messages to one peer, by length.
+#[derive(Debug)]
+pub struct Table {
+    /// The word of length 0.
+    first: NonNull<AtomicU64>,
+    /// Where the words are.
+    _memory: Rc<Mapping>,
+}
 
-    /// Counts a message. True if [`Profile::count_scope`] has to count it, too.
+impl Table {
+    /// Lengths that are counted, from 0 on.
+    pub const LENGTHS: usize = TABLE_LENGTHS;
+
+    /// Counts a message.
     ///
     /// # Safety
-    /// The [`Profile`] that these rows are of must live.
+    /// `len` is below [`Table::LENGTHS`].
     #[inline(always)]
-    pub unsafe fn count(self, peer: Peer, bytes: usize) -> bool {
-        if (peer.0 as usize) < self.peers {
-            // SAFETY: a row of the profile, which lives by the caller.
-            let row = unsafe { &*self.first.add(peer.0 as usize) };
-            add(&row[0], bytes as u64);
-            add(&row[word_of(bytes as u64)], 1);
-            return self.detailed;
-        }
-        false
+    pub unsafe fn count(&self, len: usize) {
+        debug_assert!(len < Table::LENGTHS);
+        // SAFETY: a table has a word for each length (by the caller) and is in the mapping that `_memory` keeps.
+        add(unsafe { self.first.add(len).as_ref() }, 1);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use protocol::control::profile::TABLES_MAX;
     use std::os::unix::fs::FileExt;
 
     fn word(file: &std::fs::File, at: usize) -> u64 {
@@ -248,41 +307,67 @@ mod tests {
         u64::from_le_bytes(bytes)
     }
 
+    /// A message of the program; short ones as a lane would count them.
+    fn send(profile: &mut Profile, peer: u32, bytes: usize) {
+        match profile.short(Peer(peer)) {
+            // SAFETY: the length is checked.
+            Short::Table(table) if bytes < Table::LENGTHS => unsafe { table.count(bytes) },
+            Short::NotCounted if bytes < Table::LENGTHS => {}
+            _ => profile.count(0, None, Peer(peer), bytes),
+        }
+    }
+
     #[test]
-    fn messages_are_in_the_rows_and_then_in_the_record() {
+    fn messages_are_in_tables_and_rows_and_then_in_the_record() {
         let (mut profile, fd) = Profile::begin(3, false).unwrap();
         let file = std::fs::File::from(fd);
-        let send = |profile: &Profile, peer, bytes| {
-            // SAFETY: the profile lives.
-            unsafe { profile.counting().count(Peer(peer), bytes) };
-        };
-        [(1, 0), (1, 5), (2, 4096)].into_iter().for_each(|(peer, bytes)| send(&profile, peer, bytes));
-        send(&profile, 3, 1);
         let row = |peer: usize| HEADER_BYTES + peer * 8 * ROW_WORDS;
-        assert_eq!([word(&file, row(1)), word(&file, row(1) + 8), word(&file, row(1) + 32)], [5, 1, 1]);
+        let table = |number: usize, length: usize| tables_at(3) + 8 * (number * TABLE_WORDS + 1 + length);
+        [(2, 4096), (1, 0), (1, 5), (1, 2049)].into_iter().for_each(|(peer, bytes)| send(&mut profile, peer, bytes));
+        send(&mut profile, 3, 1);
+        assert_eq!(word(&file, 8 * AT_TABLES), 2);
+        assert_eq!([word(&file, table(0, 0) - 8), word(&file, table(1, 0) - 8)], [3, 2]);
+        assert_eq!([word(&file, table(1, 0)), word(&file, table(1, 5))], [1, 1]);
+        assert_eq!([word(&file, row(1)), word(&file, row(1) + 8 * 13)], [2049, 1]);
         assert_eq!([word(&file, row(2)), word(&file, row(2) + 8 * 14)], [4096, 1]);
 
         profile.control(7);
         assert_eq!(word(&file, 8 * AT_LEVEL), 7);
         assert_eq!([word(&file, row(1)), word(&file, row(2))], [0, 0]);
+        assert_eq!([word(&file, table(1, 0)), word(&file, table(1, 5)), word(&file, table(1, 0) - 8)], [0, 0, 2]);
         let at = records_at(3);
-        assert_eq!([word(&file, at), word(&file, at + 8), word(&file, at + 16)], [RECORD_PHASE, 5 * 24, 1]);
+        assert_eq!([word(&file, at), word(&file, at + 8), word(&file, at + 16)], [RECORD_PHASE, 6 * 24, 1]);
         let first = at + 8 * RECORD_WORDS;
-        assert_eq!([word(&file, first), word(&file, first + 8), word(&file, first + 16)], [1, 0, 5]);
-        assert_eq!(word(&file, 8 * AT_RECORDS), (8 * RECORD_WORDS + 5 * 24) as u64);
+        assert_eq!([word(&file, first), word(&file, first + 8), word(&file, first + 16)], [1, 0, 2054]);
+        assert_eq!([word(&file, first + 24), word(&file, first + 32), word(&file, first + 40)], [1, 1, 1]);
+        assert_eq!(word(&file, 8 * AT_RECORDS), (8 * RECORD_WORDS + 6 * 24) as u64);
 
         profile.control(0);
-        send(&profile, 1, 1);
-        assert_eq!(word(&file, row(1)), 0);
+        send(&mut profile, 1, 1);
+        send(&mut profile, 1, 5000);
+        assert_eq!([word(&file, row(1)), word(&file, table(1, 1))], [0, 0]);
         profile.control(1);
-        send(&profile, 1, 1);
-        assert_eq!(word(&file, row(1)), 1);
+        send(&mut profile, 1, 1);
+        send(&mut profile, 1, 5000);
+        assert_eq!([word(&file, row(1)), word(&file, table(1, 1))], [5000, 1]);
         profile.control(2);
-        assert_eq!(word(&file, row(1)), 1);
+        assert_eq!([word(&file, row(1)), word(&file, table(1, 1))], [5000, 1]);
         profile.end();
-        send(&profile, 1, 1);
-        assert_eq!(word(&file, row(1)), 1);
+        send(&mut profile, 1, 1);
+        assert_eq!(word(&file, table(1, 1)), 1);
         assert!(word(&file, 8 * AT_ENDED) >= word(&file, 8 * AT_BEGAN));
+    }
+
+    #[test]
+    fn what_finds_no_table_goes_into_its_row() {
+        let (mut profile, _) = Profile::begin(TABLES_MAX + 1, false).unwrap();
+        for peer in (0..TABLES_MAX as u32).map(Peer) {
+            assert!(matches!(profile.short(peer), Short::Table(_)));
+        }
+        assert!(matches!(profile.short(Peer(TABLES_MAX as u32)), Short::Elsewhere));
+        assert!(matches!(profile.short(Peer(7)), Short::Table(_)));
+        let (mut detailed, _) = Profile::begin(2, true).unwrap();
+        assert!(matches!(detailed.short(Peer(1)), Short::Elsewhere));
     }
 
     #[test]
@@ -312,8 +397,7 @@ mod tests {
         let (mut profile, fd) = Profile::begin(2, false).unwrap();
         let file = std::fs::File::from(fd);
         for _ in 0..3 {
-            // SAFETY: the profile lives.
-            unsafe { profile.counting().count(Peer(1), 8) };
+            profile.count(0, None, Peer(1), 8);
             profile.records = RECORDS_BYTES / 8 - RECORD_WORDS;
             profile.control(3);
         }

@@ -38,8 +38,10 @@ impl Far {
     /// `src` is readable and `cell` writable for `len` bytes; they don't overlap, and `cell` is aligned to 16 bytes.
     pub unsafe fn copy(&mut self, src: *const u8, cell: *mut u8, len: usize) {
         // SAFETY: promised by the caller.
-        let (through, past) =
-            (|| unsafe { std::ptr::copy_nonoverlapping(src, cell, len) }, || unsafe { copy_past_caches(src, cell, len) });
+        let (through, past) = (
+            || unsafe { std::ptr::copy_nonoverlapping(src, cell, len) },
+            || unsafe { copy_past_caches(src, cell, len) },
+        );
         self.step(len, sys::clock::now_ns, through, past);
     }
 

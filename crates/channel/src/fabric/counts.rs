@@ -1,7 +1,7 @@
 //! Counting what is sent (`crate::profile`), and what MPI says about that.
 
-use super::ChannelFabric;
-use crate::profile::{Call, Profile, Rows};
+use super::{ChannelFabric, Lane};
+use crate::profile::{Call, Profile, Short};
 use base::{Peer, log};
 
 impl ChannelFabric {
@@ -15,27 +15,27 @@ impl ChannelFabric {
             Ok(profile) => self.profile = Some(Box::new(profile)),
             Err(why) => log!(Warn, "what this rank sends is not counted: {why}"),
         }
-        self.find_rows();
     }
 
-    fn find_rows(&mut self) {
-        self.counting = self.profile.as_ref().map_or(Rows::NONE, |profile| profile.counting());
-    }
-
-    /// Counts a message.
-    #[inline(always)]
-    pub(super) fn count(&mut self, peer: Peer, context: u64, bytes: usize) {
-        // SAFETY: the rows are of `self.profile`, which lives as long as the fabric.
-        if unsafe { self.counting.count(peer, bytes) } {
-            self.count_detail(peer, context, bytes);
+    /// Tells the lanes how to count from now on.
+    fn tell_lanes(&mut self) {
+        for peer in (0..self.lanes.len() as u32).map(Peer) {
+            self.tell_lane(peer);
         }
     }
 
-    #[cold]
-    fn count_detail(&mut self, peer: Peer, context: u64, bytes: usize) {
+    /// Tells the lane to `peer`, if it counts short messages itself, how.
+    pub(super) fn tell_lane(&mut self, peer: Peer) {
+        if let Lane::Shm(lane) = &mut self.lanes[peer.0 as usize] {
+            lane.count_short(self.profile.as_mut().map_or(Short::NotCounted, |profile| profile.short(peer)));
+        }
+    }
+
+    /// Counts a message that its lane hasn't counted.
+    pub(super) fn count(&mut self, peer: Peer, context: u64, bytes: usize) {
         let call = self.call;
         if let Some(profile) = &mut self.profile {
-            profile.count_scope(context, call, peer, bytes);
+            profile.count(context, call, peer, bytes);
         }
     }
 
@@ -57,7 +57,7 @@ impl ChannelFabric {
         if let Some(profile) = &mut self.profile {
             profile.control(level);
         }
-        self.find_rows();
+        self.tell_lanes();
     }
 
     /// From now on nothing is counted: the program has called `MPI_Finalize`.
@@ -65,6 +65,6 @@ impl ChannelFabric {
         if let Some(profile) = &mut self.profile {
             profile.end();
         }
-        self.find_rows();
+        self.tell_lanes();
     }
 }

@@ -82,14 +82,10 @@ impl Fabric for ChannelFabric {
 
     #[inline(always)]
     fn send_now(&mut self, peer: Peer, header: &Header, source: &SendBuf) -> bool {
-        let sent = match self.lanes.get_mut(peer.0 as usize) {
+        match self.lanes.get_mut(peer.0 as usize) {
             Some(Lane::Shm(lane)) => lane.send_now(header, source),
             _ => false,
-        };
-        if sent {
-            self.count(peer, header.context, source.len());
         }
-        sent
     }
 
     fn note_sent(&mut self, peer: Peer, context: u64, len: usize) {

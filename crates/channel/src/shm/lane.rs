@@ -3,6 +3,7 @@
 use super::{PeerFds, SPILL_BYTES, SPILLED, ShmHub, words_of};
 use crate::buffer::{RecvBuf, SendBuf, copy_bytes};
 use crate::calibrate::{self, MEM_MIN_RATE, Preference, RECORD_MAX, class_of};
+use crate::profile::{Short, Table};
 use crate::single_copy::{Probe, SINGLE_COPY, SingleCopy};
 use base::counters::BELLS;
 use base::{Peer, log};
@@ -34,6 +35,10 @@ pub struct ShmLane {
     spill_from: usize,
     /// Messages up to this are sent eagerly in a record.
     eager_inline: usize,
+    /// Messages below this may leave at once; 0 if the lane is lost.
+    short_end: usize,
+    /// Counts those messages.
+    counts: Option<Table>,
     /// All cells are in use by other senders: the next packet goes through the ring.
     denied: bool,
     peer: Peer,
@@ -91,7 +96,7 @@ impl ShmLane {
         if let Some(bell) = &bell {
             hub.learn_bell(peer, bell);
         }
-        ShmLane {
+        let mut lane = ShmLane {
             outbox,
             bell,
             limits,
@@ -100,6 +105,8 @@ impl ShmLane {
             record_max,
             spill_from,
             eager_inline: spill_from.min(limits.eager_max).min(record_max),
+            short_end: 0,
+            counts: None,
             denied: false,
             peer,
             single,
@@ -107,7 +114,20 @@ impl ShmLane {
             preference,
             advised: 0,
             streamed_ns: 0,
-        }
+        };
+        lane.count_short(Short::NotCounted);
+        lane
+    }
+
+    /// How messages that leave at once ([`ShmLane::send_now`]) are counted from now on.
+    pub fn count_short(&mut self, how: Short) {
+        let (counts, end) = match how {
+            Short::NotCounted => (None, self.eager_inline + 1),
+            Short::Table(table) => (Some(table), (self.eager_inline + 1).min(Table::LENGTHS)),
+            Short::Elsewhere => (None, 0),
+        };
+        self.counts = counts;
+        self.short_end = if self.lost { 0 } else { end };
     }
 
     /// What the lane can do now.
@@ -139,11 +159,6 @@ impl ShmLane {
         }
     }
 
-    /// The peer is gone: nothing is sent any more.
-    pub fn mark_lost(&mut self) {
-        self.lost = true;
-    }
-
     /// Sends a packet of `header` and `body`.
     #[inline]
     pub fn try_send(&mut self, header: &Header, body: &[u8]) -> Outcome {
@@ -163,16 +178,20 @@ impl ShmLane {
         self.send(header, body, Some((source, from)), len)
     }
 
-    /// Sends all of `source` as one eager record if there is room at hand. False: nothing has happened.
+    /// Sends all of `source` as one eager record if there is room at hand, and counts it. False: nothing has happened.
     #[inline(always)]
     pub fn send_now(&mut self, header: &Header, source: &SendBuf) -> bool {
         let len = source.len();
-        if self.lost || len > self.eager_inline {
+        if len >= self.short_end {
             return false;
         }
         let Some(room) = self.outbox.reserve_at_hand(len) else { return false };
         // SAFETY: there is room for `len` bytes; nobody else has a pointer to it in this process.
         unsafe { source.copy_out(0, room.payload, len) };
+        if let Some(counts) = &self.counts {
+            // SAFETY: with a table, `short_end` is at most `Table::LENGTHS`.
+            unsafe { counts.count(len) };
+        }
         if self.outbox.publish(room, &words_of(header)) {
             self.wake();
         }
@@ -267,7 +286,7 @@ impl ShmLane {
     #[cold]
     fn lose(&mut self) -> Outcome {
         log!(Error, "rank {} wrote an impossible position into shared memory; its lane is closed", self.peer.0);
-        self.lost = true;
+        (self.lost, self.short_end) = (true, 0);
         Outcome::Lost
     }
 

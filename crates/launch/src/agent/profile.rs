@@ -9,9 +9,9 @@ use super::Agent;
 use crate::pollset::PollSet;
 use base::log;
 use protocol::control::profile::{
-    AT_BEGAN, AT_BEGAN_UNIX, AT_CROWDED, AT_ENDED, AT_LEVEL, AT_PHASE_BEGAN, AT_RANKS, AT_RECORDS, HEADER_BYTES,
-    HEADER_WORDS, MAGIC, NAME_WORDS, Part, RECORD_PHASE, RECORD_SCOPE, RECORD_WORDS, RECORDS_BYTES, ROW_WORDS,
-    RankHead, Row, memory_bytes, name_of_words, records_at,
+    AT_BEGAN, AT_BEGAN_UNIX, AT_CROWDED, AT_ENDED, AT_LEVEL, AT_PHASE_BEGAN, AT_RANKS, AT_RECORDS, AT_TABLES,
+    HEADER_BYTES, HEADER_WORDS, MAGIC, NAME_WORDS, Part, RECORD_PHASE, RECORD_SCOPE, RECORD_WORDS, RECORDS_BYTES,
+    ROW_WORDS, RankHead, Row, TABLE_WORDS, add_lengths, memory_bytes, name_of_words, records_at, tables_at, tables_max,
 };
 use protocol::control::tree::{Message, ROOT};
 use std::collections::BTreeMap;
@@ -104,15 +104,46 @@ impl Counts {
         Ok(bytes.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect())
     }
 
-    fn rows(&self) -> Result<Vec<Row>> {
+    /// What is in the rows, and in the first `tables` tables.
+    fn rows(&self, tables: usize) -> Result<Vec<Row>> {
+        let mut short = self.short(tables)?;
         let mut rows = Vec::new();
         for first in (0..self.ranks).step_by(CHUNK_ROWS) {
             let count = CHUNK_ROWS.min(self.ranks - first);
             let words = self.words(HEADER_BYTES + first * 8 * ROW_WORDS, count * ROW_WORDS)?;
-            let found = words.chunks_exact(ROW_WORDS).zip(first..);
-            rows.extend(found.filter_map(|(words, peer)| Row::of_words(peer as u32, words)));
+            for (words, peer) in words.chunks_exact(ROW_WORDS).zip(first as u32..) {
+                let row = Row::of_words(peer, words);
+                rows.extend(match (row, short.remove(&peer)) {
+                    (Some(mut row), Some(short)) => {
+                        row.add(&short);
+                        Some(row)
+                    }
+                    (row, short) => row.or(short),
+                });
+            }
         }
         Ok(rows)
+    }
+
+    /// What is in the first `tables` tables, by peer.
+    fn short(&self, tables: usize) -> Result<BTreeMap<u32, Row>> {
+        if tables > tables_max(self.ranks) {
+            return Err(malformed("wrong number of tables"));
+        }
+        let mut found = BTreeMap::new();
+        for number in 0..tables {
+            let words = self.words(tables_at(self.ranks) + number * 8 * TABLE_WORDS, TABLE_WORDS)?;
+            let peer = words[0].wrapping_sub(1);
+            if peer >= self.ranks as u64 {
+                return Err(malformed("a table is of an impossible peer"));
+            }
+            let mut row = [0; ROW_WORDS];
+            add_lengths(&mut row, words.into_iter().skip(1));
+            if let Some(row) = Row::of_words(peer as u32, &row) {
+                found.entry(row.peer).and_modify(|old: &mut Row| old.add(&row)).or_insert(row);
+            }
+        }
+        Ok(found)
     }
 
     /// Everything that the program of `rank` has counted until now.
@@ -126,7 +157,8 @@ impl Counts {
         let ended = if header[AT_ENDED] > 0 { header[AT_ENDED] } else { now_ns() };
         let mut parts = self.records((header[AT_RECORDS] & !1) as usize, began)?;
         // If it ended while it set rows aside, they are in the last record.
-        let rows = if header[AT_RECORDS] & 1 == 0 { self.rows()? } else { Vec::new() };
+        let tables = usize::try_from(header[AT_TABLES]).unwrap_or(usize::MAX);
+        let rows = if header[AT_RECORDS] & 1 == 0 { self.rows(tables)? } else { Vec::new() };
         let level = header[AT_LEVEL] as i64 as i32;
         let phase = Part::Phase { level, began_ns: since(header[AT_PHASE_BEGAN]), ended_ns: since(ended) };
         parts.push((phase, rows));
@@ -299,6 +331,28 @@ mod tests {
         // Killed while it set rows aside: they count once.
         words.push((8 * AT_RECORDS, 8 * 14 + 1));
         assert_eq!(counts(&words).read(4, 0).unwrap().parts[1].1, []);
+    }
+
+    #[test]
+    fn tables_are_added_to_rows() {
+        let table = |number: usize, word: usize| tables_at(RANKS) + 8 * (number * TABLE_WORDS + word);
+        let mut words =
+            vec![(8 * AT_TABLES, 2), (table(0, 0), 3), (table(0, 1 + 9), 2), (table(1, 0), 1), (table(1, 1), 4)];
+        words.extend([(row(2, 0), 5000), (row(2, word_of(5000)), 1)]);
+        let read = counts(&words).read(4, 0).unwrap();
+        assert_eq!(
+            read.parts[0].1,
+            [
+                Row { peer: 0, bytes: 0, sizes: vec![(0, 4)] },
+                Row { peer: 2, bytes: 5018, sizes: vec![(4, 2), (13, 1)] }
+            ]
+        );
+        for wrong in [(8 * AT_TABLES, RANKS as u64 + 1), (8 * AT_TABLES, u64::MAX), (table(1, 0), 0), (table(1, 0), 4)]
+        {
+            words.push(wrong);
+            assert!(counts(&words).read(4, 0).is_err());
+            words.pop();
+        }
     }
 
     #[test]

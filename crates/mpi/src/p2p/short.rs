@@ -33,7 +33,8 @@ pub fn bytes(address: usize, count: i64, datatype: usize) -> Option<usize> {
     if address <= LAST_SPECIAL || count < 0 || !datatype.is_contiguous() {
         return None;
     }
-    (count as usize).checked_mul(datatype.size())
+    // Signed, because that takes fewer instructions.
+    count.checked_mul(datatype.size() as i64).map(|bytes| bytes as usize)
 }
 
 /// Sends `len` bytes in standard mode. True if they have left.

@@ -1,12 +1,13 @@
 //! What a rank has sent, to whom, in which sizes: the memory in which a rank counts it, and how its agent tells mpiexec.
 //!
 //! ```text
-//! rank: memfd [ header | a row per peer | records… ] ─ descriptor ─► agent, which reads it when the rank has ended, however it ended
-//!                                                                 ─► mpiexec: ProfileRank, ProfilePart…
+//! rank: memfd [ header | a row per peer | tables… | records… ] ─ descriptor ─► agent, which reads it when the rank has ended,
+//!                                                            however it ended ─► mpiexec: ProfileRank, ProfilePart…
 //! ```
 //! The memory is all words of 8 bytes in the order of the machine, because it never leaves the host. A row counts the messages to one
 //! peer: word 0 holds their bytes, word `1 + k` those of size class `k`. Class 0 are empty messages, class `k` those of `2^(k-1)` to
-//! `2^k - 1` bytes. Records are what was set aside: phases that are over, and the rows of one communicator or collective.
+//! `2^k - 1` bytes. A table counts the short messages to a peer in shared memory by their length, which takes one addition; they are
+//! in no row. Records are what was set aside: phases that are over, and the rows of one communicator or collective.
 
 use super::codec::wire;
 
@@ -18,6 +19,12 @@ pub const HEADER_BYTES: usize = 4096;
 pub const ROW_WORDS: usize = 64;
 /// Bytes of a row.
 pub const ROW_BYTES: usize = 8 * ROW_WORDS;
+/// Lengths that a table counts: the messages of 0 to this less one bytes.
+pub const TABLE_LENGTHS: usize = 2049;
+/// Words of a table: 1 + the peer, 0 if it is not in use; the messages of each length; padding to a line of the cache.
+pub const TABLE_WORDS: usize = (1 + TABLE_LENGTHS).next_multiple_of(8);
+/// Most tables; messages to further peers are counted in rows.
+pub const TABLES_MAX: usize = 2048;
 /// Room for records; pages that nobody touches cost nothing.
 pub const RECORDS_BYTES: usize = 64 << 20;
 
@@ -37,17 +44,29 @@ pub const AT_LEVEL: usize = 6;
 pub const AT_PHASE_BEGAN: usize = 7;
 /// Word of the header: phases and scopes for which there was no room, and which are counted with what was there.
 pub const AT_CROWDED: usize = 8;
+/// Word of the header: tables in use, the first ones.
+pub const AT_TABLES: usize = 9;
 /// Words of the header that are read.
-pub const HEADER_WORDS: usize = 9;
+pub const HEADER_WORDS: usize = 10;
 
 /// Bytes of the memory in a job of `ranks` ranks.
 pub fn memory_bytes(ranks: usize) -> usize {
     records_at(ranks) + RECORDS_BYTES
 }
 
+/// Where tables begin.
+pub fn tables_at(ranks: usize) -> usize {
+    HEADER_BYTES + ranks * ROW_BYTES
+}
+
+/// Room for tables; pages that nobody touches cost nothing.
+pub fn tables_max(ranks: usize) -> usize {
+    ranks.min(TABLES_MAX)
+}
+
 /// Where records begin.
 pub fn records_at(ranks: usize) -> usize {
-    (HEADER_BYTES + ranks * ROW_BYTES).next_multiple_of(HEADER_BYTES)
+    (tables_at(ranks) + tables_max(ranks) * 8 * TABLE_WORDS).next_multiple_of(HEADER_BYTES)
 }
 
 /// The word of a row that counts messages of `bytes` bytes.
@@ -55,6 +74,14 @@ pub fn records_at(ranks: usize) -> usize {
 pub fn word_of(bytes: u64) -> usize {
     // 1 + the number of bits that it takes to write `bytes`; sizes from 2^62 on don't exist.
     ((bytes << 2) | 2).ilog2() as usize
+}
+
+/// Adds to the words of a row what a table, without its first word, has counted.
+pub fn add_lengths(row: &mut [u64; ROW_WORDS], counts: impl IntoIterator<Item = u64>) {
+    for (length, n) in (0..TABLE_LENGTHS as u64).zip(counts).filter(|(_, n)| *n > 0) {
+        row[0] = row[0].wrapping_add(length.wrapping_mul(n));
+        row[word_of(length)] = row[word_of(length)].wrapping_add(n);
+    }
 }
 
 /// Words before the contents of each record: its kind, the bytes of its contents, and what depends on the kind.
@@ -206,6 +233,25 @@ mod tests {
             assert_eq!(word_of((1 << k) - 1), k + 1);
         }
         assert!(word_of((1 << 62) - 1) < ROW_WORDS && word_of(u64::MAX) < ROW_WORDS);
+    }
+
+    #[test]
+    fn tables_become_rows() {
+        let mut row = [0; ROW_WORDS];
+        (row[0], row[word_of(3)]) = (3, 1);
+        let mut table = [0; TABLE_LENGTHS + 3];
+        for (length, n) in [(0, 4), (2, 1), (2048, 2), (TABLE_LENGTHS, 9)] {
+            table[length] = n;
+        }
+        add_lengths(&mut row, table);
+        assert_eq!(
+            Row::of_words(1, &row).unwrap(),
+            Row { peer: 1, bytes: 3 + 2 + 4096, sizes: vec![(0, 4), (2, 2), (12, 2)] }
+        );
+        assert!(
+            records_at(3) >= tables_at(3) + 3 * 8 * TABLE_WORDS
+                && records_at(100_000) < 100_000 * ROW_BYTES + (40 << 20)
+        );
     }
 
     #[test]
