@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import pathlib
 import signal
@@ -19,97 +18,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from typing import Any
-
-import jsonschema
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import run as runner
+import profile_pmpi
+from profile_common import BUILD, LIMIT_S, PEERS, ROOT, Failed, Json, Skipped, environment, expect, is_ring, load, rows, run
 
-ROOT = runner.ROOT
 MPIEXEC = str(ROOT / "dist/bin/mpiexec")
 FABRIC = str(pathlib.Path(sys.executable).parent / "ferrule-fabric")
 SOURCE = ROOT / "tests/c/profile/traffic.c"
-BUILD = ROOT / "build/profile"
-LIMIT_S = 120.0  # the first start of ferrule-fabric compiles a lot
-SCHEMA = jsonschema.Draft202012Validator(json.loads((ROOT / "docs/reference/profile.schema.json").read_text()))
 TWO_HOSTS = ["--launcher", "fork", "--hosts", "left:2,right:2"]
-PEERS = {"mpich": ROOT / "build/peers/mpich", "openmpi": ROOT / "build/peers/openmpi"}
-
-Json = dict[str, Any]
-
-
-class Failed(Exception):
-    """What is wrong."""
-
-
-class Skipped(Exception):
-    """Why."""
-
-
-def expect(what: str, found: object, wanted: object) -> None:
-    if found != wanted:
-        raise Failed(f"{what}: found {found}, wanted {wanted}")
-
-
-def environment(**more: str) -> dict[str, str]:
-    own = {name: value for name, value in os.environ.items() if not name.startswith("FERRULE_")}
-    return {**own, **more}
-
-
-def run(command: list[str], code: int | None, env: dict[str, str] | None = None, cwd: pathlib.Path | None = None) -> str:
-    """Output of a command, which has to end with `code`; what it has started ends with it."""
-    with subprocess.Popen(command, env=env or environment(), cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True) as child:
-        try:
-            output, _ = child.communicate(timeout=LIMIT_S)
-        except subprocess.TimeoutExpired:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            raise Failed(f"{' '.join(command)}: not over after {LIMIT_S:.0f} s") from None
-    if code is not None and child.returncode != code:
-        raise Failed(f"{' '.join(command)}: exit code {child.returncode} instead of {code}\n{output[-2000:]}")
-    return output
-
-
-def load(path: pathlib.Path) -> Json:
-    """A profile, which has to be as the schema says and agree with itself."""
-    profile: Json = json.loads(path.read_text())
-    wrong = [f"{'/'.join(map(str, error.path))}: {error.message[:200]}" for error in SCHEMA.iter_errors(profile)]
-    if wrong:
-        raise Failed(f"{path.name} is not as the schema says: {wrong[:3]}")
-    expect("ranks", [rank["rank"] for rank in profile["ranks"]], list(range(profile["n_procs"])))
-    for rank in profile["ranks"]:
-        for way in ("tx", "rx"):
-            if f"{way}_bytes" not in rank:
-                continue
-            rows, n = rank[way], profile["n_procs"]
-            expect(f"{way}_bytes and {way}", rank[f"{way}_bytes"], dense(rows, n, "bytes"))
-            expect(f"{way}_messages and {way}", rank[f"{way}_messages"], dense(rows, n, "messages"))
-            expect("classes and messages", [sum(row["sizes"].values()) for row in rows], [row["messages"] for row in rows])
-            expect(f"{way}_message_sizes", sum(rank[f"{way}_message_sizes"]), sum(rank[f"{way}_messages"]))
-        if "phases" in rank:
-            expect("sum of the phases", total(rank["phases"]), total([rank]))
-        if "slices" in rank:
-            expect("sum of the slices", total(rank["slices"]), total([rank]))
-        if "scopes" in rank:
-            expect("sum of the scopes", total(rank["scopes"]), total([rank]))
-    return profile
-
-
-def dense(rows: list[Json], n: int, key: str) -> list[int]:
-    found = [0] * n
-    for row in rows:
-        found[row["peer"]] += row[key]
-    return found
-
-
-def total(parts: list[Json]) -> dict[int, tuple[int, int]]:
-    """Bytes and messages by peer."""
-    found: dict[int, tuple[int, int]] = {}
-    for row in (row for part in parts for row in part["tx"]):
-        old = found.get(row["peer"], (0, 0))
-        found[row["peer"]] = (old[0] + row["bytes"], old[1] + row["messages"])
-    return found
 
 
 def profile(what: list[str], ranks: int, *options: str, code: int = 0, env: dict[str, str] | None = None) -> Json:
@@ -118,19 +35,6 @@ def profile(what: list[str], ranks: int, *options: str, code: int = 0, env: dict
         path = pathlib.Path(folder) / "profile.json"
         run([MPIEXEC, "--profile", str(path), *options, "-n", str(ranks), str(BUILD / "traffic"), *what], code, env)
         return load(path)
-
-
-def rows(rank: Json) -> dict[int, Json]:
-    return {row["peer"]: row for row in rank["tx"]}
-
-
-def is_ring(found: Json, messages: int, size: int) -> None:
-    n = found["n_procs"]
-    for i, rank in enumerate(found["ranks"]):
-        expect(f"rank {i} to whom", rank["tx_messages"], [messages if peer == (i + 1) % n else 0 for peer in range(n)])
-        expect(f"rank {i} from whom", rank["rx_bytes"], [messages * size if peer == (i - 1) % n else 0 for peer in range(n)])
-        expect(f"rank {i} sizes", rank["tx"][0]["sizes"], {str(size.bit_length()): messages})
-        expect(f"rank {i} end", (rank["complete"], rank["end"]), (True, "finalized"))
 
 
 def ring() -> None:
@@ -320,52 +224,6 @@ def viewer() -> None:
             raise Failed("no picture")
 
 
-class Library:
-    """An MPI library with libferrule-pmpi before it."""
-
-    def __init__(self, name: str) -> None:
-        self.name, self.tree = name, PEERS.get(name, ROOT / "dist")
-        if not (self.tree / "bin/mpiexec").exists():
-            raise Skipped(f"{self.tree}/bin/mpiexec is missing")
-        self.env = {"OPAL_PREFIX": str(self.tree), "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if name == "openmpi" else {}
-        self.pmpi, self.program = BUILD / f"libferrule-pmpi-{name}.so", BUILD / f"traffic-{name}"
-        compiler, env = str(self.tree / "bin/mpicc"), environment(**self.env)
-        run(["make", "-s", "-C", str(ROOT / "interconnect/pmpi"), f"MPICC={compiler}", f"OUT={self.pmpi}", str(self.pmpi)], 0, env)
-        run([compiler, "-O1", "-o", str(self.program), str(SOURCE)], 0, env)
-
-    def profile(self, what: list[str], ranks: int, code: int | None = 0, suffix: str = "", **more: str) -> Json:
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "p.json"
-            variables = {"LD_PRELOAD": str(self.pmpi), "FERRULE_PROFILE": str(path), **more}
-            given = [word for name, value in variables.items() for word in (["-genv", name, value] if self.name == "mpich" else ["-x", f"{name}={value}"])]
-            room = ["--oversubscribe"] if self.name == "openmpi" else []
-            run([str(self.tree / "bin/mpiexec"), *room, "-n", str(ranks), *given, str(self.program), *what], code, environment(**self.env))
-            if suffix:
-                return json.loads(pathlib.Path(f"{path}{suffix}").read_text())
-            return load(path)
-
-
-def pmpi(name: str) -> None:
-    library = Library(name)
-    found = library.profile(["ring"], 3)
-    is_ring(found, 10, 100)
-    expect("level", found["level"], "calls")
-    for i, rank in enumerate(library.profile(["modes"], 3)["ranks"]):
-        expect("modes", rank["tx"], [{"peer": (i + 1) % 3, "bytes": 96, "messages": 12, "sizes": {"4": 12}}])
-        expect("barrier", rank["collectives"], [{"name": "MPI_Barrier", "calls": 1, "bytes": 0}])
-    for rank in library.profile(["phases"], 2)["ranks"]:
-        expect("phases", [sum(row["messages"] for row in phase["tx"]) for phase in rank["phases"]], [1, 3, 0, 4, 5])
-    for rank in library.profile(["alltoall"], 3)["ranks"]:
-        expect("collectives", rank["collectives"], [{"name": "MPI_Alltoall", "calls": 1, "bytes": 15000}])
-        expect("messages", rank["tx"], [])
-    for i, rank in enumerate(library.profile(["alltoall"], 3, FERRULE_PMPI_COLLECTIVES="direct")["ranks"]):
-        expect("direct", rank["tx_bytes"], [0 if peer == i else 5000 for peer in range(3)])
-    for i, rank in enumerate(library.profile(["split"], 4)["ranks"]):
-        expect("world ranks", {row["peer"] for row in rank["tx"]}, {(i + 2) % 4})
-    rank = library.profile(["abort", "1"], 3, code=None, suffix=".rank1")
-    expect("abort", (rank["end"], rank["complete"], sum(rank["tx_messages"])), ("called MPI_Abort with code 3", False, 11))
-
-
 CASES: dict[str, Callable[[], None]] = {
     "ring": ring,
     "ring on two hosts": ring_of_two_hosts,
@@ -389,9 +247,7 @@ CASES: dict[str, Callable[[], None]] = {
     "FERRULE_PROFILE": by_setting,
     "under Hydra": under_hydra,
     "ferrule-fabric show": viewer,
-    "pmpi with ferrule": lambda: pmpi("ferrule"),
-    "pmpi with mpich": lambda: pmpi("mpich"),
-    "pmpi with openmpi": lambda: pmpi("openmpi"),
+    **profile_pmpi.CASES,
 }
 
 

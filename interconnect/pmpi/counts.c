@@ -18,6 +18,20 @@ static int paused = 1;
 void profile_lock(void) { pthread_mutex_lock(&mutex); }
 void profile_unlock(void) { pthread_mutex_unlock(&mutex); }
 
+/* What is counted goes into this plan instead, while there is one. */
+static _Thread_local Plan *planning;
+
+int profile_is_counting(void) { return !paused; }
+
+void profile_plan_begin(void) { planning = calloc(1, sizeof *planning); }
+
+Plan *profile_plan_end(void)
+{
+    Plan *plan = planning;
+    planning = NULL;
+    return plan;
+}
+
 static int forget_ranks(MPI_Comm comm, int keyval, void *ranks, void *extra)
 {
     (void)comm, (void)keyval, (void)extra;
@@ -25,30 +39,37 @@ static int forget_ranks(MPI_Comm comm, int keyval, void *ranks, void *extra)
     return MPI_SUCCESS;
 }
 
-/* World ranks of those that messages on `comm` go to. */
-static const int *ranks_of(MPI_Comm comm)
+/* World ranks of the members of `group`, which is freed. */
+int *profile_world_ranks(MPI_Group group)
 {
-    int found = 0, *ranks = NULL;
-    PMPI_Comm_get_attr(comm, world_ranks, &ranks, &found);
-    if (found)
-        return ranks;
-    MPI_Group group, world;
-    int inter = 0, size = 0;
-    PMPI_Comm_test_inter(comm, &inter);
-    if (inter)
-        PMPI_Comm_remote_group(comm, &group);
-    else
-        PMPI_Comm_group(comm, &group);
+    MPI_Group world;
+    int size = 0;
     PMPI_Comm_group(MPI_COMM_WORLD, &world);
     PMPI_Group_size(group, &size);
-    int *own = malloc((size_t)(size + 1) * sizeof *own);
-    ranks = malloc((size_t)(size + 1) * sizeof *ranks);
+    int *own = malloc((size_t)(size + 1) * sizeof *own), *ranks = malloc((size_t)(size + 1) * sizeof *ranks);
     for (int i = 0; i < size; i++)
         own[i] = i;
     PMPI_Group_translate_ranks(group, size, own, world, ranks);
     free(own);
     PMPI_Group_free(&group);
     PMPI_Group_free(&world);
+    return ranks;
+}
+
+/* World ranks of those that messages on `comm` go to. */
+static const int *ranks_of(MPI_Comm comm)
+{
+    int found = 0, inter = 0, *ranks = NULL;
+    PMPI_Comm_get_attr(comm, world_ranks, &ranks, &found);
+    if (found)
+        return ranks;
+    MPI_Group group;
+    PMPI_Comm_test_inter(comm, &inter);
+    if (inter)
+        PMPI_Comm_remote_group(comm, &group);
+    else
+        PMPI_Comm_group(comm, &group);
+    ranks = profile_world_ranks(group);
     PMPI_Comm_set_attr(comm, world_ranks, ranks);
     return ranks;
 }
@@ -68,6 +89,7 @@ void profile_begin(void)
     PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_ranks, &world_ranks, NULL);
     profile.direct = how && strcmp(how, "direct") == 0;
     profile.rows = calloc((size_t)profile.size, sizeof *profile.rows);
+    profile.fetched = calloc((size_t)profile.size, sizeof *profile.fetched);
     profile.level = 1;
     profile.began_unix = unix_time();
     profile.phase_began = profile.began = PMPI_Wtime();
@@ -85,24 +107,44 @@ uint64_t profile_bytes(MPI_Count count, MPI_Datatype type)
     return (uint64_t)count * (uint64_t)large;
 }
 
+/* One more message in the row of `world`. */
+static void add(Row **rows, int world, uint64_t bytes)
+{
+    if (!rows[world])
+        rows[world] = calloc(1, sizeof *rows[world]);
+    int bits = bytes ? 64 - __builtin_clzll(bytes) : 0;
+    (*rows[world])[0] += bytes;
+    (*rows[world])[1 + (bits < ROW_WORDS - 2 ? bits : ROW_WORDS - 2)]++;
+}
+
 void profile_count(int world, uint64_t bytes)
 {
-    if (paused || world < 0 || world >= profile.size)
+    if (world < 0 || world >= profile.size)
         return;
-    profile_lock();
-    Row **row = &profile.rows[world];
-    if (!*row)
-        *row = calloc(1, sizeof **row);
-    int bits = bytes ? 64 - __builtin_clzll(bytes) : 0;
-    (**row)[0] += bytes;
-    (**row)[1 + (bits < ROW_WORDS - 2 ? bits : ROW_WORDS - 2)]++;
-    profile_unlock();
+    if (planning) {
+        planning->entries = realloc(planning->entries, (size_t)(planning->number + 1) * sizeof *planning->entries);
+        planning->entries[planning->number++] = (struct Entry){ world, bytes };
+    } else if (!paused) {
+        profile_lock();
+        add(profile.rows, world, bytes);
+        profile_unlock();
+    }
 }
 
 void profile_count_on(MPI_Comm comm, int rank, uint64_t bytes)
 {
-    if (!paused && rank >= 0) /* not MPI_PROC_NULL or MPI_ROOT */
+    if ((planning || !paused) && rank >= 0) /* not MPI_PROC_NULL or MPI_ROOT */
         profile_count(ranks_of(comm)[rank], bytes);
+}
+
+/* `world` has sent this rank a message without having called anything. */
+void profile_count_fetched(int world, uint64_t bytes)
+{
+    if (paused || world < 0 || world >= profile.size)
+        return;
+    profile_lock();
+    add(profile.fetched, world, bytes);
+    profile_unlock();
 }
 
 /* The present phase is over. */
@@ -111,13 +153,14 @@ void profile_next_phase(int level)
     double now = PMPI_Wtime();
     Phase *phase = malloc(sizeof *phase);
     profile_lock();
-    *phase = (Phase){ profile.level, profile.phase_began, now, profile.rows, NULL };
+    *phase = (Phase){ profile.level, profile.phase_began, now, profile.rows, profile.fetched, NULL };
     if (profile.last)
         profile.last->next = phase;
     else
         profile.first = phase;
     profile.last = phase;
     profile.rows = calloc((size_t)profile.size, sizeof *profile.rows);
+    profile.fetched = calloc((size_t)profile.size, sizeof *profile.fetched);
     profile.level = level;
     profile.phase_began = now;
     profile_unlock();

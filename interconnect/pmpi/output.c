@@ -109,6 +109,40 @@ static void put_collectives(FILE *out)
         fputc(']', out);
 }
 
+/* What others have got from this rank is what it has sent, in the phase of the same number. */
+static void take_fetched(MPI_Comm comm)
+{
+    int own[2] = { 0, 0 }, most[2];
+    for (const Phase *phase = profile.first; phase; phase = phase->next, own[0]++)
+        for (int peer = 0; peer < profile.size; peer++)
+            own[1] |= phase->fetched[peer] != NULL;
+    PMPI_Allreduce(own, most, 2, MPI_INT, MPI_MAX, comm);
+    size_t words = (size_t)profile.size * ROW_WORDS;
+    uint64_t *got = malloc(words * sizeof *got), *given = malloc(words * sizeof *given);
+    Phase *phase = profile.first;
+    for (int number = 0; most[1] && number < most[0]; number++) {
+        memset(got, 0, words * sizeof *got);
+        for (int peer = 0; number < own[0] && peer < profile.size; peer++)
+            if (phase->fetched[peer])
+                memcpy(got + (size_t)peer * ROW_WORDS, phase->fetched[peer], sizeof(Row));
+        PMPI_Alltoall(got, ROW_WORDS, MPI_UINT64_T, given, ROW_WORDS, MPI_UINT64_T, comm);
+        for (int peer = 0; peer < profile.size; peer++) {
+            const uint64_t *row = given + (size_t)peer * ROW_WORDS;
+            if (!messages(row))
+                continue;
+            if (!phase->rows[peer])
+                phase->rows[peer] = calloc(1, sizeof(Row));
+            for (int at = 0; at < ROW_WORDS; at++)
+                (*phase->rows[peer])[at] += row[at];
+        }
+        /* Who has fewer phases has it in the last one. */
+        if (phase->next)
+            phase = phase->next;
+    }
+    free(got);
+    free(given);
+}
+
 /* Sums of all phases: a row for each peer. */
 static uint64_t *totals(void)
 {
@@ -179,6 +213,7 @@ void profile_write(void)
     PMPI_Comm_dup(MPI_COMM_WORLD, &comm);
     PMPI_Allreduce(&profile.began_unix, &began, 1, MPI_DOUBLE, MPI_MIN, comm);
     PMPI_Reduce(&own, &duration, 1, MPI_DOUBLE, MPI_MAX, 0, comm);
+    take_fetched(comm);
     uint64_t *sent = totals(), *received = calloc((size_t)profile.size * ROW_WORDS, sizeof *received);
     PMPI_Alltoall(sent, ROW_WORDS, MPI_UINT64_T, received, ROW_WORDS, MPI_UINT64_T, comm);
     size_t length;

@@ -1,61 +1,12 @@
-/* Point-to-point: each call that sends, and persistent requests when they are started. */
+/* Point-to-point: each call that sends. Persistent and partitioned sends count when they are started (persistent.c). */
 #include "pmpi.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-/* Persistent and partitioned sends that have not been freed. */
-typedef struct Prepared {
-    MPI_Request request;
-    MPI_Comm comm;
-    int dest;
-    uint64_t bytes;
-    struct Prepared *next;
-} Prepared;
-
-enum { BUCKETS = 1024 };
-static Prepared *prepared[BUCKETS];
-
-static Prepared **bucket_of(MPI_Request request)
-{
-    uintptr_t key = 0;
-    memcpy(&key, &request, sizeof request < sizeof key ? sizeof request : sizeof key);
-    return &prepared[(key ^ key >> 10 ^ key >> 4) % BUCKETS];
-}
-
+/* The plan of sending `bytes` bytes to `dest`. */
 static void prepare(MPI_Request request, MPI_Comm comm, int dest, uint64_t bytes)
 {
-    Prepared *new = malloc(sizeof *new);
-    profile_lock();
-    Prepared **bucket = bucket_of(request);
-    *new = (Prepared){ request, comm, dest, bytes, *bucket };
-    *bucket = new;
-    profile_unlock();
-}
-
-static void started(MPI_Request request)
-{
-    Prepared found = { .dest = MPI_PROC_NULL };
-    profile_lock();
-    for (Prepared *at = *bucket_of(request); at; at = at->next)
-        if (at->request == request)
-            found = *at;
-    profile_unlock();
-    if (found.dest != MPI_PROC_NULL)
-        profile_count_on(found.comm, found.dest, found.bytes);
-}
-
-static void freed(MPI_Request request)
-{
-    profile_lock();
-    Prepared **at = bucket_of(request);
-    while (*at && (*at)->request != request)
-        at = &(*at)->next;
-    Prepared *gone = *at;
-    if (gone)
-        *at = gone->next;
-    profile_unlock();
-    free(gone);
+    profile_plan_begin();
+    profile_count_on(comm, dest, bytes);
+    profile_prepare(request, profile_plan_end());
 }
 
 #define SEND(NAME, COUNT)                                                                                                \
@@ -112,9 +63,11 @@ static void freed(MPI_Request request)
     SEND_INIT(Rsend_init##SUFFIX, COUNT) SENDRECV(Sendrecv##SUFFIX, COUNT) SENDRECV_REPLACE(Sendrecv_replace##SUFFIX, COUNT)
 
 ALL(, int)
-#if MPI_VERSION >= 4
+#if HAS_LARGE
 ALL(_c, MPI_Count)
+#endif
 
+#if HAS_MPI4
 int MPI_Psend_init(const void *buf, int partitions, MPI_Count count, MPI_Datatype type, int dest, int tag, MPI_Comm comm, MPI_Info info,
                    MPI_Request *req)
 {
@@ -124,35 +77,30 @@ int MPI_Psend_init(const void *buf, int partitions, MPI_Count count, MPI_Datatyp
     return error;
 }
 
-int MPI_Isendrecv(const void *out, int count, MPI_Datatype type, int dest, int tag, void *in, int room, MPI_Datatype in_type, int source,
-                  int in_tag, MPI_Comm comm, MPI_Request *req)
-{
-    int error = PMPI_Isendrecv(out, count, type, dest, tag, in, room, in_type, source, in_tag, comm, req);
-    if (error == MPI_SUCCESS)
-        profile_count_on(comm, dest, profile_bytes(count, type));
-    return error;
-}
+#define ISENDRECV(NAME, COUNT)                                                                                           \
+    int MPI_##NAME(const void *out, COUNT count, MPI_Datatype type, int dest, int tag, void *in, COUNT room,             \
+                   MPI_Datatype in_type, int source, int in_tag, MPI_Comm comm, MPI_Request *req)                        \
+    {                                                                                                                    \
+        int error = PMPI_##NAME(out, count, type, dest, tag, in, room, in_type, source, in_tag, comm, req);              \
+        if (error == MPI_SUCCESS)                                                                                        \
+            profile_count_on(comm, dest, profile_bytes(count, type));                                                    \
+        return error;                                                                                                    \
+    }
+
+#define ISENDRECV_REPLACE(NAME, COUNT)                                                                                   \
+    int MPI_##NAME(void *buf, COUNT count, MPI_Datatype type, int dest, int tag, int source, int in_tag, MPI_Comm comm,  \
+                   MPI_Request *req)                                                                                     \
+    {                                                                                                                    \
+        int error = PMPI_##NAME(buf, count, type, dest, tag, source, in_tag, comm, req);                                 \
+        if (error == MPI_SUCCESS)                                                                                        \
+            profile_count_on(comm, dest, profile_bytes(count, type));                                                    \
+        return error;                                                                                                    \
+    }
+
+ISENDRECV(Isendrecv, int)
+ISENDRECV_REPLACE(Isendrecv_replace, int)
+#if HAS_LARGE
+ISENDRECV(Isendrecv_c, MPI_Count)
+ISENDRECV_REPLACE(Isendrecv_replace_c, MPI_Count)
 #endif
-
-int MPI_Start(MPI_Request *request)
-{
-    MPI_Request started_request = *request;
-    int error = PMPI_Start(request);
-    if (error == MPI_SUCCESS)
-        started(started_request);
-    return error;
-}
-
-int MPI_Startall(int count, MPI_Request requests[])
-{
-    int error = PMPI_Startall(count, requests);
-    for (int i = 0; error == MPI_SUCCESS && i < count; i++)
-        started(requests[i]);
-    return error;
-}
-
-int MPI_Request_free(MPI_Request *request)
-{
-    freed(*request);
-    return PMPI_Request_free(request);
-}
+#endif
