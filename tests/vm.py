@@ -25,7 +25,7 @@ import bed
 
 MPIEXEC = ROOT / "dist/bin/mpiexec"
 BUILD = ROOT / "build/vm/bin"
-PROGRAMS = {"traffic": "tests/c/containers/traffic.c", "coll": "tests/c/vm/groups.c"}
+PROGRAMS = {"traffic": "tests/c/containers/traffic.c", "groups": "tests/c/vm/groups.c"}
 WATCHDOG_S = 60
 TOTAL_S = 300
 WHY_LINE = re.compile(r"why:\s+(\d+) → (\d+)\s+\S+\s+(\S+)(.*)")
@@ -111,30 +111,34 @@ class Tests:
 
     def guests_and_host(self) -> str:
         """Two ranks in each guest, and two on the host itself."""
-        return self.expect("vm1,vm2,host", 6, ["coll"], lambda a, b: "shm" if a % 3 == b % 3 else "ivshmem")
+        return self.expect("vm1,vm2,host", 6, ["groups"], lambda a, b: "shm" if a % 3 == b % 3 else "ivshmem")
 
     def without_device(self) -> str:
         """A guest that doesn't have it."""
-        return self.expect("vm1,vm2,vm3", 3, ["coll"], lambda a, b: "tcp" if 2 in (a, b) else "ivshmem")
+        return self.expect("vm1,vm2,vm3", 3, ["groups"], lambda a, b: "tcp" if 2 in (a, b) else "ivshmem")
 
     def switched_off(self) -> str:
         """By the setting."""
-        return self.expect("vm1,vm2", 2, ["coll"], lambda a, b: "tcp", IVSHMEM="off")
+        return self.expect("vm1,vm2", 2, ["groups"], lambda a, b: "tcp", IVSHMEM="off")
+
+    def woken(self) -> str:
+        """A rank that sleeps is woken by a message: a datagram rings where memory is all that is shared."""
+        return self.expect("vm1,vm2", 2, ["groups", "bell"], lambda a, b: "ivshmem", FILE_SLEEP_US="1000000", SLEEP_MS="1000")
 
     def garbage(self) -> str:
         """A region with something else in it is left alone."""
         with open(bed.REGION, "r+b") as file:
             file.write(b"\xa5" * (1 << 20))
         try:
-            wrong = self.expect("vm1,vm2", 2, ["coll"], lambda a, b: "tcp", "something else is in it")
+            wrong = self.expect("vm1,vm2", 2, ["groups"], lambda a, b: "tcp", "something else is in it")
             untouched = bed.REGION.read_bytes()[:1 << 20] == b"\xa5" * (1 << 20)
             return wrong or ("" if untouched else "somebody has written into it")
         finally:
             self.guests.clear_region()
 
-    def killed(self, ranks: int, kill: Callable[[], None], name: str) -> str:
+    def killed(self, ranks: int, kill: Callable[[], object], name: str) -> str:
         """`kill` while ranks wait for each other: mpiexec says who it was."""
-        process = self.start("vm1,vm2", ranks, ["coll", "wait"], WHY="0")
+        process = self.start("vm1,vm2", ranks, ["groups", "wait"], WHY="0")
         assert process.stdout
         line = ""
         try:
@@ -152,7 +156,7 @@ class Tests:
     def killed_rank(self) -> str:
         """A rank."""
         pids = "for p in /proc/[0-9]*; do grep -qs FERRULE_RANK=1 $p/environ && kill -9 ${p#/proc/}; done; echo done"
-        return self.killed(2, lambda: _drop(self.guests.run("vm2", pids)), r"rank 1 .*vm2.*(signal 9|SIGKILL)")
+        return self.killed(2, lambda: self.guests.run("vm2", pids), r"rank 1 .*vm2.*(signal 9|SIGKILL)")
 
     def killed_guest(self) -> str:
         """A whole guest. The others' room comes back after a while, and what its ranks had, too."""
@@ -163,7 +167,7 @@ class Tests:
             return "the dead guest has given its room back, which it couldn't"
         deadline = time.monotonic() + 40
         while (left := self.owned()) and time.monotonic() < deadline:
-            wrong = self.expect("vm1,host", 2, ["coll"], lambda a, b: "ivshmem", IVSHMEM_LEASE="5")
+            wrong = self.expect("vm1,host", 2, ["groups"], lambda a, b: "ivshmem", IVSHMEM_LEASE="5")
             if wrong:
                 return wrong
         return left
@@ -175,10 +179,6 @@ class Tests:
                 code, text = self.job("vm1,vm2", 2, ["traffic", "small", "stream"], WHY="0", CHANNELS=channels)
                 said = next((line for line in text.splitlines() if line.startswith("traffic:")), text)
                 print(f"{turn} {channels}: exit code {code}; {said}", flush=True)
-
-
-def _drop(_: object) -> None:
-    pass
 
 
 def main() -> int:
@@ -210,6 +210,7 @@ def main() -> int:
             "guests and their host": tests.guests_and_host,
             "one without the device": tests.without_device,
             "switched off": tests.switched_off,
+            "woken by a message": tests.woken,
             "garbage in the region": tests.garbage,
             "a killed rank": tests.killed_rank,
             "a killed guest": tests.killed_guest,

@@ -100,6 +100,7 @@ impl Packet for FabricPacket {
 
 const TOKEN_BELL: u64 = 1 << 32;
 const TOKEN_CONTROL: u64 = 2 << 32;
+const TOKEN_DOORBELL: u64 = 6 << 32;
 
 /// All lanes of this process.
 pub struct ChannelFabric {
@@ -204,6 +205,7 @@ impl ChannelFabric {
         }
         let region_part = self.open_region(job, rank_id);
         self.net = open_net(job, &self.epoll);
+        self.open_doorbell();
         let addresses = self.net.as_ref().map_or(Vec::new(), |net| net.addresses().to_vec());
         let ids = exchange::own_ids(job);
         let mut card = locality::own_card(rank_id, addresses);
@@ -233,6 +235,16 @@ impl ChannelFabric {
                 log!(Warn, "no memory shared with other VMs: {}: {e}", path_of(&job.region.path).display());
                 (0, 0)
             }
+        }
+    }
+
+    /// Peers of the region wake this process at the port of its TCP listener.
+    fn open_doorbell(&mut self) {
+        let address = self.net.as_ref().and_then(|net| net.listens_at());
+        let (Some(region), Some(address)) = (&mut self.region, address) else { return };
+        let opened = region.open_doorbell(address).and_then(|fd| self.epoll.add(fd, TOKEN_DOORBELL, Interest::READ));
+        if let Err(e) = opened {
+            log!(Info, "ranks of other VMs can't wake this one, so it sleeps shortly: UDP at {address}: {e}");
         }
     }
 

@@ -26,7 +26,8 @@ base::config! {
     LOCALITY: text = "auto";
     /// The channels that may be used, a list of `shm`, `ivshmem` and `tcp`, or `auto` for all.
     CHANNELS: text = "auto";
-    /// Longest sleep of a process that some of its peers can't wake, because only a file is shared with them.
+    /// Longest sleep of a process that some of its peers can't wake, because only a file is shared with them; or not for sure, because
+    /// they are in other VMs.
     FILE_SLEEP_US: u64 = 2000, 10..=1000000, "µs";
 }
 
@@ -89,7 +90,6 @@ pub fn across_kernels(job: &JobInfo, rank: Peer) -> Vec<Peer> {
 /// Tries to reach `peer` through memory that this kernel and its one share.
 pub fn try_region(hub: Option<&ShmHub>, job: &JobInfo, (peer, card): (Peer, &Card), why: &mut Why) -> Option<ShmLane> {
     let slot = across_kernels(job, peer).iter().position(|p| *p == job.rank);
-    let (offset, len) = card.region_part;
     let reason = match (hub, slot) {
         // Nothing to tell where there is no such memory.
         (None, None) if job.region.why.is_empty() => return None,
@@ -97,8 +97,10 @@ pub fn try_region(hub: Option<&ShmHub>, job: &JobInfo, (peer, card): (Peer, &Car
         (None, _) if !job.region.why.is_empty() => job.region.why.clone(),
         (None, _) => "this process has no part of the memory that its host's VMs share".into(),
         (Some(_), None) => "nobody has proved that its node shares memory with this one".into(),
-        (Some(_), Some(_)) if len == 0 => "its process has no part of the memory that both kernels share".into(),
-        (Some(hub), Some(slot)) => match open_in_region(hub, job, (peer, slot), card.rank_id, (offset, len)) {
+        (Some(_), Some(_)) if card.region_part.1 == 0 => {
+            "its process has no part of the memory that both kernels share".into()
+        }
+        (Some(hub), Some(slot)) => match open_in_region(hub, job, (peer, slot), card) {
             Ok(lane) => {
                 why.channel = IVSHMEM;
                 return Some(lane);
@@ -110,16 +112,11 @@ pub fn try_region(hub: Option<&ShmHub>, job: &JobInfo, (peer, card): (Peer, &Car
     None
 }
 
-fn open_in_region(
-    hub: &ShmHub,
-    job: &JobInfo,
-    to: (Peer, usize),
-    rank_id: u128,
-    (offset, len): (u64, u64),
-) -> std::io::Result<ShmLane> {
+fn open_in_region(hub: &ShmHub, job: &JobInfo, to: (Peer, usize), card: &Card) -> std::io::Result<ShmLane> {
+    let (offset, len) = card.region_part;
     let file = shm::region::Region::open_file(Path::new(OsStr::from_bytes(&job.region.path)), job.region.id)?;
     let len = usize::try_from(len).map_err(|_| std::io::ErrorKind::InvalidData)?;
-    ShmLane::open_in_region(hub, to, rank_id, (&file, (offset, len)))
+    ShmLane::open_in_region(hub, to, card.rank_id, (&file, (offset, len)), &card.addresses)
 }
 
 /// Tries to reach `peer` through shared memory.

@@ -40,7 +40,7 @@ pub fn kinds() -> (Vec<Kind>, Option<String>) {
     (kinds, trouble)
 }
 
-fn shm_kinds(lane: &ShmLane, memory: Option<OwnedFd>) -> [Kind; 3] {
+fn shm_kinds(lane: &ShmLane, memory: Option<OwnedFd>) -> [Kind; 4] {
     let chosen = |name: &str| {
         if lane.single_copy().name() == Some(name) { "; chosen between two processes like this one" } else { "" }
     };
@@ -62,6 +62,7 @@ fn shm_kinds(lane: &ShmLane, memory: Option<OwnedFd>) -> [Kind; 3] {
             format!("/proc/self/mem at {rate:.1} GB/s{slow}{}{}", chosen("mem"), refused("mem")),
         ),
         kind("shm, ring only", false, String::from("where single copy isn't proven or not worth while")),
+        kind(locality::IVSHMEM, false, String::from("same host, other VM; smaller messages where the region is small")),
     ]
 }
 
@@ -84,13 +85,13 @@ mod tests {
     #[test]
     fn every_kind_has_a_protocol_for_every_size() {
         let (kinds, trouble) = kinds();
-        assert_eq!((kinds.len(), trouble), (5, None));
+        assert_eq!((kinds.len(), trouble), (6, None));
         for kind in &kinds {
             let ranges = kind.limits.ranges(Mode::Standard);
             assert_eq!(ranges[0].2, Protocol::Eager, "{}", kind.name);
             assert_eq!(ranges.last().unwrap().1, None);
             let pulls = ranges.iter().any(|r| r.2 == Protocol::Pulled);
-            assert_eq!(pulls, !["tcp", "shm, ring only"].contains(&kind.name), "{}", kind.name);
+            assert_eq!(pulls, !["tcp", "shm, ring only", "ivshmem"].contains(&kind.name), "{}", kind.name);
         }
     }
 }

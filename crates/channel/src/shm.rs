@@ -12,6 +12,7 @@
 
 mod hub;
 mod lane;
+mod ring;
 
 pub use hub::ShmHub;
 pub use lane::ShmLane;

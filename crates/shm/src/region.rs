@@ -83,6 +83,7 @@ impl Region {
         let blocks = (bytes / block_bytes as u64) as usize;
         let head = Mapping::of_part(&file, 0, HEAD_BYTES)?;
         let mut region = Region { head, file, bytes, blocks, block_bytes, id: 0 };
+        // SYNC(region.magic): size and id are there if it is.
         if region.word(AT_MAGIC).load(Acquire) != MAGIC {
             region.make(random)?;
         }
@@ -190,6 +191,7 @@ impl Region {
 
     /// Gives an extent back.
     pub fn release(&self, extent: &Extent) {
+        // SYNC(region.owner): what was done there is done before it is claimed again.
         for block in extent.first..extent.first + extent.count {
             let _ = self.owner(block).compare_exchange(extent.owner, 0, AcqRel, Relaxed);
         }

@@ -1,10 +1,36 @@
 /* Collectives and messages of some sizes that check themselves, and that MPI_COMM_TYPE_SHARED never joins two nodes.
- * Usage: groups [wait]    with `wait` rank 0 says so, and all wait for a message that never comes. */
+ * Usage: groups [wait|bell]    wait: rank 0 says so, and all wait for a message that never comes. bell: a rank that sleeps for a message
+ * is woken by it, rather than by the end of its sleep, which the caller has set to a second. */
 #include "check.h"
+
+static int bell(void)
+{
+    enum { ROUNDS = 10 };
+    int late = 0;
+    double sent;
+    for (int round = 0; round < ROUNDS; round++) {
+        OK(MPI_Barrier(MPI_COMM_WORLD));
+        if (check_rank == 0) {
+            usleep(100000); /* By now the others sleep. */
+            for (int to = 1; to < check_size; to++)
+                OK(MPI_Send(&round, 1, MPI_INT, to, 1, MPI_COMM_WORLD));
+        } else {
+            int got = -1;
+            sent = MPI_Wtime() + 0.1;
+            OK(MPI_Recv(&got, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+            late += MPI_Wtime() - sent > 0.4;
+            EQ(got, round);
+        }
+    }
+    CHECK(late < ROUNDS / 2, "%d of %d messages found nobody awake for long", late, ROUNDS);
+    return check_done();
+}
 
 int main(int argc, char **argv)
 {
     check_init(&argc, &argv);
+    if (argc > 1 && strcmp(argv[1], "bell") == 0)
+        return bell();
     if (argc > 1) {
         int nothing;
         OK(MPI_Barrier(MPI_COMM_WORLD));

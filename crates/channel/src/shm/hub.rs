@@ -1,5 +1,6 @@
 //! The receiving side: the inbox of this process, and what its peers need to reach it.
 
+use super::ring::Ring;
 use super::{CELLS, CELLS_FLOOD, RING_BYTES, SPILL_BYTES, SPILLED, ShmEvent, ShmPacket, decode, header_of};
 use crate::buffer::RecvBuf;
 use crate::single_copy::{ProbeWord, SINGLE_COPY_ALLOW};
@@ -14,6 +15,7 @@ use shm::layout::{CELL_BYTES, CellCounts, Identity};
 use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -35,6 +37,8 @@ pub struct ShmHub {
     bells: RefCell<Vec<PeerBell>>,
     /// See [`ShmHub::take_stranger`].
     stranger: Option<Peer>,
+    /// At which peers under other kernels ring.
+    pub(super) doorbell: Option<Rc<UdpSocket>>,
 }
 
 /// How a peer is woken that waits for room in its ring.
@@ -43,7 +47,7 @@ enum PeerBell {
     Unknown,
     /// Not known, but it has to be rung.
     Awaited,
-    Known(Rc<Bell>),
+    Known(Rc<Ring>),
 }
 
 impl ShmHub {
@@ -77,11 +81,21 @@ impl ShmHub {
         };
         let memory = if SINGLE_COPY_ALLOW.value() { sys::cma::own_memory().ok() } else { None };
         let bells = RefCell::new(vec![PeerBell::Unknown; peers.len()]);
-        Ok(ShmHub { inbox, bell: Bell::new()?, _word: word, memory, peers, slot, bells, stranger: None })
+        Ok(ShmHub {
+            inbox,
+            bell: Bell::new()?,
+            _word: word,
+            memory,
+            peers,
+            slot,
+            bells,
+            stranger: None,
+            doorbell: None,
+        })
     }
 
     /// A hub for what `peers` under other kernels send: the inbox is in this process's part of memory that they share. Also offset and bytes
-    /// of the inbox. Nobody can wake this process there.
+    /// of the inbox.
     pub fn create_in_region(part: &Region, peers: Vec<Peer>, rank_id: u128) -> io::Result<(ShmHub, (u64, u64))> {
         let path = Path::new(OsStr::from_bytes(&part.path));
         let file = shm::region::Region::open_file(path, part.id)?;
@@ -92,9 +106,27 @@ impl ShmHub {
         let sizes = (peers.len(), ring_bytes, CELLS.value() as usize);
         let (inbox, bytes) = Inbox::create_in_region(file, (part.offset, room), sizes, &identity)?;
         let bells = RefCell::new(vec![PeerBell::Unknown; peers.len()]);
-        let hub =
-            ShmHub { inbox, bell: Bell::new()?, _word: word, memory: None, peers, slot: 0, bells, stranger: None };
+        let hub = ShmHub {
+            inbox,
+            bell: Bell::new()?,
+            _word: word,
+            memory: None,
+            peers,
+            slot: 0,
+            bells,
+            stranger: None,
+            doorbell: None,
+        };
         Ok((hub, (part.offset, bytes as u64)))
+    }
+
+    /// From now on peers of a region wake this process by a datagram to `port`, if that is free. A lost one does no harm: sleeps are
+    /// short (`FILE_SLEEP_US`).
+    pub fn open_doorbell(&mut self, address: SocketAddr) -> io::Result<BorrowedFd<'_>> {
+        let socket = UdpSocket::bind(address)?;
+        socket.set_nonblocking(true)?;
+        let doorbell: &UdpSocket = self.doorbell.insert(Rc::new(socket));
+        Ok(doorbell.as_fd())
     }
 
     /// What the agent passes on to peers: inbox, bell and, if there is one, memory.
@@ -230,7 +262,7 @@ impl ShmHub {
     }
 
     /// A lane to `peer` is opened; its bell is known from now on.
-    pub(super) fn learn_bell(&self, peer: Peer, bell: &Rc<Bell>) {
+    pub(super) fn learn_bell(&self, peer: Peer, bell: &Rc<Ring>) {
         let Some(slot) = self.peers.iter().position(|p| *p == peer) else { return };
         let known = std::mem::replace(&mut self.bells.borrow_mut()[slot], PeerBell::Known(Rc::clone(bell)));
         if matches!(known, PeerBell::Awaited) {
@@ -266,6 +298,10 @@ impl ShmHub {
     pub fn disarm(&mut self) {
         if self.inbox.disarm() {
             self.bell.silence();
+            if let Some(doorbell) = &self.doorbell {
+                // Who rang doesn't matter, nor what they sent: everything is looked at now.
+                while doorbell.recv(&mut [0; 8]).is_ok() {}
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The sending side to one peer, and single copy from it.
 
+use super::ring::Ring;
 use super::{PeerFds, SPILL_BYTES, SPILLED, ShmHub, words_of};
 use crate::buffer::{RecvBuf, SendBuf, copy_bytes};
 use crate::calibrate::{self, MEM_MIN_RATE, Preference, RECORD_MAX, class_of};
@@ -13,6 +14,7 @@ use shm::layout::CELL_BYTES;
 use shm::outbox::Outbox;
 use std::fs::File;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use sys::wake::Bell;
@@ -24,7 +26,7 @@ const MEASURE_MAX_NS: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub struct ShmLane {
     outbox: Outbox,
-    bell: Option<Rc<Bell>>,
+    bell: Option<Rc<Ring>>,
     limits: Limits,
     lost: bool,
     /// The last attempt to send found no room.
@@ -59,26 +61,28 @@ impl ShmLane {
             true => Outbox::open_file(&fds.inbox.into(), hub.slot, rank_id)?,
             false => Outbox::open(fds.inbox.as_fd(), hub.slot, rank_id)?,
         };
-        let bell = fds.bell.map(|fd| Rc::new(Bell::from_fd(fd)));
+        let bell = fds.bell.map(|fd| Rc::new(Ring::Bell(Bell::from_fd(fd))));
         Ok(ShmLane::over(hub, peer, outbox, (pid, fds.memory, bell)))
     }
 
-    /// Connects to a peer under another kernel, whose inbox for this process's is at `part` of memory that both share, as sender `slot`.
+    /// Connects to a peer under another kernel, whose inbox is at `part` of memory that both share, as sender `slot`; it is rung at `addresses`.
     pub fn open_in_region(
         hub: &ShmHub,
         (peer, slot): (Peer, usize),
         rank_id: u128,
         (file, part): (&File, (u64, usize)),
+        addresses: &[SocketAddr],
     ) -> io::Result<ShmLane> {
         let outbox = Outbox::open_in_region(file, part, slot, rank_id)?;
-        Ok(ShmLane::over(hub, peer, outbox, (None, None, None)))
+        let bell = hub.doorbell.as_ref().map(|socket| Rc::new(Ring::at(socket, addresses)));
+        Ok(ShmLane::over(hub, peer, outbox, (None, None, bell)))
     }
 
     fn over(
         hub: &ShmHub,
         peer: Peer,
         outbox: Outbox,
-        (pid, memory, bell): (Option<i32>, Option<OwnedFd>, Option<Rc<Bell>>),
+        (pid, memory, bell): (Option<i32>, Option<OwnedFd>, Option<Rc<Ring>>),
     ) -> ShmLane {
         let told = outbox.identity();
         let probe = Probe { address: told.probe_address, value: told.probe_value, pid, memory };

@@ -195,6 +195,11 @@ impl Net {
         })
     }
 
+    /// What the listener is bound to.
+    pub fn listens_at(&self) -> Option<SocketAddr> {
+        self.listener.as_ref()?.local_addr().ok()
+    }
+
     /// Where peers can dial this process.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses

@@ -130,6 +130,7 @@ impl Regions {
         for held in &mut self.held {
             let keeps = held.region.beat(&held.note, now_ms());
             if !held.ranks.is_none_or(|ranks| held.region.beat(&ranks, now_ms())) {
+                held.ranks = None;
                 lost.push(held.path.display().to_string());
             }
             if !keeps {
