@@ -36,6 +36,8 @@ pub struct Outbox {
     kept: VecDeque<(CellName, u64)>,
     /// Position behind the last record that names a cell.
     cells_until: u64,
+    /// Cells that were read are used again before new ones.
+    is_compact: bool,
     /// It keeps cells that are not always open.
     has_flooded: bool,
     far: Far,
@@ -119,6 +121,7 @@ impl Outbox {
             share: 0,
             kept: VecDeque::new(),
             cells_until: 0,
+            is_compact: false,
             has_flooded: false,
             far: Far::default(),
             mapping,
@@ -142,6 +145,16 @@ impl Outbox {
         self.cells.count()
     }
 
+    /// From now on uses as few cells as will do: better for ranks that take turns on a processor, whose caches can't hold what all of them go round through.
+    pub fn stay_compact(&mut self) {
+        self.is_compact = true;
+    }
+
+    /// Bytes that it can send by cells while the owner reads nothing.
+    pub fn share_bytes(&self) -> usize {
+        self.share * CELL_BYTES
+    }
+
     /// A cell, and the first of its [`CELL_BYTES`]; [`Outbox::publish_cell`] must follow, or it stays claimed.
     pub fn claim_cell(&mut self) -> Option<(CellName, *mut u8)> {
         self.next_cell().map(|cell| (cell, self.cells.states().data(cell.index())))
@@ -154,16 +167,25 @@ impl Outbox {
     #[inline]
     pub unsafe fn fill_cell(&mut self, data: *mut u8, src: *const u8, len: usize) {
         // SAFETY: promised by the caller; cells begin at multiples of their size in a page.
-        unsafe { self.far.copy(src, data, len) }
+        unsafe {
+            match self.is_compact {
+                false => self.far.copy(src, data, len),
+                // The receiver may run on this very processor, next.
+                true => std::ptr::copy_nonoverlapping(src, data, len),
+            }
+        }
     }
 
-    /// New cells up to this sender's share, then the one of them that was sent first, then what others leave.
+    /// New cells up to this sender's share, then the one of them that was sent first, then what others leave. Compact: new cells only if that one is unread.
     fn next_cell(&mut self) -> Option<CellName> {
         let open = self.cells.open();
         if open != self.open {
             self.learn_open(open);
         }
+        let has_read =
+            self.is_compact && self.kept.front().copied().is_some_and(|(_, until)| self.producer.is_consumed(until));
         if self.kept.len() < self.share
+            && !has_read
             && let Some(cell) = self.cells.claim(self.sender)
         {
             self.has_flooded |= cell >= self.geometry.cells.always;

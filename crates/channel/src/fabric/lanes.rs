@@ -147,9 +147,8 @@ impl Fabric for ChannelFabric {
     }
 
     fn prefers_stream(&mut self, peer: Peer, len: usize) -> bool {
-        let crowded = self.waiter.crowded();
         match self.lane(peer) {
-            Lane::Shm(lane) => lane.prefers_stream(len, crowded),
+            Lane::Shm(lane) => lane.prefers_stream(len),
             _ => false,
         }
     }

@@ -39,6 +39,8 @@ pub struct ShmHub {
     stranger: Option<Peer>,
     /// At which peers under other kernels ring.
     pub(super) doorbell: Option<Rc<UdpSocket>>,
+    /// There are more ranks than processors.
+    pub(super) crowded: bool,
 }
 
 /// How a peer is woken that waits for room in its ring.
@@ -91,6 +93,7 @@ impl ShmHub {
             bells,
             stranger: None,
             doorbell: None,
+            crowded,
         })
     }
 
@@ -116,6 +119,7 @@ impl ShmHub {
             bells,
             stranger: None,
             doorbell: None,
+            crowded: false,
         };
         Ok((hub, (part.offset, bytes as u64)))
     }

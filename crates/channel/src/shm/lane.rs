@@ -47,6 +47,8 @@ pub struct ShmLane {
     single: SingleCopy,
     /// This process's inbox has cells.
     has_cells: bool,
+    /// There are more ranks than processors: the peer may not be running.
+    crowded: bool,
     preference: Preference,
     /// What the peer was told of it.
     advised: u32,
@@ -81,9 +83,12 @@ impl ShmLane {
     fn over(
         hub: &ShmHub,
         peer: Peer,
-        outbox: Outbox,
+        mut outbox: Outbox,
         (pid, memory, bell): (Option<i32>, Option<OwnedFd>, Option<Rc<Ring>>),
     ) -> ShmLane {
+        if hub.crowded {
+            outbox.stay_compact();
+        }
         let told = outbox.identity();
         let probe = Probe { address: told.probe_address, value: told.probe_value, pid, memory };
         let mut single = SingleCopy::probe(peer, probe);
@@ -115,6 +120,7 @@ impl ShmLane {
             peer,
             single,
             has_cells: hub.inbox.cells() > 0,
+            crowded: hub.crowded,
             preference,
             advised: 0,
             streamed_ns: 0,
@@ -294,14 +300,14 @@ impl ShmLane {
         Outcome::Lost
     }
 
-    /// Whether the peer has found that it rather pulls messages of `len` bytes from this process.
+    /// Whether the peer rather pulls messages of `len` bytes from this process: it has found that, or it would have to run several times to read them.
     pub fn peer_pulls(&self, len: usize) -> bool {
-        self.outbox.advice() & 1 << class_of(len) != 0
+        self.outbox.advice() & 1 << class_of(len) != 0 || self.crowded && len > self.outbox.share_bytes()
     }
 
-    /// Whether the peer should stream a message that could be pulled. On a `crowded` node it shouldn't: it may not even be running.
-    pub fn prefers_stream(&self, len: usize, crowded: bool) -> bool {
-        !crowded && self.has_cells && !self.preference.pulls(len)
+    /// Whether the peer should stream a message that could be pulled.
+    pub fn prefers_stream(&self, len: usize) -> bool {
+        !self.crowded && self.has_cells && !self.preference.pulls(len)
     }
 
     /// The peer has streamed `len` bytes since `since_ns`; a clock of another time namespace is no measure.
