@@ -55,8 +55,8 @@ fn finish(engine: &mut Rank, op: OpId) -> Completion {
         if idle > 200 {
             engine.fabric().arm();
             if !engine.progress() && !engine.is_complete(op) {
-                let set = engine.fabric().sleep_set();
-                wait::sleep(set.as_ref().map(|s| s.fd()), None);
+                let (set, limit) = (engine.fabric().sleep_set(), engine.fabric().sleep_limit());
+                wait::sleep(set.as_ref().map(|s| s.fd()), limit);
             }
             engine.fabric().disarm();
             idle = 0;
@@ -313,6 +313,47 @@ fn two_nodes_of_two() {
         assert_eq!(channel_of(engine, rank ^ 1), "shm");
         assert_eq!(channel_of(engine, rank ^ 2), "tcp");
         end.clean();
+    });
+}
+
+/// Runs `test` again on nodes that share a file of 8 MiB as VMs share a region; each rank gets so many bytes of it.
+fn again_in_region(test: &str, bytes: u64, channels: &str) {
+    let path = std::env::temp_dir().join(format!("ferrule-fabric-{test}-{bytes}-{}", std::process::id()));
+    std::fs::File::create(&path).unwrap().set_len(8 << 20).unwrap();
+    let region = format!("{bytes}:{}", path.display());
+    again(test, &[("FERRULE_CHANNELS", channels), ("FERRULE_TEST_REGION", &region)]);
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn two_vms_of_two() {
+    if !is_inner() {
+        // All cells; some; none, and rings of a page. Only with TCP there is a doorbell.
+        again_in_region("two_vms_of_two", 1 << 20, "auto");
+        again_in_region("two_vms_of_two", 100 << 10, "shm,ivshmem");
+        return again_in_region("two_vms_of_two", 16 << 10, "shm,ivshmem");
+    }
+    run_job(&[0, 1, 0, 1], |engine, end| {
+        conformance(engine);
+        let rank = me(engine);
+        assert_eq!(channel_of(engine, rank ^ 1), "ivshmem");
+        assert_eq!(channel_of(engine, rank ^ 2), "shm");
+        end.clean();
+    });
+}
+
+#[test]
+fn death_over_a_region() {
+    if !is_inner() {
+        return again_in_region("death_over_a_region", 512 << 10, "ivshmem");
+    }
+    run_job(&[0, 1], |engine, end| {
+        barrier(engine);
+        if me(engine) == 0 {
+            let op = start_recv(engine, 1, 50, into(&mut [0; 8]));
+            assert_eq!(finish(engine, op).error.map(|e| e.class), Some(Class::ERR_PROC_ABORTED));
+            end.clean();
+        }
     });
 }
 

@@ -4,6 +4,7 @@ use base::Peer;
 use channel::bootstrap::{Bootstrap, Card, JobInfo};
 use channel::fabric::ChannelFabric;
 use protocol::control::frame::{self, Splitter};
+use protocol::control::rank::Region;
 use protocol::control::{ToAgent, ToRank, VERSION, decode};
 use protocol::engine::Engine;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,7 +20,23 @@ struct Agent {
     cards: Mutex<Vec<Left>>,
 }
 
+/// A file that the nodes share as if they were VMs, and how much of it each rank gets: `FERRULE_TEST_REGION=BYTES:PATH`.
+fn region() -> Option<(u64, String)> {
+    let text = std::env::var("FERRULE_TEST_REGION").ok()?;
+    let (bytes, path) = text.split_once(':')?;
+    Some((bytes.parse().ok()?, path.into()))
+}
+
 impl Agent {
+    /// A rank's part of the region, if there is one.
+    fn part(&self, rank: usize) -> Region {
+        let Some((len, path)) = region() else { return Region::default() };
+        let whole = shm::region::Region::open(path.as_ref(), 1).unwrap();
+        let extent = whole.claim(rank as u64 + 1, len, 1).expect("the file is large enough");
+        let (offset, _) = whole.place(&extent);
+        Region { path: path.into_bytes(), id: whole.id(), offset, len, why: String::new() }
+    }
+
     fn tell(&self, rank: usize, message: &ToRank, fds: &[OwnedFd]) {
         let borrowed: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
         // A rank that has ended doesn't listen.
@@ -83,8 +100,8 @@ impl Agent {
             kernel_of: vec![0, 1],
             local_ranks: (0..size).filter(|r| self.node_of[*r as usize] == node).collect(),
             inbox_file: Vec::new(),
-            host_of: Vec::new(),
-            region: protocol::control::rank::Region::default(),
+            host_of: region().map_or(Vec::new(), |_| vec![0, 0]),
+            region: self.part(rank),
             app_num: None,
             universe_size: size,
             command: Vec::new(),
