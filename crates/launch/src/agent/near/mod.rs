@@ -354,7 +354,7 @@ impl Near {
             let flushed = link.flush();
             loop {
                 match link.next_message(announced) {
-                    Ok(Some((message, fds))) => heard.push(Heard::Message(*node, message, fds)),
+                    Ok(Some((message, fds))) => heard.push(Heard::Message(*node, Box::new(message), fds)),
                     Ok(None) if flushed.is_ok() => break,
                     Ok(None) | Err(None) => {
                         heard.push(Heard::End(*node));
@@ -373,7 +373,7 @@ impl Near {
 }
 
 enum Heard {
-    Message(u32, Neighbor, Vec<OwnedFd>),
+    Message(u32, Box<Neighbor>, Vec<OwnedFd>),
     End(u32),
 }
 
@@ -506,7 +506,7 @@ impl Agent {
         self.report_calls();
         for heard in self.near.hear_links(set) {
             match heard {
-                Heard::Message(from, message, fds) => self.on_neighbor_message(from, message, fds),
+                Heard::Message(from, message, fds) => self.on_neighbor_message(from, *message, fds),
                 Heard::End(node) => self.on_neighbor_lost(node),
             }
         }

@@ -259,6 +259,8 @@ fn devices() -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = entries
         .map(|entry| entry.path())
         .filter(|path| says(path, "vendor", DEVICE.0) && says(path, "device", DEVICE.1))
+        // Firmware may have left its memory switched off, which root may change; where that fails, all bytes read as ones.
+        .inspect(|path| _ = says(path, "enable", "0").then(|| std::fs::write(path.join("enable"), "1")))
         .map(|path| path.join("resource2"))
         .collect();
     found.sort();
