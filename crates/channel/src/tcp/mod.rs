@@ -38,7 +38,7 @@ base::config! {
     /// Ports that TCP listeners may use, as `first-last`; empty lets the kernel choose.
     PORT_RANGE: text = "";
     /// Largest message that is sent over TCP without asking the receiver; the same on all ranks.
-    TCP_EAGER_MAX: u64 = 32768, 256..=1048576, "bytes";
+    TCP_EAGER_MAX: u64 = 65536, 256..=1048576, "bytes";
     /// Largest piece of a streamed message; the same on all ranks.
     TCP_PACKET_MAX: u64 = 1048576, 4096..=16777216, "bytes";
     /// How long a peer is dialled at all of its addresses before it is given up.
