@@ -43,6 +43,7 @@ case $want in
     need chromium chromium
     need lua5.1 lua5.1
     need lua5.4 lua5.4
+    need smpicc libsimgrid-dev
     [ -e /usr/include/slurm/spank.h ] || packages="$packages libslurm-dev"
     ;;
 esac

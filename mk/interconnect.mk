@@ -23,6 +23,7 @@ bench-interconnect: interconnect-venv
 	$(INTERCONNECT_VENV)/bin/python interconnect/bench/allocation.py
 	$(INTERCONNECT_VENV)/bin/python interconnect/bench/scale.py
 	$(INTERCONNECT_VENV)/bin/python interconnect/bench/simgrid.py
+	$(INTERCONNECT_VENV)/bin/python interconnect/bench/smpi.py
 	$(INTERCONNECT_VENV)/bin/python interconnect/bench/report.py
 	$(MAKE) bench-interconnect-net
 

@@ -39,15 +39,24 @@ def listed(cells: Cells, program: str) -> list[str]:
     return [placement for placement in PLACEMENTS if (program, placement, "d-mod-k") in cells]
 
 
-def table(cells: Cells, program: str) -> list[str]:
-    """One program: hottest link and time by placement and routing."""
+def unchanged(rows: Sequence[Mapping[str, Any]]) -> set[tuple[str, str]]:
+    """Programs and placements for which the manager chose D-mod-K's routes, as the rows' digests of all paths tell."""
+    paths: dict[tuple[str, str, str], set[str]] = {}
+    for row in rows:
+        if "paths" in row:
+            paths.setdefault((row["program"], row["placement"], row["routing"]), set()).add(row["paths"])
+    return {key[:2] for key, found in paths.items() if key[2] == "ferrule-time" and found == paths.get((*key[:2], "d-mod-k"))}
+
+
+def table(cells: Cells, program: str, same: set[tuple[str, str]]) -> list[str]:
+    """One program: hottest link and time by placement and routing; ``same`` are cells in which ours are D-mod-K's routes."""
     names = list(ROUTINGS.values())
     lines = ["| placement | " + " | ".join(f"hottest link, {name}, MB" for name in names) + " | " + " | ".join(f"time, {name}, s" for name in names) + " | time, ours against D-mod-K |"]
     lines.append("|---" * (2 + 2 * len(names)) + "|")
     for placement in listed(cells, program):
         parts = [f"{cells[program, placement, routing][1] / 1e6:.2f}" for routing in ROUTINGS]
         parts += [f"{cells[program, placement, routing][0]:.2f}" for routing in ROUTINGS]
-        lines.append(f"| {placement} | " + " | ".join(parts) + f" | {change(cells, program, placement, 'ferrule-time', 0):+.0%} |")
+        lines.append(f"| {placement} | " + " | ".join(parts) + f" | {change(cells, program, placement, 'ferrule-time', 0):+.0%}{' (same routes)' if (program, placement) in same else ''} |")
     return lines
 
 
@@ -56,7 +65,7 @@ def mean_change(cells: Cells, program: str, placements: Sequence[str], routing: 
     return math.exp(sum(math.log1p(change(cells, program, placement, routing, 0)) for placement in placements) / len(placements)) - 1
 
 
-def summary(cells: Cells) -> list[str]:
+def summary(cells: Cells, same: set[tuple[str, str]]) -> list[str]:
     """What came of it, in sentences."""
     lines = []
     blocks = [placement for placement in listed(cells, "cg") if placement.startswith("block")] if ("cg", "block-a", "d-mod-k") in cells else []
@@ -68,9 +77,15 @@ def summary(cells: Cells) -> list[str]:
             f"CG in block placement spends {-first:.0%} less time in communication with our routes than with D-mod-K (block A; the paper: up to 26%, later 22.6%), {-best:.0%} at best, "
             f"{-mean:.0%} in the geometric mean over block A to E (greedy {-mean_change(cells, 'cg', blocks, 'greedy'):.0%})."
         )
-    worst = max(((change(cells, *key[:2], "ferrule-time", 0), key) for key in cells if key[2] == "ferrule-time"), default=None)
-    if worst is not None:
-        lines.append(f"The worst cell of all is {PROGRAMS[worst[1][0]].name} in {worst[1][1]}: {worst[0]:+.0%}.")
+    ours = [(change(cells, *key[:2], "ferrule-time", 0), key) for key in cells if key[2] == "ferrule-time"]
+    other, equal = (max((one for one in ours if (one[1][:2] in same) == is_same), default=None) for is_same in (False, True))
+    if other is not None:
+        lines.append(f"Where routes differ from D-mod-K's, the worst cell is {PROGRAMS[other[1][0]].name} in {other[1][1]}: {other[0]:+.0%}.")
+    if equal is not None:
+        lines.append(
+            f"Where no allocation is predicted to gain, the manager keeps D-mod-K's routes (`manager/choice.py`); in the cells marked so the digests of all paths are equal, and what "
+            f"times differ there ({PROGRAMS[equal[1][0]].name} in {equal[1][1]}: {equal[0]:+.0%}) is the machine's."
+        )
     return lines
 
 
@@ -97,13 +112,13 @@ def section(data: Mapping[str, Any], cells: Cells, slurm: Mapping[str, Any] | No
         "selection spreads a pattern evenly already (block B and D), routing has little left to do. All hosts and switches share one machine with whatever else it does.",
         spread(data["rows"]),
         "",
-        *summary(cells),
+        *summary(cells, unchanged(data["rows"])),
         "",
     ]
     for key in dict.fromkeys(row["program"] for row in data["rows"]):
         told = data["profiles"].get(key, {})
         size = f": {told['bytes'] / 1e6:.0f} MB in {told['messages']:,} messages, {told['pairs']:,} pairs of ranks" if told else ""
-        parts += [f"{PROGRAMS[key].name} (`{Path(PROGRAMS[key].source).name} {' '.join(PROGRAMS[key].arguments)}`{size}):", "", *table(cells, key), ""]
+        parts += [f"{PROGRAMS[key].name} (`{Path(PROGRAMS[key].source).name} {' '.join(PROGRAMS[key].arguments)}`{size}):", "", *table(cells, key, unchanged(data["rows"])), ""]
     parts += ["![time by placement and routing](interconnect-experiment.svg)", ""]
     if slurm is not None:
         wait, srun = slurm["wait_ms"], slurm["srun_ms"]
@@ -140,8 +155,8 @@ def main() -> None:
     target.write_text(old[: old.index(BEGIN)] + text + old[old.index(END) + len(END) :] if BEGIN in old and END in old else f"{old.rstrip()}\n\n{text}\n")
     plot(cells, folder / "interconnect-experiment.svg")
     for key in dict.fromkeys(row["program"] for row in data["rows"]):
-        print("\n".join([PROGRAMS[key].name, *table(cells, key), ""]))
-    print("\n".join(summary(cells)))
+        print("\n".join([PROGRAMS[key].name, *table(cells, key, unchanged(data["rows"])), ""]))
+    print("\n".join(summary(cells, unchanged(data["rows"]))))
 
 
 if __name__ == "__main__":

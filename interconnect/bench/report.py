@@ -1,4 +1,4 @@
-"""Writes the section on allocation, placement and simulation of docs/performance/interconnect.md, and its plots, from interconnect-{allocation,simgrid,scale}.json.
+"""Writes the section on allocation, placement and simulation of docs/performance/interconnect.md, and its plots, from interconnect-{allocation,simgrid,smpi,scale}.json.
 
 Only what stands between the section's two marker comments is replaced; the rest of the page belongs to other reports.
 Usage: report.py [folder with the JSON files]
@@ -75,7 +75,19 @@ def together_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def simulator_section(simgrid: Mapping[str, Any] | None, scale: Mapping[str, Any] | None) -> list[str]:
+def smpi_text(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What the comparison with SMPI says."""
+    hosts, ranks = (max(abs(row["ours_s"] / row[kind] - 1) for row in rows) for kind in ("smpi_s", "smpi_ranks_s"))
+    return [
+        f"{len(rows)} cases of whole iterations played by an MPI program under SMPI, phases one after the other (interconnect/bench/smpi.py): matching, rendezvous, waiting and barriers",
+        f"included, no latencies. With one message per pair of hosts, which is what the simulator takes for a flow, times differ by at most {hosts:.2%}; with one per pair of ranks,",
+        f"where a pair of hosts with more ranks that talk gets more of a link, by at most {ranks:.2%}. With latencies SimGrid's flows share links in inverse proportion to these, as",
+        "TCP's do; the simulator's share equally.",
+        "",
+    ]
+
+
+def simulator_section(simgrid: Mapping[str, Any] | None, smpi: Mapping[str, Any] | None, scale: Mapping[str, Any] | None) -> list[str]:
     """The simulator against SimGrid, and how long things take; what wasn't measured is left out."""
     parts = []
     if simgrid is not None:
@@ -87,9 +99,10 @@ def simulator_section(simgrid: Mapping[str, Any] | None, scale: Mapping[str, Any
             "",
             f"{len(rows)} cases on 20, 16 and 16 hosts (interconnect/bench/simgrid.py), all flows of an iteration started together: the same paths and bytes in SimGrid 3.32 (S4U, model CM02",
             f"without latency, explicit routes). The finishing time of all differs by at most {worst:.2%}, that of single flows by {flows:.2%} on average in the worst case.",
-            "This checks the fluid model, not MPI's protocols: those were not played.",
             "",
         ]
+    if smpi is not None:
+        parts += smpi_text(smpi["rows"])
     if scale is not None:
         parts += ["## How long it takes", "", "Processor time of one core, kernels compiled; simulation per combination.", "", "| what | flows (host pairs) | seconds |", "|---|---|---|"]
         parts += [f"| {row['what']} | {row['flows']:,} | {row['seconds']:.3g} |" for row in scale["rows"]]
@@ -97,7 +110,7 @@ def simulator_section(simgrid: Mapping[str, Any] | None, scale: Mapping[str, Any
     return parts
 
 
-def section(data: Mapping[str, Any], simgrid: Mapping[str, Any] | None, scale: Mapping[str, Any] | None) -> str:
+def section(data: Mapping[str, Any], simgrid: Mapping[str, Any] | None, smpi: Mapping[str, Any] | None, scale: Mapping[str, Any] | None) -> str:
     """The section's text."""
     cases, rows = data["cases"], data["together"]
     best = geomean(min(gain(row, "routing only"), gain(row, "placement only")) for row in rows)
@@ -133,7 +146,7 @@ def section(data: Mapping[str, Any], simgrid: Mapping[str, Any] | None, scale: M
         "",
         "![gain of placement and routing](interconnect-together.svg)",
         "",
-        *simulator_section(simgrid, scale),
+        *simulator_section(simgrid, smpi, scale),
         END,
     ]
     return "\n".join(parts)
@@ -183,7 +196,7 @@ def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
     data = json.loads((folder / "interconnect-allocation.json").read_text())
     target = folder / "interconnect.md"
-    text = section(data, read(folder / "interconnect-simgrid.json"), read(folder / "interconnect-scale.json"))
+    text = section(data, read(folder / "interconnect-simgrid.json"), read(folder / "interconnect-smpi.json"), read(folder / "interconnect-scale.json"))
     target.write_text(page(target.read_text() if target.exists() else "", text))
     plot_bound(data["cases"], folder / "interconnect-bound.svg")
     plot_together(data["together"], folder / "interconnect-together.svg")

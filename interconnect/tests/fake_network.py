@@ -19,6 +19,15 @@ class Loop(Exception):
     """The packet comes back to a switch in the state it had there."""
 
 
+def relabelled(rule: Rule | None, packet: Packet) -> Packet:
+    """A packet as a rule sends it on."""
+    if rule is None or not (rule.push or rule.pop):
+        return packet
+    assert ("vlan_vid" in packet) == rule.pop and not (rule.push and rule.pop), f"{rule} for {packet}"
+    left = {name: value for name, value in packet.items() if name != "vlan_vid"}
+    return left | {"vlan_vid": VLAN_PRESENT | rule.push} if rule.push else left
+
+
 class FakeNetwork:
     """Tables by switch (node number) over the links of a topology; links that are down lose packets."""
 
@@ -91,25 +100,17 @@ class FakeNetwork:
                 seen.add((arc, int(packet.get("vlan_vid", 0))))
             if (node, packet.get("vlan_vid")) in states:
                 raise Loop(f"{packet}: {topology.path_nodes(arcs)}")
-            rule = self.rule(node, packet) if seen is not None and len(arcs) == 1 else None
-            if rule is not None and not rule.weights and [self.port_arc.get((node, port)) for port in rule.ports] == [arc ^ 1]:
+            rule = self.rule(node, packet)
+            if seen is not None and len(arcs) == 1 and rule is not None and not rule.weights and [self.port_arc.get((node, port)) for port in rule.ports] == [arc ^ 1]:
                 continue
             states |= {(node, packet.get("vlan_vid"))}
-            going += [((*arcs, self.port_arc[node, port]), share * part, self.relabelled(node, packet), states) for port, part in self._out(node, packet, arc, arcs)]
+            going += [((*arcs, self.port_arc[node, port]), share * part, relabelled(rule, packet), states) for port, part in self._out(rule, packet, arcs)]
         return found
 
-    def relabelled(self, node: int, packet: Packet) -> Packet:
-        """A packet as a switch sends it on."""
-        rule = self.rule(node, packet)
-        if rule is None or not (rule.push or rule.pop):
-            return packet
-        assert ("vlan_vid" in packet) == rule.pop and not (rule.push and rule.pop), f"{rule} for {packet}"
-        left = {name: value for name, value in packet.items() if name != "vlan_vid"}
-        return left | {"vlan_vid": VLAN_PRESENT | rule.push} if rule.push else left
-
-    def _out(self, node: int, packet: Packet, arc: int, arcs: tuple[int, ...]) -> list[tuple[int, float]]:
-        """Ports by which a switch may send a packet that came by an arc, with shares."""
-        rule = self.rule(node, packet)
+    def _out(self, rule: Rule | None, packet: Packet, arcs: tuple[int, ...]) -> list[tuple[int, float]]:
+        """Ports by which the switch at the end of a way may send a packet by a rule, with shares."""
+        arc = arcs[-1]
+        node = self.head[arc]
         ports = () if rule is None else rule.ports
         if rule is not None and rule.group is not None:
             assert self.groups[node][rule.group.number] == rule.group

@@ -53,7 +53,7 @@ def test_shapes_of_patterns() -> None:
     assert ft(1, 1000).total.pairs == 0
 
 
-@pytest.mark.parametrize("kind", ["cg", "ft", "mg", "stencil2d", "stencil3d", "milc", "alltoall", "permutation", "uniform", "shift"])
+@pytest.mark.parametrize("kind", ["cg", "ft", "mg", "stencil2d", "stencil3d", "milc", "alltoall", "permutation", "uniform", "ring", "random-ring", "shift"])
 def test_every_pattern_sends_about_what_was_asked(kind: str) -> None:
     pattern = pattern_of(f"{kind}:ranks=64,bytes=1e6,iterations=3,compute_s=0.5,overlap=0.5")
     sent = pattern.total.bytes.sum() / 64
@@ -66,7 +66,7 @@ def test_every_pattern_sends_about_what_was_asked(kind: str) -> None:
     ("spec", "message"),
     [
         ("cg:bytes=1", "needs ranks="),
-        ("ring:ranks=2", "unknown kind 'ring'"),
+        ("circle:ranks=2", "unknown kind 'circle'"),
         ("cg:ranks=4,peers=2", "no option 'peers'"),
         ("cg:ranks=0", "ranks must be 1"),
         ("file:none", "No such file"),

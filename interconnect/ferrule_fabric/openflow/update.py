@@ -11,6 +11,8 @@ With *compact* rules, default routes carry part of a job's way. When they change
 default routes change, then the pairs get their new way: three changes (`steps`), each by the same rounds. The same where another job gets or loses
 the pair, and where a table hasn't room for the rules of before and after together.
 
+Rules that say what the default route says (in a two-level tree all but those at the first switch) may come and go at any time, so they wait for no round.
+
 Packets with a label (`labels`) look at nothing else. Their rules are there before the first packet with the label and stay until it is gone, and what a label
 says is never changed; so a pair's new way, as above, is that of its packets without a label: before the label is put on, and after.
 """
@@ -45,13 +47,14 @@ def difference(old: Table, new: Table) -> tuple[list[Rule], list[Rule]]:
 
 def rounds(old: Compiled, new: Compiled) -> list[Round]:
     """The rounds that lead from one set of rules to another."""
-    place = _rank_of(new)
+    place, idle = _rank_of(new), _idle(old, new)
     by_rank: dict[tuple[int, int], dict[int, list[Change]]] = {}
     for node in new.tables.keys() | old.tables.keys():
         added, removed = difference(old.tables.get(node, {}), new.tables.get(node, {}))
         for rule in added:
             # What a label says never changes: its rules may come when no packet has it yet.
             rank = LAST if rule.priority == PRIORITY_BROADCAST else -2 if rule.priority == PRIORITY_LABEL else place(rule.key, node)
+            rank = max(new.path_rank[rule.key].values()) if idle(rule, node) else rank
             by_rank.setdefault((rank, 0), {}).setdefault(node, []).append(Add(rule))
             replaced = old.tables.get(node, {}).get(rule.key)
             if rule.priority == PRIORITY_BROADCAST and replaced:
@@ -59,6 +62,7 @@ def rounds(old: Compiled, new: Compiled) -> list[Round]:
                 by_rank.setdefault((-1, 0), {}).setdefault(node, []).append(Remove(replaced.priority, replaced.match, replaced.cookie))
         for rule in removed:
             rank = -1 if rule.priority == PRIORITY_BROADCAST else _removal_rank(old, new, rule.key, node, place)
+            rank = max(old.path_rank[rule.key].values()) if idle(rule, node) else rank
             # Of two rules for a pair the lower goes first, lest it take the packets of the higher.
             lower = any(other[0] < rule.priority for other in old.keys_of.get(old.ends.get(rule.key, (-1, -1)), ()))
             by_rank.setdefault((rank, rule.priority if lower else 0), {}).setdefault(node, []).append(Remove(rule.priority, rule.match, rule.cookie))
@@ -92,6 +96,23 @@ def _rank_of(new: Compiled) -> Callable[[Key, int], int]:
         return LAST if host is None else new.defaults.distance[host].get(node, LAST)
 
     return rank
+
+
+def _idle(old: Compiled, new: Compiled) -> Callable[[Rule, int], bool]:
+    """Whether a job rule that comes or goes says what the default route says before and after, so that packets don't notice; it needs no round of its own."""
+    default_of = {host: key for key, host in new.default_host.items()}
+
+    def idle(rule: Rule, node: int) -> bool:
+        ends = new.ends.get(rule.key) or old.ends.get(rule.key)
+        if ends is None or len({*old.keys_of.get(ends, ()), *new.keys_of.get(ends, ())}) > 1 or rule.weights or rule.push:
+            return False
+        # Both: a rule that is replaced by another is noticed.
+        if all(rule.key in one.tables.get(node, {}) for one in (old, new)):
+            return False
+        defaults = [one.tables.get(node, {}).get(default_of.get(ends[1], rule.key)) for one in (old, new)]
+        return all(default is not None and default.ports == rule.ports for default in defaults)
+
+    return idle
 
 
 def _removal_rank(old: Compiled, new: Compiled, key: Key, node: int, place: Callable[[Key, int], int]) -> int:

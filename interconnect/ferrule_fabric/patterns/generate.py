@@ -1,6 +1,7 @@
 """Generators of patterns. ``size_bytes`` is what one rank sends in one iteration, unless said otherwise; shapes follow the programs named.
 
-Sources: D. Bailey et al., "The NAS Parallel Benchmarks", 1991 (CG, FT, MG); MILC's lattice QCD with the Naik term (fourth dimension, third neighbors).
+Sources: D. Bailey et al., "The NAS Parallel Benchmarks", 1991 (CG, FT, MG); P. Luszczek et al., "Introduction to the HPC Challenge
+Benchmark Suite", 2005 (rings); MILC's lattice QCD with the Naik term (fourth dimension, third neighbors).
 """
 
 from __future__ import annotations
@@ -97,6 +98,14 @@ def shift(ranks: int, size_bytes: int, distance: int = 1) -> Pattern:
     """Rank i sends all to rank i + distance (mod ranks)."""
     me = np.arange(ranks)
     return Pattern(f"shift-{ranks}", (Phase(TrafficMatrix.of_pairs(ranks, me, (me + distance) % ranks, np.full(ranks, size_bytes))),))
+
+
+def ring(ranks: int, size_bytes: int, seed: int | None = None) -> Pattern:
+    """HPCC's ring: each rank sends half to either neighbor in a ring of all, in the order of ranks (natural) or, with a seed, in a random one."""
+    order = np.arange(ranks) if seed is None else np.random.default_rng(seed).permutation(ranks)
+    src, dst = np.concatenate((order, order)), np.concatenate((np.roll(order, -1), np.roll(order, 1)))
+    away = src != dst
+    return Pattern(f"{'ring' if seed is None else 'random-ring'}-{ranks}", (Phase(TrafficMatrix.of_pairs(ranks, src[away], dst[away], np.full(int(away.sum()), size_bytes // 2))),))
 
 
 def balanced(ranks: int, dimensions: int) -> tuple[int, ...]:

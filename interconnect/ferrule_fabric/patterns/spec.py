@@ -1,6 +1,6 @@
 """Short texts that name a pattern: ``cg:ranks=128,bytes=1e8``, ``stencil3d:ranks=64,periodic=1``, ``file:profile.json``.
 
-Kinds: cg ft mg stencil2d stencil3d milc alltoall permutation uniform shift. All take ``ranks`` and ``bytes`` (default 1e6), and ``iterations``, ``compute_s``
+Kinds: cg ft mg stencil2d stencil3d milc alltoall permutation uniform ring random-ring shift. All take ``ranks`` and ``bytes`` (default 1e6), and ``iterations``, ``compute_s``
 (computation per phase) and ``overlap``. A file is a profile (`profiles`) or a traffic document.
 """
 
@@ -26,6 +26,8 @@ GENERATORS: dict[str, Callable[[int, int, SpecOptions], Pattern]] = {
     "alltoall": lambda ranks, size, o: generate.all_to_all(ranks, size),
     "permutation": lambda ranks, size, o: generate.permutation(ranks, size, o.whole("seed", 0)),
     "uniform": lambda ranks, size, o: generate.uniform(ranks, size, o.whole("peers", 8), o.whole("seed", 0)),
+    "ring": lambda ranks, size, o: generate.ring(ranks, size),
+    "random-ring": lambda ranks, size, o: generate.ring(ranks, size, o.whole("seed", 0)),
     "shift": lambda ranks, size, o: generate.shift(ranks, size, o.whole("distance", 1)),
 }
 RANKS_MAX = 200_000
