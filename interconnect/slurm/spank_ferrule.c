@@ -107,6 +107,14 @@ static bool is_client(void)
 	return spank_context() == S_CTX_LOCAL || spank_context() == S_CTX_ALLOCATOR;
 }
 
+/* A number from 1 to 60000, or 0 where the text isn't one. */
+static long milliseconds(const char *text)
+{
+	char *end;
+	long value = isdigit((unsigned char)*text) ? strtol(text, &end, 10) : 0;
+	return value > 0 && value <= 60000 && !*end ? value : 0;
+}
+
 int slurm_spank_init(spank_t spank, int count, char **arguments)
 {
 	for (int i = 0; i < count; i++) {
@@ -114,8 +122,8 @@ int slurm_spank_init(spank_t spank, int count, char **arguments)
 		if (value && !strncmp(arguments[i], "api=", 4) && strlen(value + 1) < sizeof api) {
 			value++;
 			strcpy(api, !strncmp(value, "unix:", 5) ? value + 5 : value);
-		} else if (value && !strncmp(arguments[i], "timeout_ms=", 11) && atol(value + 1) > 0 && atol(value + 1) <= 60000) {
-			timeout_ms = atol(value + 1);
+		} else if (value && !strncmp(arguments[i], "timeout_ms=", 11) && milliseconds(value + 1)) {
+			timeout_ms = milliseconds(value + 1);
 		} else if (is_client()) {
 			slurm_error("ferrule: plugstack.conf: '%s' is not api=PATH or timeout_ms=1..60000", arguments[i]);
 		}
