@@ -21,7 +21,7 @@ from collections.abc import Callable
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "testbeds/vm"))
-import bed
+import guests
 
 MPIEXEC = ROOT / "dist/bin/mpiexec"
 BUILD = ROOT / "build/vm/bin"
@@ -48,8 +48,8 @@ def launcher() -> str:
 host=$1
 shift
 case $host in
-  host) FERRULE_IVSHMEM={bed.REGION} exec "$@" ;;
-  vm*) exec {sys.executable} {bed.HERE}/remote.py 10.91.0.$((10 + ${{host#vm}})) "$@" ;;
+  host) FERRULE_IVSHMEM={guests.REGION} exec "$@" ;;
+  vm*) exec {sys.executable} {guests.HERE}/remote.py 10.91.0.$((10 + ${{host#vm}})) "$@" ;;
 esac
 """)
     script.chmod(0o755)
@@ -59,8 +59,8 @@ esac
 class Tests:
     """Guests, and jobs in them."""
 
-    def __init__(self, guests: bed.Bed, programs: dict[str, pathlib.Path]) -> None:
-        self.guests = guests
+    def __init__(self, bed: guests.Bed, programs: dict[str, pathlib.Path]) -> None:
+        self.bed = bed
         self.programs = programs
 
     def start(self, hosts: str, ranks: int, words: list[str], **env: str) -> subprocess.Popen[str]:
@@ -105,7 +105,7 @@ class Tests:
 
     def owned(self) -> str:
         """Which blocks of the region somebody still has."""
-        head = bed.REGION.read_bytes()[:4096 + 1024 * 16]
+        head = guests.REGION.read_bytes()[:4096 + 1024 * 16]
         left = [i for i in range(1024) if any(head[4096 + 16 * i:4104 + 16 * i])]
         return f"blocks {left} still have owners" if left else ""
 
@@ -127,14 +127,14 @@ class Tests:
 
     def garbage(self) -> str:
         """A region with something else in it is left alone."""
-        with open(bed.REGION, "r+b") as file:
+        with open(guests.REGION, "r+b") as file:
             file.write(b"\xa5" * (1 << 20))
         try:
             wrong = self.expect("vm1,vm2", 2, ["groups"], lambda a, b: "tcp", "something else is in it")
-            untouched = bed.REGION.read_bytes()[:1 << 20] == b"\xa5" * (1 << 20)
+            untouched = guests.REGION.read_bytes()[:1 << 20] == b"\xa5" * (1 << 20)
             return wrong or ("" if untouched else "somebody has written into it")
         finally:
-            self.guests.clear_region()
+            self.bed.clear_region()
 
     def killed(self, ranks: int, kill: Callable[[], object], name: str) -> str:
         """`kill` while ranks wait for each other: mpiexec says who it was."""
@@ -156,11 +156,11 @@ class Tests:
     def killed_rank(self) -> str:
         """A rank."""
         pids = "for p in /proc/[0-9]*; do grep -qs FERRULE_RANK=1 $p/environ && kill -9 ${p#/proc/}; done; echo done"
-        return self.killed(2, lambda: self.guests.run("vm2", pids), r"rank 1 .*vm2.*(signal 9|SIGKILL)")
+        return self.killed(2, lambda: self.bed.run("vm2", pids), r"rank 1 .*vm2.*(signal 9|SIGKILL)")
 
     def killed_guest(self) -> str:
         """A whole guest. The others' room comes back after a while, and what its ranks had, too."""
-        wrong = self.killed(2, lambda: self.guests.kill("vm2"), "vm2")
+        wrong = self.killed(2, lambda: self.bed.kill("vm2"), "vm2")
         if wrong:
             return wrong
         if not self.owned():
@@ -187,21 +187,21 @@ def main() -> int:
     parser.add_argument("-k", default="", metavar="WORD")
     parser.add_argument("--measure", action="store_true")
     options = parser.parse_args()
-    if not bed.is_inside():
-        reason = bed.unavailable()
+    if not guests.is_inside():
+        reason = guests.unavailable()
         if reason:
             print(f"vm: 0 passed, 0 failed, 1 skipped: {reason}")
             return 0
-        return bed.enter()
+        return guests.enter()
     signal.alarm(TOTAL_S)
     programs = build()
-    with bed.Bed([MPIEXEC, ROOT / "dist/lib/libmpi_abi.so.1", *programs.values()]) as guests:
-        guests.start("vm1")
-        guests.start("vm2")
+    with guests.Bed([MPIEXEC, ROOT / "dist/lib/libmpi_abi.so.1", *programs.values()]) as bed:
+        bed.start("vm1")
+        bed.start("vm2")
         if not options.measure:
-            guests.start("vm3", region=False)
-        print(f"guests are up after {guests.wait():.1f} s", flush=True)
-        tests = Tests(guests, programs)
+            bed.start("vm3", region=False)
+        print(f"guests are up after {bed.wait():.1f} s", flush=True)
+        tests = Tests(bed, programs)
         if options.measure:
             tests.measure()
             return 0

@@ -1,9 +1,9 @@
 """Virtual machines for a test: QEMU guests on a bridge of their own, some with a device that shows them memory in common.
 
-    with bed.Bed(programs) as guests:          inside of `bed.enter()`, see below
-        guests.start("vm1"), guests.start("vm2"), guests.start("vm3", region=False)
-        guests.wait()
-        guests.run("vm1", "uname -r")
+    with guests.Bed(programs) as bed:          inside of `guests.enter()`, see below
+        bed.start("vm1"), bed.start("vm2"), bed.start("vm3", region=False)
+        bed.wait()
+        bed.run("vm1", "uname -r")
 
 All of it lives in namespaces that vanish with the process which has called `enter`: guests, bridge, the region's file in a private /dev/shm.
 """
@@ -21,8 +21,8 @@ from collections.abc import Iterable
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "common")]
 import enclosure
-import image
-from image import Unavailable
+import guest_image
+from guest_image import Unavailable
 
 MARK = "VM_BED"
 HOST = "10.91.0.1"
@@ -45,13 +45,13 @@ def unavailable() -> str | None:
         return "the testbed of VMs needs root"
     if subprocess.run(["unshare", "--mount", "--net", "--pid", "--fork", "true"], capture_output=True, check=False).returncode:
         return "this machine doesn't let root make namespaces"
-    prepared = subprocess.run([str(image.ROOT / "examples/prepare.sh"), "vm"], capture_output=True, text=True, check=False)
+    prepared = subprocess.run([str(guest_image.ROOT / "examples/prepare.sh"), "vm"], capture_output=True, text=True, check=False)
     if prepared.returncode or not shutil.which("qemu-system-x86_64"):
         return f"no QEMU can be had: {prepared.stderr.strip()[-200:]}"
     if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
         return "there is no /dev/net/tun"
     try:
-        image.kernel()
+        guest_image.kernel()
     except Unavailable as why:
         return str(why)
     return None
@@ -78,7 +78,7 @@ class Bed:
         _run("ip", "addr", "add", f"{HOST}/24", "dev", "bed")
         _run("ip", "link", "set", "bed", "up")
         self.clear_region()
-        image.archive(pathlib.Path("/dev/shm/guest.cpio"), programs)
+        guest_image.archive(pathlib.Path("/dev/shm/guest.cpio"), programs)
 
     def __enter__(self) -> Bed:
         return self
@@ -106,7 +106,7 @@ class Bed:
         device = ["-object", f"memory-backend-file,id=memory,mem-path={REGION},size={REGION_MIB}M,share=on", "-device", "ivshmem-plain,memdev=memory"]
         mac = f"52:54:00:91:00:{10 + int(name.removeprefix('vm')):02x}"
         network = ["-netdev", f"tap,id=net,ifname={name},script=no,downscript=no", "-device", f"virtio-net-pci,netdev=net,mac={mac}"]
-        kernel = ["-kernel", str(image.kernel()), "-initrd", "/dev/shm/guest.cpio", "-append",
+        kernel = ["-kernel", str(guest_image.kernel()), "-initrd", "/dev/shm/guest.cpio", "-append",
                   f"console=ttyS0 quiet panic=-1 tsc=unstable random.trust_cpu=on guest={name} address={self.address(name)}"]
         log = open(f"/dev/shm/{name}.log", "wb")
         words = ["nice", "-n", "10", "qemu-system-x86_64", *MACHINE, *network, *(device if region else []), *kernel, "-serial", "stdio"]
