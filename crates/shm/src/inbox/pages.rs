@@ -1,0 +1,122 @@
+//! Where an inbox's pages come from and when: the owner's NUMA node, as senders connect; cells that are lent while much streams in.
+
+use super::Inbox;
+use crate::layout::*;
+use base::counters::{CELLS_OPENED, INBOXES_PLACED, RINGS_POPULATED};
+use base::log;
+use std::ops::Range;
+use sys::mem::Mapping;
+
+/// How pages come to the owner's NUMA node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Placement {
+    /// There is only one node.
+    Any,
+    /// By a policy of the memory, which holds whichever process touches a page first.
+    Policy,
+    /// The owner touches what a new sender may use, as far as that hasn't been there before. Docker denies policies.
+    Touch,
+}
+
+impl Placement {
+    /// The best one for the memory of a process at home on `node`.
+    pub(super) fn of(mapping: &Mapping, node: Option<usize>) -> Placement {
+        let Some(node) = node else { return Placement::Any };
+        match mapping.prefer_node(node) {
+            Ok(()) => {
+                INBOXES_PLACED.add(1);
+                Placement::Policy
+            }
+            Err(e) => {
+                log!(Debug, "no NUMA policy for the inbox (mbind: {e}): rings are touched when their sender connects");
+                Placement::Touch
+            }
+        }
+    }
+}
+
+impl Inbox {
+    /// Allocates the pages of a sender's ring here, and with the first one's those of the cells.
+    pub(super) fn touch(&mut self, sender: usize) {
+        let geometry = self.geometry;
+        if self.rings.is_empty() && geometry.cells.always > 0 {
+            self.populate(geometry.cell_states_at()..geometry.cell_at(geometry.cells.always));
+        }
+        self.populate(geometry.ring_at(sender)..geometry.ring_at(sender) + geometry.ring_bytes);
+        if self.placement == Placement::Touch {
+            RINGS_POPULATED.add(1);
+        }
+    }
+
+    /// Allocates pages here, if the kernel lets us.
+    fn populate(&mut self, range: Range<usize>) {
+        if let Err(e) = self.mapping.populate(range) {
+            log!(Debug, "rings can't be touched in advance (madvise: {e})");
+            self.placement = Placement::Any;
+        }
+    }
+
+    /// Opens all cells. Their pages come at once, and to the owner's node.
+    #[cold]
+    pub(super) fn open_cells(&mut self) {
+        let CellCounts { always, most } = self.geometry.cells;
+        self.populate(self.geometry.cell_at(always)..self.geometry.cell_at(most));
+        self.cells.set_open(most);
+        CELLS_OPENED.add(1);
+    }
+
+    /// Closes those that are not always open, and gives their memory back as far as no sender holds them.
+    #[cold]
+    pub(super) fn close_cells(&mut self) {
+        let CellCounts { always, most } = self.geometry.cells;
+        self.cells.set_open(always);
+        self.cells.take_closed(OWNER, always..most, |cells| remove_cells(&self.mapping, self.geometry, cells));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inbox::Polled;
+    use crate::outbox::Outbox;
+    use std::os::unix::fs::MetadataExt;
+
+    /// An inbox and the pages it has before and after its second sender has connected.
+    fn pages(placement: impl Fn(&Mapping) -> Placement) -> (Inbox, u64, u64) {
+        const RING: usize = 1 << 16;
+        let identity = Identity { nonce: 7, probe_address: 0, probe_value: 0 };
+        let mut inbox = Inbox::create(4, RING, CellCounts::fixed(8), &identity).unwrap();
+        inbox.placement = placement(&inbox.mapping);
+        let file = std::fs::File::from(inbox.fd.try_clone().unwrap());
+        let pages = || file.metadata().unwrap().blocks() * 512 / PAGE as u64;
+        let mut outbox = Outbox::open(inbox.fd(), 2, 7).unwrap();
+        let room = outbox.reserve(8).unwrap().unwrap();
+        _ = outbox.publish(room, &[0; HEADER_WORDS]);
+        let before = pages();
+        assert!(matches!(inbox.poll(), Some(Polled::Record(_))));
+        let after = pages();
+        (inbox, before, after)
+    }
+
+    #[test]
+    fn the_owner_touches_what_a_sender_will_use() {
+        let populated = RINGS_POPULATED.value();
+        let (inbox, before, after) = pages(|_| Placement::Touch);
+        if inbox.placement == Placement::Touch {
+            // The ring but for the page that its sender has touched; the cells and their states.
+            assert!(after >= before + 15 + 16, "{before} {after}");
+            assert_eq!(RINGS_POPULATED.value(), populated + 1);
+        }
+    }
+
+    #[test]
+    fn a_policy_allocates_nothing() {
+        for node in [None, Some(0)] {
+            let (inbox, before, after) = pages(|mapping| match Placement::of(mapping, node) {
+                Placement::Touch => Placement::Any,
+                placement => placement,
+            });
+            assert_eq!(before, after, "{:?}", inbox.placement);
+        }
+    }
+}
