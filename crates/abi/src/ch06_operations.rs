@@ -5,6 +5,7 @@ use crate::kinds::*;
 use crate::lookup;
 use base::ensure;
 use core::mem::transmute;
+use mpi::coll::{check_apart, is_in_place};
 use mpi::handle::Handle;
 use mpi::runtime::rt;
 
@@ -44,6 +45,9 @@ api! {
         inbuf: SendBuf, inoutbuf: RecvBuf, count: Count, datatype: Type, op: Op
     ) on none {
         op.check(&datatype)?;
+        let is_in_place = is_in_place(inbuf) || is_in_place(inoutbuf);
+        ensure!(!is_in_place, ERR_BUFFER, "MPI_IN_PLACE is not allowed for this buffer");
+        check_apart(inbuf, inoutbuf, count * datatype.size())?;
         if count > 0 {
             op.apply(inbuf, inoutbuf, count, &datatype, lookup::handle_of(&datatype).0);
         }

@@ -39,14 +39,12 @@ api! {
 
     /// Duplicates a communicator with its attributes and info
     MPI_Comm_dup => (comm: Comm, newcomm: OutComm) on comm {
-        newcomm.set(CComm(comm::handle_of(None)));
         newcomm.set(CComm(comm::handle_of(Some(&comm::dup(&comm)?))));
         Ok(())
     }
 
     /// Duplicates a communicator with its attributes and other info
     MPI_Comm_dup_with_info => (comm: Comm, info: Info, newcomm: OutComm) on comm {
-        newcomm.set(CComm(comm::handle_of(None)));
         newcomm.set(CComm(comm::handle_of(Some(&comm::dup_with_info(&comm, info.as_deref())?))));
         Ok(())
     }

@@ -34,10 +34,10 @@ api! {
 
     /// Value of a key (deprecated)
     MPI_Info_get => (info: InfoObject, key: Text, valuelen: Int, value: OutText, flag: OutFlag) on anytime {
+        ensure!(valuelen >= 0, ERR_ARG, "negative length of an info value");
         let found = info.get(key)?;
         flag.set_flag(found.is_some());
         if let Some(found) = found {
-            ensure!(valuelen >= 0, ERR_ARG, "negative length of an info value");
             value.write(&found, valuelen as usize + 1);
         }
         Ok(())

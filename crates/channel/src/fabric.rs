@@ -15,6 +15,7 @@ mod poll;
 mod startup;
 
 use crate::bootstrap::{Bootstrap, Card, JobInfo};
+use crate::kept::SharedPool;
 use crate::profile::{Call, Profile};
 use crate::self_::{SelfLane, SelfPacket};
 use crate::shm::{ShmHub, ShmLane, ShmPacket};
@@ -129,6 +130,8 @@ pub struct ChannelFabric {
     directory: Vec<Option<Box<Card>>>,
     /// What this process has registered.
     card: Option<Box<Card>>,
+    /// Where messages wait that nobody waits for.
+    pool: SharedPool,
     /// Where messages are counted.
     profile: Option<Box<Profile>>,
     /// What messages of collectives belong to.
@@ -170,6 +173,7 @@ impl ChannelFabric {
             control_lost: false,
             directory: Vec::new(),
             card: None,
+            pool: SharedPool::default(),
             profile: None,
             call: None,
         };

@@ -8,6 +8,7 @@ pub mod buffer;
 pub mod calibrate;
 mod exchange;
 pub mod fabric;
+mod kept;
 pub mod locality;
 pub mod profile;
 pub mod protocols;

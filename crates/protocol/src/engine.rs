@@ -103,21 +103,21 @@ enum ReceiveState {
 }
 
 /// A message that nobody waits for yet.
-struct Unexpected {
+struct Unexpected<K> {
     peer: Peer,
     found: Found,
     /// Token of the sender, for protocols that answer.
     token: u32,
-    content: Content,
+    content: Content<K>,
 }
 
-enum Content {
+enum Content<K> {
     /// The data of an eager message.
-    Bytes(Box<[u8]>),
+    Bytes(K),
     /// As `Bytes`, and the sender waits for the match.
-    SyncBytes(Box<[u8]>),
+    SyncBytes(K),
     /// The beginning of an announced message; the rest is on its way.
-    Arriving(Vec<u8>),
+    Arriving(K),
     /// The data are still with the sender, at this address if it isn't 0.
     Offered(u64),
     /// The sender has taken it back.
@@ -142,7 +142,7 @@ pub struct Engine<F: Fabric> {
     fabric: F,
     matching: Matching,
     receives: Slab<Receive<F::Sink>>,
-    unexpected: Slab<Unexpected>,
+    unexpected: Slab<Unexpected<F::Kept>>,
     sends: Slab<Send<F::Source>>,
     backlog: Backlog,
     /// Sends that stream `Data`.

@@ -82,6 +82,8 @@ pub trait Fabric {
     type Packet: Packet;
     /// An eager message that has arrived, on the short path.
     type Eager: Copy;
+    /// Copied bytes of a message that nobody waits for yet.
+    type Kept: Default;
 
     /// This process.
     fn me(&self) -> Peer;
@@ -172,14 +174,14 @@ pub trait Fabric {
         may_land: bool,
     ) -> Delivery;
 
-    /// A copy of the payload, for a message that nobody waits for yet.
-    fn stash(&mut self, packet: &Self::Packet) -> Box<[u8]>;
+    /// Appends a copy of the payload from `skip` on.
+    fn stash(&mut self, packet: &Self::Packet, skip: usize, kept: &mut Self::Kept);
 
-    /// Copies payload bytes from `skip` on; as many as `into` has room for, and the packet has them.
-    fn read(&mut self, packet: &Self::Packet, skip: usize, into: &mut [u8]);
+    /// Bytes that are kept.
+    fn kept_len(kept: &Self::Kept) -> usize;
 
-    /// Copies stashed bytes to the start of `sink`.
-    fn unstash(&mut self, bytes: &[u8], sink: &Self::Sink);
+    /// Copies the first `len` kept bytes to the start of `sink`.
+    fn unstash(&mut self, kept: &Self::Kept, len: usize, sink: &Self::Sink);
 
     /// Gives the packet's room back to the lane.
     fn release(&mut self, packet: Self::Packet);

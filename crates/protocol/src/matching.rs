@@ -188,6 +188,13 @@ impl<const ORDERED: bool> Bins<ORDERED> {
         None
     }
 
+    /// Gives memory back if there is no entry, and room for more than `most`.
+    fn shrink(&mut self, most: usize) {
+        if self.len == 0 && self.nodes.capacity() > most {
+            *self = Bins::default();
+        }
+    }
+
     /// Doubles the bins. Entries of one envelope come from one bin, and keep their order.
     #[cold]
     fn grow(&mut self) {
@@ -311,6 +318,12 @@ impl Matching {
         Some(self.unexpected.remove(at))
     }
 
+    /// Gives memory for unexpected messages back if there are none, and room for more than `most`.
+    #[inline]
+    pub fn shrink(&mut self, most: usize) {
+        self.unexpected.shrink(most);
+    }
+
     #[inline]
     fn find(&self, pattern: &Pattern) -> Option<u32> {
         if self.unexpected.len == 0 {
@@ -411,7 +424,7 @@ mod tests {
                         let (_, id) = model.posted.remove(i);
                         real.withdraw(places[&id], id);
                     }
-                    Step::Cancel(_) => {}
+                    Step::Cancel(_) => real.shrink(0),
                     Step::Probe(p) => {
                         let first = model.unexpected.iter().find(|(e, _)| p.accepts(e)).map(|(_, id)| *id);
                         prop_assert_eq!(real.peek(&p), first);

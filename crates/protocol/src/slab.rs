@@ -65,6 +65,14 @@ impl<T> Slab<T> {
         }
     }
 
+    /// Gives memory back if there is no value, and room for more than `most`.
+    #[inline]
+    pub fn shrink(&mut self, most: usize) {
+        if self.len == 0 && self.entries.capacity() > most {
+            *self = Slab::default();
+        }
+    }
+
     /// The value with this number.
     #[inline]
     pub fn get(&self, at: u32) -> Option<&T> {
@@ -130,5 +138,12 @@ mod tests {
         s.discard(b);
         assert_eq!((s.len(), s.insert('b')), (1, b));
         assert_eq!(s.iter().map(|(_, v)| *v).collect::<String>(), "cb");
+        s.shrink(0);
+        assert_eq!(s.len(), 2);
+        (s.discard(a), s.discard(b));
+        s.shrink(1000);
+        assert_ne!(s.entries.capacity(), 0);
+        s.shrink(0);
+        assert_eq!((s.entries.capacity(), s.next(), s.insert('d')), (0, 0, 0));
     }
 }

@@ -171,6 +171,52 @@ impl Drop for Mapping {
     }
 }
 
+/// Memory of this process alone, in whole pages, which can be given back while the addresses stay; unmapped on drop.
+#[derive(Debug)]
+pub struct Private {
+    at: NonNull<u8>,
+    len: usize,
+}
+
+impl Private {
+    /// `len` zeroed bytes. Pages are allocated when they are touched.
+    pub fn new(len: usize) -> io::Result<Private> {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping at an address that the kernel chooses touches no existing memory.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), len, access, kind, -1, 0) };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        // Large pages would be taken and given back as a whole.
+        // SAFETY: the range was mapped above.
+        unsafe { libc::madvise(at, len, libc::MADV_NOHUGEPAGE) };
+        NonNull::new(at.cast()).map(|at| Private { at, len }).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+    }
+
+    /// First byte; page aligned.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.at.as_ptr()
+    }
+
+    /// Gives the pages of a range of bytes back to the kernel; they read as zeroes from then on.
+    pub fn give_back(&self, range: Range<usize>) -> io::Result<()> {
+        if range.start > range.end || range.end > self.len {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        // SAFETY: the range is in this mapping, which is only reached through raw pointers.
+        let done = unsafe { libc::madvise(self.at.as_ptr().add(range.start).cast(), range.len(), libc::MADV_DONTNEED) };
+        check(done).map(drop)
+    }
+}
+
+impl Drop for Private {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by `new`, and whoever kept a pointer promised not to use it any more.
+        unsafe { libc::munmap(self.at.as_ptr().cast(), self.len) };
+    }
+}
+
 /// Random bytes from the kernel.
 pub fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut out = [0u8; N];

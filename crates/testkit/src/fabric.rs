@@ -118,6 +118,7 @@ impl Fabric for SimFabric {
     type Sink = Bytes;
     type Packet = Parcel;
     type Eager = ();
+    type Kept = Vec<u8>;
 
     fn me(&self) -> Peer {
         self.me
@@ -237,16 +238,16 @@ impl Fabric for SimFabric {
         Delivery::Complete
     }
 
-    fn stash(&mut self, packet: &Parcel) -> Box<[u8]> {
-        packet.payload.clone().into()
+    fn stash(&mut self, packet: &Parcel, skip: usize, kept: &mut Vec<u8>) {
+        kept.extend_from_slice(&packet.payload[skip..]);
     }
 
-    fn read(&mut self, packet: &Parcel, skip: usize, into: &mut [u8]) {
-        into.copy_from_slice(&packet.payload[skip..skip + into.len()]);
+    fn kept_len(kept: &Vec<u8>) -> usize {
+        kept.len()
     }
 
-    fn unstash(&mut self, bytes: &[u8], sink: &Bytes) {
-        sink.borrow_mut()[..bytes.len()].copy_from_slice(bytes);
+    fn unstash(&mut self, kept: &Vec<u8>, len: usize, sink: &Bytes) {
+        sink.borrow_mut()[..len].copy_from_slice(&kept[..len]);
     }
 
     fn release(&mut self, _: Parcel) {}

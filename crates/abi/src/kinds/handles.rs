@@ -139,9 +139,21 @@ macro_rules! places {
     };
 }
 
+/// Where a new communicator goes; `MPI_COMM_NULL` if the call fails from then on.
+pub struct OutComm;
+impl<W: Width> Kind<W> for OutComm {
+    type C = *mut CComm;
+    type R = Out<CComm>;
+    const TEXT: &'static str = "MPI_Comm *@";
+    #[inline(always)]
+    unsafe fn take(p: *mut CComm, _: &Scope) -> Result<Out<CComm>> {
+        let out = Out::new(p)?;
+        out.set(CComm(mpi::comm::COMM_NULL));
+        Ok(out)
+    }
+}
+
 places! {
-    /// Where a new communicator goes.
-    OutComm, CComm, "MPI_Comm *@";
     /// Communicator to free.
     InOutComm, CComm, "MPI_Comm *@";
     /// Where a new group goes.

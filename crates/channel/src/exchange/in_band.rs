@@ -3,7 +3,7 @@
 //! A step is one control frame, cut into packets of a context that no communicator has. Lanes keep the order of a pair, so the
 //! receiver puts frames together from one stream per peer. A peer that is lost ends the exchange.
 
-use crate::buffer::SendBuf;
+use crate::buffer::{RecvBuf, SendBuf};
 use crate::fabric::ChannelFabric;
 use base::{Peer, Result, counters, ensure, fail, log};
 use protocol::control::decode;
@@ -46,7 +46,9 @@ pub fn run(fabric: &mut ChannelFabric, mut exchange: Box<dyn Exchange>) -> Resul
             Some(Event::Packet(packet)) => {
                 let (peer, header) = (packet.peer(), packet.header());
                 let mut bytes = vec![0; packet.len()];
-                fabric.read(&packet, 0, &mut bytes);
+                // SAFETY: the vector is writable for its length, and stays until the call is over.
+                let sink = unsafe { RecvBuf::contiguous(bytes.as_mut_ptr(), bytes.len()) };
+                fabric.deliver(&packet, 0, &sink, 0, bytes.len(), false);
                 fabric.release(packet);
                 ensure!(
                     header.context == CONTEXT,

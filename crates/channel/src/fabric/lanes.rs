@@ -3,6 +3,7 @@
 use super::poll::SHM_STREAK;
 use super::{ChannelFabric, FabricPacket, Lane};
 use crate::buffer::{RecvBuf, SendBuf};
+use crate::kept::Kept;
 use crate::self_;
 use crate::shm::ShmEvent;
 use base::Peer;
@@ -16,6 +17,7 @@ impl Fabric for ChannelFabric {
     type Sink = RecvBuf;
     type Packet = FabricPacket;
     type Eager = Record;
+    type Kept = Kept;
 
     fn me(&self) -> Peer {
         self.me
@@ -231,32 +233,32 @@ impl Fabric for ChannelFabric {
         Delivery::Complete
     }
 
-    fn stash(&mut self, kind: &FabricPacket) -> Box<[u8]> {
+    fn stash(&mut self, kind: &FabricPacket, skip: usize, kept: &mut Kept) {
         match kind {
             FabricPacket::Shm(packet) | FabricPacket::Region(packet) => {
-                let mut copy = vec![0; packet.len()].into_boxed_slice();
-                // SAFETY: the copy outlives the buffer.
-                let sink = unsafe { RecvBuf::contiguous(copy.as_mut_ptr(), copy.len()) };
                 let from_region = matches!(kind, FabricPacket::Region(_));
-                if let Some(hub) = if from_region { self.region.as_deref() } else { self.hub.as_ref() } {
-                    hub.deliver(packet, 0, &sink, 0, packet.len());
-                }
-                copy
+                let hub = if from_region { self.region.as_deref() } else { self.hub.as_ref() };
+                let Some(hub) = hub else { return };
+                kept.append(&self.pool, packet.len().saturating_sub(skip), |at, piece| {
+                    hub.deliver(packet, skip + at, piece, 0, piece.len());
+                });
             }
-            FabricPacket::Own(_, packet) => packet.payload.clone(),
-            FabricPacket::Net(packet) => self.net.as_mut().map(|net| net.stash(packet)).unwrap_or_default(),
+            FabricPacket::Own(_, packet) => {
+                kept.append_slice(&self.pool, packet.payload.get(skip..).unwrap_or_default());
+            }
+            FabricPacket::Net(packet) => {
+                let bytes = self.net.as_mut().map(|net| net.stash(packet)).unwrap_or_default();
+                kept.append_slice(&self.pool, bytes.get(skip..).unwrap_or_default());
+            }
         }
     }
 
-    fn read(&mut self, packet: &FabricPacket, skip: usize, into: &mut [u8]) {
-        // SAFETY: a slice is writable.
-        let sink = unsafe { RecvBuf::contiguous(into.as_mut_ptr(), into.len()) };
-        self.deliver(packet, skip, &sink, 0, into.len(), false);
+    fn kept_len(kept: &Kept) -> usize {
+        kept.len()
     }
 
-    fn unstash(&mut self, bytes: &[u8], sink: &RecvBuf) {
-        // SAFETY: a slice is readable.
-        unsafe { sink.copy_in(0, bytes.as_ptr(), bytes.len()) };
+    fn unstash(&mut self, kept: &Kept, len: usize, sink: &RecvBuf) {
+        kept.copy_to(len, sink);
     }
 
     #[inline]

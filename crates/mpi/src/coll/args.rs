@@ -132,6 +132,14 @@ pub fn check_counts(counts: Ints<'_>, n: usize) -> Result {
     Ok(())
 }
 
+/// Operand and result of a reduction must not be the same memory. (At `MPI_BOTTOM` types say where they are.)
+#[inline]
+pub fn check_apart(send: *const u8, recv: *const u8, bytes: usize) -> Result {
+    let same = send == recv && bytes > 0 && !send.is_null();
+    ensure!(!same, ERR_BUFFER, "operand and result are the same buffer; MPI_IN_PLACE says that");
+    Ok(())
+}
+
 impl ReduceArgs<'_> {
     /// Checks operation and type and makes them the program's.
     #[inline]
@@ -152,6 +160,7 @@ impl ReduceArgs<'_> {
     #[inline]
     pub fn both(&self, p: &mut Program) -> Result<(Span, Span)> {
         let result = Buffer { ptr: self.recv, count: self.count, datatype: self.datatype }.span(p)?;
+        check_apart(self.send, self.recv, result.bytes())?;
         let own = if is_in_place(self.send) { result } else { Span { ptr: self.send.cast_mut(), ..result } };
         Ok((own, result))
     }

@@ -1,7 +1,7 @@
 //! Runs a [`Program`]: the only interpreter of steps, for blocking, non-blocking and persistent collectives and for the
 //! tests' simulator.
 //!
-//! An error doesn't stop a program: other processes wait for our messages. The first error is remembered, nothing is
+//! An error doesn't stop a program: other processes wait for our messages. The first error, or a loss, is remembered, nothing is
 //! reduced any more, and it is the outcome at the end. But once a process that takes part is known to be lost, nothing is waited for
 //! any more: what should come may hang on messages that the lost one, or somebody who has left before us, never sends. What has been
 //! offered to others is taken back, as they may have left too.
@@ -226,7 +226,11 @@ impl<T: Copy> Cursor<T> {
     #[inline]
     fn note(&mut self, result: Result) {
         if let Err(error) = result {
-            self.error.get_or_insert(error);
+            // Others may only follow from a loss: a message of somebody who is in another collective since.
+            let old = self.error.get_or_insert(error);
+            if error.class == Class::ERR_PROC_ABORTED {
+                *old = error;
+            }
         }
     }
 

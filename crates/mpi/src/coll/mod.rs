@@ -35,7 +35,7 @@ pub mod throttle;
 pub mod wire;
 
 pub use api::*;
-pub use args::{BlockBuffer, Buffer, IN_PLACE, ReduceArgs, is_in_place};
+pub use args::{BlockBuffer, Buffer, IN_PLACE, ReduceArgs, check_apart, is_in_place};
 pub use ints::Ints;
 pub use schedule::{Plan, persist, run, start};
 

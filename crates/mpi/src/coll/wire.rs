@@ -154,7 +154,6 @@ impl Wire for CommWire<'_> {
 
     fn is_broken(&self) -> bool {
         let comm = self.comms[0];
-        let is_member = |peer| comm.group.rank_of(peer).is_some() || comm.peers().rank_of(peer).is_some();
-        rt().engine.with(|engine| engine.any_lost(is_member))
+        rt().engine.with(|engine| engine.any_lost(|peer| comm.needs(peer)))
     }
 }

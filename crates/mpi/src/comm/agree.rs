@@ -4,8 +4,10 @@
 //! binomial tree. With two groups the leader of the *lower* one (whose first process has the smaller number) proposes
 //! the common context, and each leader a context for its own group. All messages of one agreement have a tag of their own in
 //! a context that the parent provides, so any number of agreements may be under way at the same time. A process that does
-//! not get the number because a peer is gone passes that on.
+//! not get the number because a peer is gone passes that on. Once a member is known to be lost nobody waits any more: what should
+//! come may hang on messages of the lost one, or of somebody who has left before.
 
+use super::Comm;
 use crate::group::Group;
 use crate::init;
 use crate::p2p::transfer::{self, Transfer, start_recv_bytes, start_send_bytes};
@@ -13,8 +15,11 @@ use crate::progress::{self, Active};
 use crate::request::Operation;
 use crate::runtime::rt;
 use crate::status::Status;
-use base::{Class, ContextId, Error, Peer, Result};
+use crate::waits::Awaited;
+use base::{Class, ContextId, Error, Peer, Result, ensure};
+use protocol::engine::PEER_LOST;
 use std::cell::{Cell, RefCell, UnsafeCell};
+use std::rc::Rc;
 
 /// The context ids of a new communicator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -57,6 +62,35 @@ pub struct Channel {
     pub tag: i32,
 }
 
+/// The processes that take part in something.
+pub struct Members {
+    groups: [Option<Rc<Group>>; 2],
+    /// Losses that have been looked into.
+    losses: Cell<usize>,
+}
+
+impl Members {
+    /// Those of a group, and of the other one if there are two.
+    pub fn new(group: &Rc<Group>, other: Option<&Rc<Group>>) -> Members {
+        Members { groups: [Some(Rc::clone(group)), other.map(Rc::clone)], losses: Cell::new(0) }
+    }
+
+    /// Those of a communicator.
+    pub fn of(comm: &Comm) -> Members {
+        Members::new(&comm.group, comm.remote.as_ref())
+    }
+
+    /// Whether somebody was lost since the last call, or ever before the first, who takes part.
+    pub fn have_lost_one(&self) -> bool {
+        let losses = rt().engine.with(|engine| engine.losses());
+        if self.losses.replace(losses) == losses {
+            return false;
+        }
+        let takes_part = |peer| self.groups.iter().flatten().any(|group| group.contains(peer));
+        rt().engine.with(|engine| engine.any_lost(takes_part))
+    }
+}
+
 /// What one process receives and then sends: whom, and the number of bytes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Part {
@@ -96,6 +130,7 @@ enum State {
 /// One agreement, as seen by one member. Must be advanced until it is done once it has been started.
 pub struct Agreement {
     channel: Channel,
+    members: Members,
     part: Part,
     bytes: UnsafeCell<[u8; BYTES]>,
     state: RefCell<State>,
@@ -105,17 +140,20 @@ pub struct Agreement {
 }
 
 impl Agreement {
-    /// An agreement of `group`, and with the group of which `remote` is the first process if there are two, that has not
-    /// been started. `finish` is called once with the result, if there is one.
+    /// An agreement of `group`, and with the group `remote` if there are two, that has not been started. `finish` is called once
+    /// with the result, if there is one.
     pub fn new(
         channel: Channel,
-        group: &Group,
-        remote: Option<Peer>,
+        group: &Rc<Group>,
+        remote: Option<&Rc<Group>>,
         finish: impl FnOnce(Contexts) + 'static,
     ) -> Agreement {
+        let members = Members::new(group, remote);
+        let remote = remote.map(|remote| remote.peer(0));
         let rank = group.rank_of(init::me()).unwrap_or(0);
         Agreement {
             channel,
+            members,
             part: part(group, rank, remote),
             bytes: UnsafeCell::new([0; BYTES]),
             state: RefCell::new(State::Done),
@@ -126,10 +164,10 @@ impl Agreement {
 
     fn begin_sends(&self) {
         let start = self.bytes.get().cast::<u8>();
-        if self.part.proposes_shared {
+        if self.part.proposes_shared && self.error.get().is_none() {
             self.write(0, propose().0);
         }
-        if self.part.proposes_local {
+        if self.part.proposes_local && self.error.get().is_none() {
             self.write(CONTEXT_BYTES, propose().0);
         }
         let mut transfers = Vec::with_capacity(self.part.sends.len());
@@ -142,6 +180,12 @@ impl Agreement {
             }
         }
         *self.state.borrow_mut() = State::Sending(transfers);
+    }
+
+    /// Those below must not wait for ever.
+    fn fail(&self, error: Error) {
+        self.write(0, NONE);
+        self.error.set(Some(error));
     }
 
     fn write(&self, at: usize, value: u64) {
@@ -168,18 +212,16 @@ impl Agreement {
 impl Active for Agreement {
     fn advance(&self) -> bool {
         if let Some(transfer) = self.receiving() {
+            let broken = self.members.have_lost_one();
             match transfer::test(transfer) {
+                None if broken && transfer::give_up(transfer) => self.fail(PEER_LOST),
                 None => return false,
                 Some(Ok(_)) => {
                     if self.contexts().shared == NONE {
                         self.error.set(Some(Error::new(Class::ERR_PROC_ABORTED, "a peer of this process has failed")));
                     }
                 }
-                Some(Err(error)) => {
-                    // Those below must not wait for ever.
-                    self.write(0, NONE);
-                    self.error.set(Some(error));
-                }
+                Some(Err(error)) => self.fail(error),
             }
             self.begin_sends();
         }
@@ -208,6 +250,12 @@ impl Active for Agreement {
 
 impl Operation for Agreement {
     fn start(&self) -> Result {
+        // Also who needs to hear from nobody.
+        if self.members.have_lost_one() {
+            self.fail(PEER_LOST);
+            self.begin_sends();
+            return Ok(());
+        }
         match self.part.receive {
             None => self.begin_sends(),
             Some((peer, len)) => {
@@ -230,9 +278,9 @@ impl Operation for Agreement {
 }
 
 /// Runs an agreement to its end.
-pub fn agree(channel: Channel, group: &Group, remote: Option<Peer>) -> Result<Contexts> {
-    let result = std::rc::Rc::new(Cell::new(Contexts::default()));
-    let place = std::rc::Rc::clone(&result);
+pub fn agree(channel: Channel, group: &Rc<Group>, remote: Option<&Rc<Group>>) -> Result<Contexts> {
+    let result = Rc::new(Cell::new(Contexts::default()));
+    let place = Rc::clone(&result);
     let agreement = Agreement::new(channel, group, remote, move |contexts| place.set(contexts));
     agreement.start()?;
     progress::wait_until(|| agreement.advance());
@@ -240,17 +288,55 @@ pub fn agree(channel: Channel, group: &Group, remote: Option<Peer>) -> Result<Co
     Ok(result.get())
 }
 
-/// Sends `out` to `peer` and receives as many bytes as `into` has from it.
-pub fn exchange(channel: Channel, peer: Peer, out: &[u8], into: &mut [u8]) -> Result {
-    let Channel { context, tag } = channel;
-    // SAFETY: waited for below, before the borrow of `into` ends.
-    let receive = unsafe { start_recv_bytes(peer, context, peer.0, tag, into.as_mut_ptr(), into.len()) }?;
-    // SAFETY: waited for below, before the borrow of `out` ends.
-    let sent = unsafe { start_send_bytes(peer, context, init::me().0, tag, out.as_ptr(), out.len()) };
-    let sent = sent.and_then(transfer::wait);
-    // The receive must end before its memory goes, also when the send has failed: then the peer is gone, and it fails too.
-    let received = transfer::wait(receive);
-    sent.and(received).map(|_| ())
+/// Tells `peer` a message and waits for the one that it tells. Everything is sent before anything is waited for: whoever gives up
+/// because one of the `members` is lost has told its own part.
+pub fn exchange(channel: Channel, peer: Peer, out: &[u8], members: &Members) -> Result<Vec<u8>> {
+    let length = (out.len() as u64).to_le_bytes();
+    let sends = [send(channel, peer, &length), send(channel, peer, out)];
+    let received = receive(channel, peer, LENGTH_BYTES, members).and_then(|length| {
+        let length = length.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        ensure!(length <= TOLD_MAX, ERR_INTERN, "the other group has told something impossible");
+        receive(channel, peer, length as usize, members)
+    });
+    // The sends must end before their memory goes.
+    let mut sent = Ok(());
+    for transfer in sends {
+        sent = sent.and(transfer.and_then(|transfer| end(transfer, members, received.is_err())));
+    }
+    sent.and(received)
+}
+
+const LENGTH_BYTES: usize = 8;
+/// More than any leader has to tell: 16 bytes for each of its processes.
+const TOLD_MAX: u64 = 1 << 32;
+
+/// The send must be ended before `out` goes.
+fn send(Channel { context, tag }: Channel, peer: Peer, out: &[u8]) -> Result<Transfer> {
+    // SAFETY: by the caller, who is in this file.
+    unsafe { start_send_bytes(peer, context, init::me().0, tag, out.as_ptr(), out.len()) }
+}
+
+fn receive(Channel { context, tag }: Channel, peer: Peer, len: usize, members: &Members) -> Result<Vec<u8>> {
+    let mut into = vec![0; len];
+    // SAFETY: ended below, before the vector goes.
+    let transfer = unsafe { start_recv_bytes(peer, context, peer.0, tag, into.as_mut_ptr(), len) }?;
+    end(transfer, members, false).map(|()| into)
+}
+
+/// Waits for a transfer, but gives it up if it can be when one of the members is lost, or `given_up` says that nobody waits for it.
+fn end(transfer: Transfer, members: &Members, given_up: bool) -> Result {
+    let mut broken = given_up;
+    let mut outcome = None;
+    progress::wait_for(Awaited::One(transfer), || {
+        outcome = transfer::test(transfer);
+        broken |= members.have_lost_one();
+        outcome.is_some() || broken
+    });
+    match outcome {
+        Some(outcome) => outcome.map(drop),
+        None if transfer::give_up(transfer) => Err(PEER_LOST),
+        None => transfer::wait(transfer).map(drop),
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Communicators from groups: `MPI_Comm_create`, `MPI_Comm_create_group`, `MPI_Comm_create_from_group` (MPI-5.0, 7.4.2).
 
-use super::agree::{Channel, agree, propose};
+use super::agree::{Channel, Members, agree, exchange, propose};
 use super::duplicate::{collective_channel, remote_first};
-use super::inter::{Words, introduce, share};
+use super::inter::{Words, share};
 use super::{Comm, Hints, publish};
 use crate::errhandler::Errhandler;
 use crate::group::Group;
@@ -44,7 +44,7 @@ fn create_inter(comm: &Rc<Comm>, group: &Rc<Group>) -> Result<Option<Rc<Comm>>> 
     let lower = comm.group.peer(0) < remote;
     let told = share(local, 0, || {
         let (mine, own) = (propose().0, propose().0);
-        let told = introduce(channel, remote, &Words::new().wide(mine).peers(group.peers()).bytes)?;
+        let told = exchange(channel, remote, &Words::new().wide(mine).peers(group.peers()).bytes, &Members::of(comm))?;
         let mut theirs = Words::from(told);
         let shared = if lower { mine } else { theirs.take_wide()? };
         if lower {

@@ -43,7 +43,7 @@ pub fn dup_with_info(comm: &Rc<Comm>, info: Option<&Info>) -> Result<Rc<Comm>> {
 }
 
 fn duplicate(comm: &Rc<Comm>, hints: Hints) -> Result<Rc<Comm>> {
-    let contexts = agree(collective_channel(comm), &comm.group, remote_first(comm))?;
+    let contexts = agree(collective_channel(comm), &comm.group, comm.remote.as_ref())?;
     let new = publish(copy_of(comm, contexts, hints));
     if let Err(error) = attr::copy_all(&**comm, &*new) {
         super::free(&new)?;
@@ -85,7 +85,7 @@ fn start_duplicate(comm: &Rc<Comm>, hints: Hints) -> Result<(Handle, Handle)> {
     // The copy callbacks run now; a failure must not keep the other processes waiting.
     let copied = attr::copy_all(&**comm, &*unborn);
     let parent = Rc::clone(comm);
-    let agreement = Rc::new(Agreement::new(channel, &comm.group, remote_first(comm), move |contexts| {
+    let agreement = Rc::new(Agreement::new(channel, &comm.group, comm.remote.as_ref(), move |contexts| {
         let new = Comm { attributes: unborn.attributes.take(), ..copy_of(&parent, contexts, hints) };
         new.handle.set(handle);
         new.set_name(&unborn.name());

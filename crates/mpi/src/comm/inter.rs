@@ -1,9 +1,9 @@
 //! Inter-communicators (MPI-5.0, 7.6): creation from two groups, and merging.
 //!
-//! The leaders tell each other what their groups must know ([`introduce`]), each then tells its own group ([`share`]); an
+//! The leaders tell each other what their groups must know ([`exchange`]), each then tells its own group ([`share`]); an
 //! error of a leader reaches its whole group. The common context is the proposal of the group whose leader has the smaller number.
 
-use super::agree::{Channel, exchange, propose};
+use super::agree::{Channel, Members, exchange, propose};
 use super::create::{meeting_point, unpublished_from_group};
 use super::duplicate::{collective_channel, remote_first};
 use super::{Comm, Hints, publish};
@@ -55,15 +55,6 @@ impl Words {
     }
 }
 
-/// Tells the leader of the other group `mine`; what it told.
-pub(super) fn introduce(channel: Channel, other: Peer, mine: &[u8]) -> Result<Vec<u8>> {
-    let mut length = [0; 8];
-    exchange(channel, other, &(mine.len() as u64).to_le_bytes(), &mut length)?;
-    let mut theirs = vec![0; u64::from_le_bytes(length) as usize];
-    exchange(channel, other, mine, &mut theirs)?;
-    Ok(theirs)
-}
-
 /// The leader of `local` finds something out and tells everybody in it, also when that failed.
 pub(super) fn share(local: &Rc<Comm>, leader: i32, produce: impl FnOnce() -> Result<Vec<u8>>) -> Result<Vec<u8>> {
     let found = if local.rank == leader { produce() } else { Ok(Vec::new()) };
@@ -91,12 +82,19 @@ struct Introduced {
     others: Vec<Peer>,
 }
 
-/// The leader of `local` meets the process that `find` names over the channel that it names; all of `local` learn about it.
-fn meet(local: &Rc<Comm>, leader: i32, find: impl FnOnce() -> Result<(Channel, Peer)>) -> Result<Introduced> {
+/// The leader of `local` meets the process that `find` names over the channel that it names; all of `local` learn about it. The other
+/// group may be known before.
+fn meet(
+    local: &Rc<Comm>,
+    leader: i32,
+    remote: Option<&Rc<Group>>,
+    find: impl FnOnce() -> Result<(Channel, Peer)>,
+) -> Result<Introduced> {
     let told = share(local, leader, || {
         let (channel, other) = find()?;
+        let members = Members::new(&local.group, remote);
         let (mine, own) = (propose().0, propose().0);
-        let theirs = introduce(channel, other, &Words::new().wide(mine).peers(local.group.peers()).bytes)?;
+        let theirs = exchange(channel, other, &Words::new().wide(mine).peers(local.group.peers()).bytes, &members)?;
         let mut theirs = Words::from(theirs);
         let proposed = theirs.take_wide()?;
         let others = theirs.take_peers();
@@ -124,7 +122,7 @@ pub fn intercomm_create(
     ensure!(!local.is_inter(), ERR_COMM, "an intra-communicator is needed");
     ensure!((0..local.size()).contains(&local_leader), ERR_RANK, "the local leader is not in the communicator");
     ensure!(tag >= 0, ERR_TAG, "the tag is negative");
-    let met = meet(local, local_leader, || {
+    let met = meet(local, local_leader, None, || {
         let peer = peer?;
         ensure!((0..peer.peer_size()).contains(&remote_leader), ERR_RANK, "no such remote leader");
         let other = peer.peer(remote_leader);
@@ -157,7 +155,8 @@ pub fn intercomm_create_from_groups(
     );
     let Some(local) = unpublished_from_group(local_group, stringtag, info, errhandler)? else { return Ok(None) };
     let local = Rc::new(local);
-    let met = meet(&local, local_leader, || {
+    let known = remote.as_ref().ok().cloned();
+    let met = meet(&local, local_leader, known.as_ref(), || {
         let remote = remote?;
         ensure!((0..remote.size()).contains(&remote_leader), ERR_RANK, "the remote leader is not in the group");
         let (mine, other) = (init::me(), remote.peer(remote_leader));
@@ -180,7 +179,8 @@ pub fn intercomm_merge(comm: &Rc<Comm>, high: bool) -> Result<Rc<Comm>> {
     let first = comm.group.peer(0) < other;
     let told = share(local, 0, || {
         let mine = propose().0;
-        let theirs = introduce(channel, other, &Words::new().wide(u64::from(high)).wide(mine).bytes)?;
+        let theirs =
+            exchange(channel, other, &Words::new().wide(u64::from(high)).wide(mine).bytes, &Members::of(comm))?;
         let mut theirs = Words::from(theirs);
         let (their_high, proposed) = (theirs.take_wide()? != 0, theirs.take_wide()?);
         let first = if high == their_high { first } else { !high };

@@ -59,6 +59,8 @@ pub struct Comm {
     pub remote: Option<Rc<Group>>,
     /// An intra-communicator of the local group, for the collectives of an inter-communicator.
     pub local: Option<Rc<Comm>>,
+    /// The other side, for the communicator in `local`: its collectives are parts of larger ones, which are in vain without the others.
+    others: Option<Rc<Group>>,
     /// Rank of this process in the local group.
     pub rank: i32,
     /// Buffer for buffered sends.
@@ -106,6 +108,7 @@ impl Comm {
             group,
             remote: None,
             local: None,
+            others: None,
             rank,
             buffer: RefCell::default(),
             session,
@@ -134,7 +137,8 @@ impl Comm {
         group: Rc<Group>,
         remote: Rc<Group>,
     ) -> Comm {
-        let local = Rc::new(Comm::child(parent, local_context, Rc::clone(&group)));
+        let local = Comm::child(parent, local_context, Rc::clone(&group));
+        let local = Rc::new(Comm { others: Some(Rc::clone(&remote)), ..local });
         Comm { remote: Some(remote), local: Some(local), ..Comm::child(parent, context, group) }
     }
 
@@ -166,6 +170,12 @@ impl Comm {
     #[inline]
     pub fn peer(&self, rank: i32) -> Peer {
         self.peers().peer(rank)
+    }
+
+    /// Whether collectives of this communicator need `peer`.
+    pub fn needs(&self, peer: Peer) -> bool {
+        self.group.contains(peer)
+            || [&self.remote, &self.others].into_iter().flatten().any(|group| group.contains(peer))
     }
 
     /// The tag of the next blocking collective on this communicator; every member calls these in the same order.
@@ -313,8 +323,9 @@ fn synchronize(comm: &Rc<Comm>) -> Result {
     let (Some(local), Some(remote)) = (&comm.local, &comm.remote) else { return barrier(comm) };
     let channel = duplicate::collective_channel(comm);
     barrier(local)?;
-    if comm.rank == 0 {
-        agree::exchange(channel, remote.peer(0), &[0], &mut [0])?;
-    }
-    barrier(local)
+    let met = match comm.rank {
+        0 => agree::exchange(channel, remote.peer(0), &[], &agree::Members::of(comm)).map(drop),
+        _ => Ok(()),
+    };
+    barrier(local).and(met)
 }

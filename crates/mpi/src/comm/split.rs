@@ -2,9 +2,9 @@
 //!
 //! Each process contributes colour, key and proposals for context ids; those of the first process of each new group are used.
 
-use super::agree::Channel;
+use super::agree::{Channel, Members, exchange};
 use super::duplicate::{collective_channel, remote_first};
-use super::inter::{introduce, share};
+use super::inter::share;
 use super::{Comm, publish};
 use crate::coll::internal::allgather_bytes;
 use crate::group::Group;
@@ -87,7 +87,7 @@ fn split_inter(comm: &Rc<Comm>, record: Record) -> Result<Option<Rc<Comm>>> {
         fail!(ERR_INTERN, "an inter-communicator lacks its local part");
     };
     let ours = allgather_bytes(local, &record.encode())?;
-    let theirs = share(local, 0, || introduce(channel, other, &ours))?;
+    let theirs = share(local, 0, || exchange(channel, other, &ours, &Members::of(comm)))?;
     let (ours, theirs) = (Record::decode_all(&ours), Record::decode_all(&theirs));
     if record.colour == UNDEFINED {
         return Ok(None);

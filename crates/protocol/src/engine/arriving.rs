@@ -174,7 +174,7 @@ impl<F: Fabric> Engine<F> {
             }
             None => {
                 counters::UNEXPECTED.add(1);
-                let content = Content::Arriving(Vec::new());
+                let content = Content::Arriving(F::Kept::default());
                 Target::Unexpected(self.keep(Unexpected { peer, found, token, content }))
             }
         };
@@ -221,14 +221,13 @@ impl<F: Fabric> Engine<F> {
                 let Unexpected { found, content: Content::Arriving(bytes), .. } = self.unexpected.get_mut(id)? else {
                     return None;
                 };
-                let at = bytes.len();
+                let at = F::kept_len(bytes);
                 let end = at.checked_add(len as usize).filter(|end| *end as u64 <= found.length)?;
                 if place != Some(at as u64) {
                     return None;
                 }
                 // It grows as pieces come: the announced length is only a claim.
-                bytes.resize(end, 0);
-                self.fabric.read(&packet, skip, &mut bytes[at..]);
+                self.fabric.stash(&packet, skip, bytes);
                 Some(end as u64 == found.length)
             }
         });
@@ -241,14 +240,15 @@ impl<F: Fabric> Engine<F> {
     }
 
     /// Receive `id` has matched the announced message that was kept as `message`, of which `bytes` have arrived.
-    pub(super) fn receive_arriving(&mut self, id: u32, message: u32, (peer, found): (Peer, Found), bytes: &[u8]) {
-        if bytes.len() as u64 == found.length {
+    pub(super) fn receive_arriving(&mut self, id: u32, message: u32, (peer, found): (Peer, Found), bytes: &F::Kept) {
+        let arrived = F::kept_len(bytes);
+        if arrived as u64 == found.length {
             return self.unstash(id, &found, bytes);
         }
-        self.begin_announced(id, peer, found, bytes.len() as u64, 0);
+        self.begin_announced(id, peer, found, arrived as u64, 0);
         if let Some(receive) = self.receives.get(id) {
-            let fits = bytes.len().min(F::sink_len(&receive.sink));
-            self.fabric.unstash(&bytes[..fits], &receive.sink);
+            let fits = arrived.min(F::sink_len(&receive.sink));
+            self.fabric.unstash(bytes, fits, &receive.sink);
         }
         let kept = |a: &&mut Announced| a.peer == peer && matches!(a.target, Target::Unexpected(m) if m == message);
         if let Some(announced) = self.announced.iter_mut().find(kept) {

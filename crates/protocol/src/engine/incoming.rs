@@ -10,6 +10,9 @@ use base::{Class, Error, Peer, counters, log};
 
 const TRUNCATED: Error = Error::new(Class::ERR_TRUNCATE, "the message is longer than the receive buffer");
 
+/// Room for so many unexpected messages is kept when there are none.
+const UNEXPECTED_ROOM: usize = 256;
+
 /// The outcome of a message of which `wanted` bytes were delivered.
 #[inline]
 pub(super) fn completed(found: &Found, wanted: u64) -> Completion {
@@ -127,13 +130,14 @@ impl<F: Fabric> Engine<F> {
             return;
         }
         counters::UNEXPECTED.add(1);
-        let bytes = self.fabric.stash(&packet);
+        let mut bytes = F::Kept::default();
+        self.fabric.stash(&packet, 0, &mut bytes);
         let content = if sync { Content::SyncBytes(bytes) } else { Content::Bytes(bytes) };
         self.fabric.release(packet);
         self.keep(Unexpected { peer, found, token: header.token, content });
     }
 
-    pub(super) fn keep(&mut self, message: Unexpected) -> u32 {
+    pub(super) fn keep(&mut self, message: Unexpected<F::Kept>) -> u32 {
         let envelope = message.found.envelope;
         let id = self.unexpected.insert(message);
         self.matching.keep(envelope, id);
@@ -185,7 +189,8 @@ impl<F: Fabric> Engine<F> {
 
     /// The sender takes a message back. If it has been matched, the answer to that is on its way.
     fn on_withdraw(&mut self, peer: Peer, token: u32) {
-        let waits = |m: &Unexpected| m.peer == peer && m.token == token && matches!(m.content, Content::Offered(_));
+        let waits =
+            |m: &Unexpected<F::Kept>| m.peer == peer && m.token == token && matches!(m.content, Content::Offered(_));
         let Some(message) = self.unexpected.iter_mut().map(|(_, m)| m).find(|m| waits(m)) else { return };
         message.content = Content::Withdrawn;
         self.send_control(peer, Kind::Finished, token, None);
@@ -232,13 +237,17 @@ impl<F: Fabric> Engine<F> {
         let Some(Unexpected { peer, found, token, content }) = self.unexpected.remove(message) else {
             unreachable!("matching names a message that is kept")
         };
+        if self.unexpected.is_empty() {
+            self.unexpected.shrink(UNEXPECTED_ROOM);
+            self.matching.shrink(UNEXPECTED_ROOM);
+        }
         let error = if matches!(content, Content::Withdrawn) { WITHDRAWN } else { PEER_LOST };
         let state = ReceiveState::Complete(failed(found.envelope, error));
         let id = self.receives.insert(Receive { sink, pattern, expected, state });
         match content {
             Content::Withdrawn => {}
             Content::Offered(_) if self.lost.contains(&peer) => {}
-            Content::Arriving(bytes) if (bytes.len() as u64) < found.length && self.lost.contains(&peer) => {}
+            Content::Arriving(bytes) if (F::kept_len(&bytes) as u64) < found.length && self.lost.contains(&peer) => {}
             Content::Arriving(bytes) => self.receive_arriving(id, message, (peer, found), &bytes),
             Content::Offered(address) => self.fetch(Fetch { id, peer, found, token, address }),
             Content::Bytes(bytes) => self.unstash(id, &found, &bytes),
@@ -250,10 +259,10 @@ impl<F: Fabric> Engine<F> {
         OpId(id)
     }
 
-    pub(super) fn unstash(&mut self, id: u32, found: &Found, bytes: &[u8]) {
+    pub(super) fn unstash(&mut self, id: u32, found: &Found, bytes: &F::Kept) {
         let Some(receive) = self.receives.get_mut(id) else { return };
-        let wanted = bytes.len().min(F::sink_len(&receive.sink));
-        self.fabric.unstash(&bytes[..wanted], &receive.sink);
+        let wanted = F::kept_len(bytes).min(F::sink_len(&receive.sink));
+        self.fabric.unstash(bytes, wanted, &receive.sink);
         receive.state = ReceiveState::Complete(completed(found, wanted as u64));
     }
 }
