@@ -293,7 +293,9 @@ pub fn agree(channel: Channel, group: &Rc<Group>, remote: Option<&Rc<Group>>) ->
 pub fn exchange(channel: Channel, peer: Peer, out: &[u8], members: &Members) -> Result<Vec<u8>> {
     let length = (out.len() as u64).to_le_bytes();
     let sends = [send(channel, peer, &length), send(channel, peer, out)];
-    let received = receive(channel, peer, LENGTH_BYTES, members).and_then(|length| {
+    // What comes after a loss may belong to another call.
+    let complete = if members.have_lost_one() { Err(PEER_LOST) } else { Ok(()) };
+    let received = complete.and_then(|()| receive(channel, peer, LENGTH_BYTES, members)).and_then(|length| {
         let length = length.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         ensure!(length <= TOLD_MAX, ERR_INTERN, "the other group has told something impossible");
         receive(channel, peer, length as usize, members)
