@@ -68,6 +68,6 @@ mod tests {
         let all = table(None);
         assert!(all.contains("tcp  (") && all.contains("rendezvous, streamed"), "{all}");
         let one = table(Some(100));
-        assert_eq!(one.lines().filter(|l| l.starts_with("  0 B")).count(), 5, "{one}");
+        assert_eq!(one.lines().filter(|l| l.starts_with("  0 B")).count(), 6, "{one}");
     }
 }
