@@ -15,7 +15,7 @@ mod poll;
 mod startup;
 
 use crate::bootstrap::{Bootstrap, Card, JobInfo};
-use crate::kept::SharedPool;
+use crate::kept::{self, SharedPool};
 use crate::profile::{Call, Profile};
 use crate::self_::{SelfLane, SelfPacket};
 use crate::shm::{ShmHub, ShmLane, ShmPacket};
@@ -272,6 +272,7 @@ impl ChannelFabric {
     /// is readable.
     pub fn arm(&mut self) {
         self.armed += 1;
+        self.pool.borrow_mut().rest();
         for lane in &mut self.lanes {
             if let Lane::Shm(lane) = lane {
                 lane.arm();
@@ -302,7 +303,8 @@ impl ChannelFabric {
             }
             _ => None,
         };
-        net.into_iter().chain(file).min()
+        let kept = self.pool.borrow().is_warm().then_some(kept::REST);
+        net.into_iter().chain(file).chain(kept).min()
     }
 
     /// Active again.

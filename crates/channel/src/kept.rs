@@ -1,11 +1,13 @@
 //! Where messages wait that have arrived before their receives.
 //!
 //! Up to [`FEW`] bytes lie on the heap; more in blocks of a pool of this process's own, so that memory which many messages once
-//! needed is given back: an allocator only returns what lies at its end. Of the blocks that nobody needs, [`WARM`] keep their pages.
+//! needed is given back: an allocator only returns what lies at its end. Blocks that nobody needs keep their pages, [`BUSY`] of them,
+//! until the process has slept for a while; then [`WARM`].
 
 use crate::buffer::RecvBuf;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Duration;
 use sys::mem::Private;
 
 /// Messages up to this size are not worth a block.
@@ -17,6 +19,11 @@ const SEGMENT: usize = 256;
 /// Free blocks that keep their pages: one message of 64 KiB (docs/design/0003-cells.md has the sum).
 const WARM: usize = 16;
 
+/// As many as keep them at most in a process that is busy: 2 MiB.
+const BUSY: usize = 512;
+/// How long a process sleeps before it rests.
+pub const REST: Duration = Duration::from_millis(10);
+
 /// The blocks of a process.
 #[derive(Debug, Default)]
 pub struct Pool {
@@ -24,6 +31,8 @@ pub struct Pool {
     /// Free blocks; the last `warm` ones have pages.
     free: Vec<u32>,
     warm: usize,
+    /// One was taken since the last [`Pool::rest`].
+    in_use: bool,
 }
 
 /// A pool as its users share it.
@@ -31,6 +40,7 @@ pub type SharedPool = Rc<RefCell<Pool>>;
 
 impl Pool {
     fn take(&mut self) -> u32 {
+        self.in_use = true;
         if let Some(block) = self.free.pop() {
             self.warm = self.warm.saturating_sub(1);
             return block;
@@ -45,15 +55,28 @@ impl Pool {
     fn give(&mut self, blocks: &[u32]) {
         self.free.extend_from_slice(blocks);
         self.warm += blocks.len();
-        if self.warm > WARM {
-            self.cool();
+        if self.warm > BUSY {
+            self.cool(BUSY / 2);
         }
     }
 
-    /// Gives the pages of free blocks back, but for [`WARM`] that were used last.
-    fn cool(&mut self) {
-        let end = self.free.len() - WARM;
-        let cooled = &mut self.free[end + WARM - self.warm..end];
+    /// Whether it keeps more than a process that rests should.
+    pub fn is_warm(&self) -> bool {
+        self.warm > WARM
+    }
+
+    /// The process is about to sleep. Nothing happens if blocks were taken since it did so before.
+    pub fn rest(&mut self) {
+        if !std::mem::take(&mut self.in_use) && self.is_warm() {
+            self.cool(WARM);
+        }
+    }
+
+    /// Gives the pages of free blocks back, but for `keep` that were used last.
+    #[cold]
+    fn cool(&mut self, keep: usize) {
+        let end = self.free.len() - keep;
+        let cooled = &mut self.free[end + keep - self.warm..end];
         cooled.sort_unstable_by(|a, b| b.cmp(a));
         for run in cooled.chunk_by(|a, b| *a == *b + 1 && !(*a as usize).is_multiple_of(SEGMENT)) {
             let (from, until) = (run[run.len() - 1] as usize, run[0] as usize + 1);
@@ -62,7 +85,7 @@ impl Pool {
             // Where that is denied the pages stay.
             let _ = self.segments[segment].give_back((from - base) * BLOCK..(until - base) * BLOCK);
         }
-        self.warm = WARM;
+        self.warm = keep;
     }
 
     fn address(&self, block: u32) -> *mut u8 {
@@ -214,7 +237,10 @@ mod tests {
                     let some = kept.len() / 2;
                     prop_assert!(contents(&kept, some) == expected[..some]);
                 }
-                let pool = pool.borrow();
+                let mut pool = pool.borrow_mut();
+                prop_assert!(pool.warm <= BUSY);
+                pool.rest();
+                pool.rest();
                 let mut free = pool.free.clone();
                 free.sort_unstable();
                 prop_assert!(free == (0..(pool.segments.len() * SEGMENT) as u32).collect::<Vec<_>>());
