@@ -140,7 +140,8 @@ mod tests {
         assert_eq!(s.iter().map(|(_, v)| *v).collect::<String>(), "cb");
         s.shrink(0);
         assert_eq!(s.len(), 2);
-        (s.discard(a), s.discard(b));
+        s.discard(a);
+        s.discard(b);
         s.shrink(1000);
         assert_ne!(s.entries.capacity(), 0);
         s.shrink(0);
