@@ -300,7 +300,8 @@ def main() -> int:
     subprocess.run([str(dist / "bin/mpicc"), "-w", "-O0", "-o", str(OUT), str(OUT.with_suffix(".c"))], check=True)
     home = dist if options.lib == "ferrule" else runner.ROOT / "build/peers/mpich"
     env = dict(os.environ, LD_LIBRARY_PATH=str(home / "lib"))
-    done = subprocess.run([str(home / "bin/mpiexec"), "-n", "2", str(OUT), *(["oracle"] if options.lib == "mpich" else [])], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
+    command = [str(home / "bin/mpiexec"), "-n", "2", str(OUT), *(["oracle"] if options.lib == "mpich" else [])]
+    done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
     lines = done.stdout.splitlines()
     count = re.search(r"calls: (\d+) as expected, (\d+) not", done.stdout)
     print("\n".join(line for line in lines if not line.startswith("calls:")))
