@@ -14,7 +14,9 @@ the pair, and where a table hasn't room for the rules of before and after togeth
 Rules that say what the default route says (in a two-level tree all but those at the first switch) may come and go at any time, so they wait for no round.
 
 Packets with a label (`labels`) look at nothing else. Their rules are there before the first packet with the label and stay until it is gone, and what a label
-says is never changed; so a pair's new way, as above, is that of its packets without a label: before the label is put on, and after.
+says is never changed; so a pair's new way, as above, is that of its packets without a label: before the label is put on, and after. They must not come to the
+switch that puts it on from where it leads. A pair whose default route does gets no label; one whose old way did first goes back to its default route; and the first
+labels are put on when no packet of before is under way.
 """
 
 from __future__ import annotations
@@ -66,7 +68,9 @@ def rounds(old: Compiled, new: Compiled) -> list[Round]:
             # Of two rules for a pair the lower goes first, lest it take the packets of the higher.
             lower = any(other[0] < rule.priority for other in old.keys_of.get(old.ends.get(rule.key, (-1, -1)), ()))
             by_rank.setdefault((rank, rule.priority if lower else 0), {}).setdefault(node, []).append(Remove(rule.priority, rule.match, rule.cookie))
-    ordered = [Round(by_rank[rank], drain=rank[0] == LAST and _removes(by_rank[rank])) for rank in sorted(by_rank)]
+    labels_first = min((rank for rank, changes in by_rank.items() if _pushes(changes)), default=None)
+    drains = {rank for rank, changes in by_rank.items() if rank == labels_first or rank[0] == LAST and _removes(changes)}
+    ordered = [Round(by_rank[rank], drain=rank in drains) for rank in sorted(by_rank)]
     first, last = _group_changes({node: groups_of(table.values()) for node, table in old.tables.items()}, new)
     return [one for one in (first, *ordered, last) if one.changes]
 
@@ -86,6 +90,10 @@ def _group_changes(held: Mapping[int, Groups], new: Compiled) -> tuple[Round, Ro
 
 def _removes(changes: dict[int, list[Change]]) -> bool:
     return any(isinstance(change, Remove) for listed in changes.values() for change in listed)
+
+
+def _pushes(changes: dict[int, list[Change]]) -> bool:
+    return any(isinstance(change, Add) and change.rule.push for listed in changes.values() for change in listed)
 
 
 def _rank_of(new: Compiled) -> Callable[[Key, int], int]:
@@ -161,10 +169,22 @@ def steps(
             sharing = {*old.keys_of.get(ends, ()), *wanted.keys_of.get(ends, ())}
             if (ends[1], node) in changed or len(sharing) > 1:
                 concerned |= sharing
+    concerned |= _turned(old, wanted)
     found = _passing(old, wanted, concerned, bool(changed))
     for more in (_different, lambda old, _: set(old.ends)):
         if any(one.overfull(entries_max, before) for before, one in zip([old, *found], found)):
             found = _passing(old, wanted, concerned | more(old, wanted), bool(changed))
+    return found
+
+
+def _turned(old: Compiled, wanted: Compiled) -> set[Key]:
+    """Keys of pairs whose packets came by a link over which they leave with a label: at the switch that pushes it they would have to turn."""
+    found: set[Key] = set()
+    for key in wanted.label_of:
+        sharing = {*old.keys_of.get(wanted.ends[key], ()), *wanted.keys_of.get(wanted.ends[key], ())}
+        back = {arc ^ 1 for arc in wanted.paths[key][0]}
+        if any(back & set(path) for other in sharing if other in old.paths for path in old.paths[other]):
+            found |= sharing
     return found
 
 
