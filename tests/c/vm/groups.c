@@ -1,5 +1,5 @@
 /* Collectives and messages of some sizes that check themselves, and that MPI_COMM_TYPE_SHARED never joins two nodes.
- * Usage: groups [wait|bell]    wait: rank 0 says so, and all wait for a message that never comes. bell: a rank that sleeps for a message
+ * Usage: groups [long|wait|bell]    long: it takes two seconds. wait: rank 0 says so, and all wait for a message that never comes. bell: a rank that sleeps for a message
  * is woken by it, rather than by the end of its sleep, which the caller has set to a second. */
 #include "check.h"
 
@@ -31,7 +31,9 @@ int main(int argc, char **argv)
     check_init(&argc, &argv);
     if (argc > 1 && strcmp(argv[1], "bell") == 0)
         return bell();
-    if (argc > 1) {
+    if (argc > 1 && strcmp(argv[1], "long") == 0)
+        sleep(2);
+    else if (argc > 1) {
         int nothing;
         OK(MPI_Barrier(MPI_COMM_WORLD));
         if (check_rank == 0)
