@@ -84,6 +84,7 @@ fn guard(invite: &Invite) -> i32 {
         while let Ok(Some((pid, how))) = sys::process::reap() {
             if pid == agent {
                 sweeper.sweep();
+                reap::ask_children_to_end(Duration::from_secs(1));
                 reap::end_all_children(Duration::from_secs(2));
                 return match how {
                     Ended::Exit(code) => code,

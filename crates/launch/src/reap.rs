@@ -30,6 +30,18 @@ pub fn kill_children(spare: &[Pid]) -> bool {
     !doomed.is_empty()
 }
 
+/// Asks all children to end, once, and waits until they have, for `patience` at most: node agents further down remove their files then.
+pub fn ask_children_to_end(patience: std::time::Duration) {
+    let deadline = std::time::Instant::now() + patience;
+    for pid in children() {
+        let _ = kill(pid, signals::TERM);
+    }
+    while !children().is_empty() && std::time::Instant::now() < deadline {
+        while let Ok(Some(_)) = sys::process::reap() {}
+        std::thread::sleep(std::time::Duration::from_micros(500));
+    }
+}
+
 /// Ends all children and their orphans; gives up after `limit` (a process can hang in the kernel).
 pub fn end_all_children(limit: std::time::Duration) {
     let deadline = std::time::Instant::now() + limit;

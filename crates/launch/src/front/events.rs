@@ -254,9 +254,8 @@ impl Front {
             self.verdict.add(why, 1, false);
             self.check_barrier();
         } else {
-            if self.ending.is_none() {
-                self.verdict.add(why, 1, false);
-            }
+            // While the job ends, it may be why somebody has aborted, as a crash may be.
+            self.verdict.add(why, 1, self.ending.is_some());
             self.end();
         }
     }
