@@ -20,7 +20,7 @@ from ferrule_fabric.errors import FabricError
 from ferrule_fabric.model.plan import RoutePlan
 from ferrule_fabric.model.topology import Topology
 from ferrule_fabric.openflow.defaults import DefaultRoutes, default_routes
-from ferrule_fabric.openflow.labels import LABELS_MAX, Labelled, Labels, labelled, shared
+from ferrule_fabric.openflow.labels import LABELS_MAX, Labels, labelled, shared
 from ferrule_fabric.openflow.rules import (
     BROADCAST,
     PRIORITY_BROADCAST,
@@ -227,7 +227,7 @@ def _with_labels(topology: Topology, compact: Compiled, labels_max: int, held: L
             arcs = paths[0][1:]
             nodes = [tail[arc] for arc in arcs]
             part = labelled(nodes, arcs, [key in compact.tables[node] for node in nodes])
-            if part is not None and not _turns(compact, key, part, nodes, arcs):
+            if part is not None:
                 keys.append(key)
                 parts.append(part)
     labels, found = shared(parts, held, labels_max)
@@ -245,13 +245,6 @@ def _with_labels(topology: Topology, compact: Compiled, labels_max: int, held: L
             rule = Rule(PRIORITY_LABEL, _label_match(number), (port_of(topology, arc),), pop=ends)
             tables[node][rule.key] = rule
     return replace(compact, tables=tables, path_rank=ranks, labels=labels, label_of=label_of)
-
-
-def _turns(compact: Compiled, key: Key, part: Labelled, nodes: Sequence[int], arcs: Sequence[int]) -> bool:
-    """Whether a packet without a label, under way since an earlier change, would come by its default route to the switch that pushes from where the label leads:
-    switches send nothing back."""
-    place = nodes.index(part.push)
-    return compact.defaults.arc[compact.ends[key][1]].get(nodes[place + 1]) == arcs[place] ^ 1
 
 
 def port_of(topology: Topology, arc: int) -> int:

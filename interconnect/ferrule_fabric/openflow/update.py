@@ -15,8 +15,8 @@ Rules that say what the default route says (in a two-level tree all but those at
 
 Packets with a label (`labels`) look at nothing else. Their rules are there before the first packet with the label and stay until it is gone, and what a label
 says is never changed; so a pair's new way, as above, is that of its packets without a label: before the label is put on, and after. They must not come to the
-switch that puts it on from where it leads. A pair whose default route does gets no label; one whose old way did first goes back to its default route; and the first
-labels are put on when no packet of before is under way.
+switch that puts it on from where it leads. So a pair whose old way did first goes back to its default route, and the first labels are put on when no packet of
+before is under way.
 """
 
 from __future__ import annotations
