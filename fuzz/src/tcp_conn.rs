@@ -136,7 +136,8 @@ impl Reader {
                 self.seen += 1;
             }
             _ => {
-                let copy = conn.stash();
+                let mut copy = Vec::new();
+                conn.stash(0, |bytes| copy.extend_from_slice(bytes));
                 conn.release();
                 self.check(header, 0, &copy);
             }

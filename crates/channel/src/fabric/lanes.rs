@@ -247,8 +247,9 @@ impl Fabric for ChannelFabric {
                 kept.append_slice(&self.pool, packet.payload.get(skip..).unwrap_or_default());
             }
             FabricPacket::Net(packet) => {
-                let bytes = self.net.as_mut().map(|net| net.stash(packet)).unwrap_or_default();
-                kept.append_slice(&self.pool, bytes.get(skip..).unwrap_or_default());
+                if let Some(net) = &mut self.net {
+                    net.stash(packet, skip, |bytes| kept.append_slice(&self.pool, bytes));
+                }
             }
         }
     }

@@ -382,8 +382,10 @@ impl Net {
     }
 
     /// See [`protocol::fabric::Fabric::stash`].
-    pub fn stash(&mut self, packet: &NetPacket) -> Box<[u8]> {
-        self.conn(packet).map(Conn::stash).unwrap_or_default()
+    pub fn stash(&mut self, packet: &NetPacket, skip: usize, take: impl FnMut(&[u8])) {
+        if let Some(conn) = self.conn(packet) {
+            conn.stash(skip, take);
+        }
     }
 
     /// Gives a packet's room back.

@@ -34,9 +34,10 @@ fn run(nets: &mut [Net], got: &mut Got, mut done: impl FnMut(&mut [Net], &Got) -
         for net in &mut *nets {
             match net.poll() {
                 Some(NetEvent::Packet(packet)) => {
-                    let bytes = net.stash(&packet);
+                    let mut bytes = Vec::new();
+                    net.stash(&packet, 0, |piece| bytes.extend_from_slice(piece));
                     net.release(&packet);
-                    got.push((net.id.me.0, packet.peer.0, packet.header.tag, bytes));
+                    got.push((net.id.me.0, packet.peer.0, packet.header.tag, bytes.into_boxed_slice()));
                 }
                 Some(NetEvent::Lost(peer, why)) => {
                     got.push((net.id.me.0, peer.0, i32::MIN, why.into_bytes().into()));

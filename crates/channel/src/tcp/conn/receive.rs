@@ -238,14 +238,13 @@ impl Conn {
         Delivery::Complete
     }
 
-    /// A copy of the shown packet's payload.
-    pub fn stash(&mut self) -> Box<[u8]> {
-        let Some(shown) = self.rx.shown else { return Box::default() };
-        let mut copy = self.rx.buffer[shown.at..shown.at + shown.present].to_vec();
+    /// Gives the shown packet's payload from `skip` on to `take`, in one or two pieces.
+    pub fn stash(&mut self, skip: usize, mut take: impl FnMut(&[u8])) {
+        let Some(shown) = self.rx.shown else { return };
+        take(self.rx.buffer[shown.at..shown.at + shown.present].get(skip..).unwrap_or_default());
         if shown.missing > 0 {
-            copy.extend_from_slice(&self.wait_for_rest());
+            take(self.wait_for_rest().get(skip.saturating_sub(shown.present)..).unwrap_or_default());
         }
-        copy.into_boxed_slice()
     }
 
     /// Waits for what is missing of the shown packet. The engine only makes us do so for packets that it can't place.
