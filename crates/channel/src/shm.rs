@@ -12,7 +12,7 @@
 
 mod hub;
 mod lane;
-mod ring;
+mod waker;
 
 pub use hub::ShmHub;
 pub use lane::ShmLane;

@@ -1,6 +1,6 @@
 //! The receiving side: the inbox of this process, and what its peers need to reach it.
 
-use super::ring::Ring;
+use super::waker::Waker;
 use super::{CELLS, CELLS_FLOOD, RING_BYTES, SPILL_BYTES, SPILLED, ShmEvent, ShmPacket, decode, header_of};
 use crate::buffer::RecvBuf;
 use crate::single_copy::{ProbeWord, SINGLE_COPY_ALLOW};
@@ -21,6 +21,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
 use sys::wake::Bell;
+
+/// The most datagrams that are taken from a doorbell at a time.
+const DATAGRAMS_MAX: usize = 64;
 
 /// The receiving side of a process, and what peers need to reach it.
 #[derive(Debug)]
@@ -49,7 +52,7 @@ enum PeerBell {
     Unknown,
     /// Not known, but it has to be rung.
     Awaited,
-    Known(Rc<Ring>),
+    Known(Rc<Waker>),
 }
 
 impl ShmHub {
@@ -124,7 +127,7 @@ impl ShmHub {
         Ok((hub, (part.offset, bytes as u64)))
     }
 
-    /// From now on peers of a region wake this process by a datagram to `port`, if that is free. A lost one does no harm: sleeps are
+    /// From now on peers of a region wake this process by a datagram to `address`, if that is free. A lost one does no harm: sleeps are
     /// short (`FILE_SLEEP_US`).
     pub fn open_doorbell(&mut self, address: SocketAddr) -> io::Result<BorrowedFd<'_>> {
         let socket = UdpSocket::bind(address)?;
@@ -266,7 +269,7 @@ impl ShmHub {
     }
 
     /// A lane to `peer` is opened; its bell is known from now on.
-    pub(super) fn learn_bell(&self, peer: Peer, bell: &Rc<Ring>) {
+    pub(super) fn learn_bell(&self, peer: Peer, bell: &Rc<Waker>) {
         let Some(slot) = self.peers.iter().position(|p| *p == peer) else { return };
         let known = std::mem::replace(&mut self.bells.borrow_mut()[slot], PeerBell::Known(Rc::clone(bell)));
         if matches!(known, PeerBell::Awaited) {
@@ -303,8 +306,8 @@ impl ShmHub {
         if self.inbox.disarm() {
             self.bell.silence();
             if let Some(doorbell) = &self.doorbell {
-                // Who rang doesn't matter, nor what they sent: everything is looked at now.
-                while doorbell.recv(&mut [0; 8]).is_ok() {}
+                // Who rang doesn't matter, nor what they sent: everything is looked at now. A flood doesn't hold this process up.
+                let _ = (0..DATAGRAMS_MAX).take_while(|_| doorbell.recv(&mut [0; 8]).is_ok()).count();
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The sending side to one peer, and single copy from it.
 
-use super::ring::Ring;
+use super::waker::Waker;
 use super::{PeerFds, SPILL_BYTES, SPILLED, ShmHub, words_of};
 use crate::buffer::{RecvBuf, SendBuf, copy_bytes};
 use crate::calibrate::{self, MEM_MIN_RATE, Preference, RECORD_MAX, class_of};
@@ -26,7 +26,7 @@ const MEASURE_MAX_NS: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub struct ShmLane {
     outbox: Outbox,
-    bell: Option<Rc<Ring>>,
+    bell: Option<Rc<Waker>>,
     limits: Limits,
     lost: bool,
     /// The last attempt to send found no room.
@@ -63,7 +63,7 @@ impl ShmLane {
             true => Outbox::open_file(&fds.inbox.into(), hub.slot, rank_id)?,
             false => Outbox::open(fds.inbox.as_fd(), hub.slot, rank_id)?,
         };
-        let bell = fds.bell.map(|fd| Rc::new(Ring::Bell(Bell::from_fd(fd))));
+        let bell = fds.bell.map(|fd| Rc::new(Waker::Bell(Bell::from_fd(fd))));
         Ok(ShmLane::over(hub, peer, outbox, (pid, fds.memory, bell)))
     }
 
@@ -76,7 +76,7 @@ impl ShmLane {
         addresses: &[SocketAddr],
     ) -> io::Result<ShmLane> {
         let outbox = Outbox::open_in_region(file, part, slot, rank_id)?;
-        let bell = hub.doorbell.as_ref().map(|socket| Rc::new(Ring::at(socket, addresses)));
+        let bell = hub.doorbell.as_ref().map(|socket| Rc::new(Waker::at(socket, addresses)));
         Ok(ShmLane::over(hub, peer, outbox, (None, None, bell)))
     }
 
@@ -84,7 +84,7 @@ impl ShmLane {
         hub: &ShmHub,
         peer: Peer,
         mut outbox: Outbox,
-        (pid, memory, bell): (Option<i32>, Option<OwnedFd>, Option<Rc<Ring>>),
+        (pid, memory, bell): (Option<i32>, Option<OwnedFd>, Option<Rc<Waker>>),
     ) -> ShmLane {
         if hub.crowded {
             outbox.stay_compact();
