@@ -145,7 +145,8 @@ impl Outbox {
         self.cells.count()
     }
 
-    /// From now on uses as few cells as will do: better for ranks that take turns on a processor, whose caches can't hold what all of them go round through.
+    /// From now on uses as few cells as will do: better for ranks that take turns on a processor, whose caches can't hold what all of
+    /// them go round through.
     pub fn stay_compact(&mut self) {
         self.is_compact = true;
     }
@@ -176,16 +177,16 @@ impl Outbox {
         }
     }
 
-    /// New cells up to this sender's share, then the one of them that was sent first, then what others leave. Compact: new cells only if that one is unread.
+    /// New cells up to this sender's share, then the one of them that was sent first, then what others leave. Compact: new cells
+    /// only if that one is unread.
     fn next_cell(&mut self) -> Option<CellName> {
         let open = self.cells.open();
         if open != self.open {
             self.learn_open(open);
         }
-        let has_read =
-            self.is_compact && self.kept.front().copied().is_some_and(|(_, until)| self.producer.is_consumed(until));
+        let first_until = self.kept.front().filter(|_| self.is_compact).map(|(_, until)| *until);
         if self.kept.len() < self.share
-            && !has_read
+            && !first_until.is_some_and(|until| self.producer.is_consumed(until))
             && let Some(cell) = self.cells.claim(self.sender)
         {
             self.has_flooded |= cell >= self.geometry.cells.always;
