@@ -15,6 +15,7 @@ pub mod hints;
 mod inboxes;
 mod meet;
 mod regions;
+mod talk;
 
 use super::Agent;
 use super::fdlink::FdLink;
@@ -26,8 +27,7 @@ use by_file::{Host, Visitor};
 use inboxes::Inboxes;
 use meet::{Caller, Door, Guest};
 use protocol::control::handshake::Key;
-use protocol::control::near::{self, Call, Groups, Neighbor, Spot};
-use protocol::control::tree::{JobSpec, Message, ROOT};
+use protocol::control::near::{self, Call, Neighbor};
 use regions::Regions;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
@@ -375,177 +375,6 @@ impl Near {
 enum Heard {
     Message(u32, Box<Neighbor>, Vec<OwnedFd>),
     End(u32),
-}
-
-impl Agent {
-    /// Tells the front where this agent is. In a job that looks for neighbors, ranks wait for the answer.
-    pub(super) fn send_hints(&mut self, job: &JobSpec) {
-        let mut random = [0; 16];
-        sys::process::random(&mut random);
-        let name = format!("ferrule-{:032x}", u128::from_le_bytes(random)).into_bytes();
-        let door = if hints::mode(job) == protocol::control::near::Mode::Alone {
-            None
-        } else {
-            Door::abstract_socket(&name).ok()
-        };
-        let mut hints = hints::of_this_agent(job, &name, door.is_some(), self.near.switch.is_some());
-        self.near.regions = Regions::find(job);
-        hints.regions = self.near.regions.hints();
-        self.near.doors.extend(door);
-        self.send_up(ROOT, Message::Hints { node: self.node, hints });
-    }
-
-    pub(super) fn on_meet(&mut self, calls: Vec<Call>, listen: Vec<Vec<u8>>, files: Vec<Vec<u8>>) {
-        let ours = self.job.as_ref().and_then(|job| hints::job_directory(job));
-        for path in &listen {
-            let path = Path::new(OsStr::from_bytes(path));
-            self.near.trail.note(path);
-            match Door::at_path(path, path.parent() == ours.as_deref()) {
-                Ok(door) => self.near.doors.push(door),
-                Err(e) => log!(Info, "cannot open a socket for neighbors at {}: {e}", path.display()),
-            }
-        }
-        for path in &files {
-            let path = Path::new(OsStr::from_bytes(path));
-            self.near.trail.note(path);
-            match Host::new(path) {
-                Ok(host) => self.near.hosts.push(host),
-                Err(e) => log!(Info, "cannot make a file for neighbors at {}: {e}", path.display()),
-            }
-        }
-        let paths = calls.iter().flat_map(|call| [&call.path, &call.file]).filter(|path| !path.is_empty());
-        self.near.others.extend(paths.map(|path| PathBuf::from(OsStr::from_bytes(path))));
-        let calling = |call| Calling { call, caller: None, visitor: None, reasons: Vec::new() };
-        self.near.calls = calls.into_iter().map(calling).collect();
-        if !listen.is_empty() || !files.is_empty() {
-            self.send_up(ROOT, Message::Listening { node: self.node });
-        }
-    }
-
-    pub(super) fn on_dial(&mut self) {
-        self.near.take_given();
-        self.near.call_by = Some(Instant::now() + Duration::from_millis(LOCALITY_TIMEOUT.value()));
-        for calling in std::mem::take(&mut self.near.calls) {
-            self.near.try_next(calling);
-        }
-        self.report_calls();
-    }
-
-    /// Reports when every call is decided.
-    fn report_calls(&mut self) {
-        if self.near.call_by.is_some() && self.near.calls.is_empty() {
-            self.near.call_by = None;
-            let (proved, refused) = (std::mem::take(&mut self.near.proved), std::mem::take(&mut self.near.refused));
-            self.send_up(ROOT, Message::Met { node: self.node, proved, refused });
-        }
-    }
-
-    pub(super) fn on_apart(&mut self, reasons: Vec<(u32, String)>) {
-        self.near.far.extend(reasons);
-    }
-
-    pub(super) fn on_look(&mut self, spots: &[Spot]) {
-        let seen = self.near.regions.look(spots);
-        self.send_up(ROOT, Message::Seen { node: self.node, seen });
-    }
-
-    /// The result: ranks learn their job.
-    pub(super) fn on_kernels(&mut self, groups: Groups) {
-        self.near.close_doors();
-        self.near.others.clear();
-        let Some(job) = &self.job else { return };
-        let nodes = job.hosts.len();
-        let parents = &groups.parents;
-        let sound = parents.len() == nodes && parents.iter().all(|p| (*p as usize) < nodes);
-        self.near.parents = if sound { parents.clone() } else { (0..nodes as u32).collect() };
-        let kernel = |node: u32| near::kernel_of(&self.near.parents, node);
-        let mine = kernel(self.node);
-        let mates: Vec<u32> =
-            (0..job.ranks.len()).filter(|r| kernel(job.ranks[*r].node) == mine).map(|r| r as u32).collect();
-        let all: Vec<u32> = (0..nodes as u32).map(kernel).collect();
-        let own: Vec<u32> = self.ranks.iter().map(|rank| rank.world).collect();
-        let parts = self.near.regions.settle((job, self.node), &groups, &own);
-        if let Some(directory) = groups.files.get(self.node as usize) {
-            self.near.inboxes = Inboxes::new(directory, job.job_id, &own, &mates);
-            self.near.inboxes.note(&mut self.near.trail);
-        }
-        for (rank, part) in self.ranks.iter_mut().zip(parts).filter(|(rank, _)| !rank.is_introduced()) {
-            rank.info.host_of.clone_from(&groups.hosts);
-            rank.info.region = part;
-            rank.info.inbox_file = self.near.inboxes.path_of(rank.world);
-            rank.info.kernel_of.clone_from(&all);
-            rank.info.local_ranks.clone_from(&mates);
-            if let Some(cpus) = groups.cpus.get(self.node as usize) {
-                rank.info.node_cpus = *cpus;
-            }
-            rank.introduce();
-        }
-        self.check_links(nodes as u32);
-    }
-
-    /// Only the links of the tree stay; one that is missing already is news for the others.
-    fn check_links(&mut self, nodes: u32) {
-        let unused: Vec<u32> = self.near.links.keys().copied().filter(|n| self.near.edge_to(*n).is_none()).collect();
-        for node in unused {
-            self.near.links.remove(&node);
-        }
-        for node in 0..nodes {
-            if !self.near.links.contains_key(&node) {
-                self.on_neighbor_lost(node);
-            }
-        }
-    }
-
-    pub(super) fn hear_neighbors(&mut self, set: &PollSet) {
-        if let Err(why) = self.near.regions.beat() {
-            self.send_up(ROOT, Message::NodeLost { node: self.node, why });
-        }
-        self.near.hear_guests(set);
-        self.near.look_into_files();
-        self.near.hear_calls(set);
-        self.report_calls();
-        for heard in self.near.hear_links(set) {
-            match heard {
-                Heard::Message(from, message, fds) => self.on_neighbor_message(from, *message, fds),
-                Heard::End(node) => self.on_neighbor_lost(node),
-            }
-        }
-    }
-
-    fn on_neighbor_message(&mut self, from: u32, message: Neighbor, fds: Vec<OwnedFd>) {
-        let fds: Vec<_> = fds.into_iter().map(Rc::new).collect();
-        match &message {
-            Neighbor::Want { peer, generation, from } => match self.node_of(*peer) {
-                Some(home) if home == self.node => self.on_neighbor_want(*peer, *from, *generation),
-                // What finds no way on is asked again by the node that wants it, which hears of the cut.
-                Some(home) => _ = self.near.send(home, &message, fds),
-                None => {}
-            },
-            Neighbor::Have { to, .. } if *to != self.node => _ = self.near.send(*to, &message, fds),
-            Neighbor::Have { peer, generation, card, why, .. } => {
-                self.on_neighbor_have(*peer, *generation, card.clone(), fds, why);
-            }
-            Neighbor::Cut { node } => {
-                self.near.broadcast(&message, from);
-                self.on_cut(*node);
-            }
-        }
-    }
-
-    /// A link is gone: questions that would take it take the tree, without descriptors.
-    fn on_neighbor_lost(&mut self, node: u32) {
-        self.near.links.remove(&node);
-        if let Some(child) = self.near.edge_to(node) {
-            self.near.broadcast(&Neighbor::Cut { node: child }, self.node);
-            self.on_cut(child);
-        }
-    }
-
-    fn on_cut(&mut self, child: u32) {
-        if self.near.cut.insert(child) {
-            self.ask_again();
-        }
-    }
 }
 
 #[cfg(test)]
