@@ -288,23 +288,26 @@ class Controller:
             await self._port_work.wait()
             self._port_work.clear()
             since, self._port_since = self._port_since, None
+            changed = True
             try:
                 async with self._lock:
-                    await self._follow_links()
+                    changed = await self._follow_links()
             except (FabricError, SwitchError) as error:
                 log.error("repair failed", extra={"reason": str(error)})
-            if since is not None:
+            if changed and since is not None:
                 self.events.add("repaired", max(self._routed_at - since, 0.0))
                 log.info("repaired", extra={"seconds": round(self.events.last_s["repaired"], 6)})
 
-    async def _follow_links(self) -> None:
+    async def _follow_links(self) -> bool:
+        """Whether the links are others than before: the second end of a link tells nothing new."""
         topology = self.current()
         if topology.links == self.topology.links:
-            return
+            return False
         self.topology = topology
         # From the plans as they were made, so that a link that comes back is used again.
         self.jobs = {number: replace(job, plan=self.reroute(topology, job.plan)) for number, job in self.planned.items()}
         await self._settle()
+        return True
 
     def _probe(self, node: int) -> None:
         session = self.sessions.get(node)

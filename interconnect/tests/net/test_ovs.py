@@ -120,7 +120,7 @@ def test_a_failed_link_is_routed_around(fabric: ovs.Fabric, paper: Topology, run
                 assert moved["s1-1", "s2-2"] > 500_000 and moved["s1-1", "s2-1"] == 0
                 done = controller.events.counts["repaired"]
                 fabric.mend("s1-1", "s2-1")
-                while controller.events.counts["repaired"] == done or not all(link.up for link in controller.topology.links):
+                while controller.events.counts["repaired"] == done:
                     await asyncio.sleep(0.005)
             moved = await carried(fabric, send(fabric, "h1", "h6", 0.5))
             assert moved["s1-1", "s2-1"] > 500_000
