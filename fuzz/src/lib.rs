@@ -12,6 +12,7 @@ pub mod exchange;
 pub mod host_lists;
 pub mod input;
 pub mod pmi;
+pub mod region;
 pub mod settings;
 pub mod shm_inbox;
 pub mod shm_ring;
@@ -33,6 +34,7 @@ pub const TARGETS: &[Target] = &[
     ("exchange", exchange::run),
     ("host_lists", host_lists::run),
     ("pmi", pmi::run),
+    ("region", region::run),
     ("settings", settings::run),
     ("shm_inbox", shm_inbox::run),
     ("shm_ring", shm_ring::run),

@@ -64,7 +64,7 @@ fn bad(what: impl Into<String>) -> Error {
 impl Region {
     /// The region in the file or device at `path`; made if it is empty. `random` must be.
     pub fn open(path: &Path, random: u128) -> Result<Region> {
-        Region::over(sys::shared_file::open_shared(path)?, random)
+        Region::in_file(sys::shared_file::open_shared(path)?, random)
     }
 
     /// The file at `path`, if it is still the region with this id.
@@ -73,7 +73,8 @@ impl Region {
         if region.id == id { Ok(region.file) } else { Err(bad("it is another region now")) }
     }
 
-    fn over(file: File, random: u128) -> Result<Region> {
+    /// The region in an open file; made if it is empty.
+    pub fn in_file(file: File, random: u128) -> Result<Region> {
         let bytes = file.metadata()?.len();
         if bytes < BYTES_MIN {
             return Err(bad(format!("it has {bytes} bytes; at least {BYTES_MIN} are needed")));
