@@ -11,6 +11,7 @@
 
 mod counts;
 mod lanes;
+mod open;
 mod poll;
 mod startup;
 
@@ -19,7 +20,6 @@ use crate::kept::{self, SharedPool};
 use crate::profile::{Call, Profile};
 use crate::self_::{SelfLane, SelfPacket};
 use crate::shm::{ShmHub, ShmLane, ShmPacket};
-use crate::tcp::hello::{Identity, Ids};
 use crate::tcp::{Net, NetPacket};
 use crate::wait::{self, Waiter};
 use crate::why::{self, Why};
@@ -29,10 +29,7 @@ use base::{Class, Error, Peer, Result, log};
 use protocol::fabric::Packet;
 use protocol::wire::Header;
 use std::collections::{HashMap, VecDeque};
-use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use sys::epoll::{Epoll, Interest};
@@ -199,7 +196,7 @@ impl ChannelFabric {
         }
         let rank_id = u128::from_le_bytes(sys::mem::random().map_err(|e| refused("no random numbers", &e))?);
         let mut fds = Vec::new();
-        let (hub, inbox_file) = open_hub(job, rank_id, self.waiter.crowded());
+        let (hub, inbox_file) = open::hub(job, rank_id, self.waiter.crowded());
         self.hub = hub;
         if let Some(hub) = &self.hub {
             self.epoll.add(hub.bell(), TOKEN_BELL, Interest::READ).map_err(|e| refused("cannot watch the bell", &e))?;
@@ -208,7 +205,7 @@ impl ChannelFabric {
             }
         }
         let region_part = self.open_region(job, rank_id);
-        self.net = open_net(job, &self.epoll);
+        self.net = open::net(job, &self.epoll);
         self.open_doorbell();
         let addresses = self.net.as_ref().map_or(Vec::new(), |net| net.addresses().to_vec());
         let ids = exchange::own_ids(job);
@@ -223,33 +220,6 @@ impl ChannelFabric {
         self.bootstrap.register(&card, fds)?;
         self.card = Some(Box::new(card));
         Ok(())
-    }
-
-    /// The inbox for peers under other kernels of this host, if there are any; where it is.
-    fn open_region(&mut self, job: &JobInfo, rank_id: u128) -> (u64, u64) {
-        if job.region.len == 0 || !locality::allowed().ivshmem {
-            return (0, 0);
-        }
-        match ShmHub::create_in_region(&job.region, locality::across_kernels(job, job.rank), rank_id) {
-            Ok((hub, part)) => {
-                self.region = Some(Box::new(hub));
-                part
-            }
-            Err(e) => {
-                log!(Warn, "no memory shared with other VMs: {}: {e}", path_of(&job.region.path).display());
-                (0, 0)
-            }
-        }
-    }
-
-    /// Peers of the region wake this process at the port of its TCP listener.
-    fn open_doorbell(&mut self) {
-        let address = self.net.as_ref().and_then(|net| net.listens_at());
-        let (Some(region), Some(address)) = (&mut self.region, address) else { return };
-        let opened = region.open_doorbell(address).and_then(|fd| self.epoll.add(fd, TOKEN_DOORBELL, Interest::READ));
-        if let Err(e) = opened {
-            log!(Info, "ranks of other VMs can't wake this one, so it sleeps shortly: UDP at {address}: {e}");
-        }
     }
 
     /// The job.
@@ -375,7 +345,7 @@ impl ChannelFabric {
             net.close();
         }
         if self.card.as_ref().is_some_and(|card| !card.inbox_file.is_empty()) {
-            let _ = std::fs::remove_file(path_of(&self.job().inbox_file));
+            let _ = std::fs::remove_file(open::path_of(&self.job().inbox_file));
         }
         Ok(())
     }
@@ -477,40 +447,4 @@ fn ranks_per_cpu(job: &JobInfo) -> usize {
     let node = job.node_of.get(job.rank.0 as usize);
     let own = job.node_of.iter().filter(|n| Some(*n) == node).count();
     wait::ranks_per_cpu(own.max(1), !job.bound_cpus.is_empty(), (job.local_ranks.len(), job.node_cpus as usize))
-}
-
-fn path_of(bytes: &[u8]) -> &Path {
-    Path::new(OsStr::from_bytes(bytes))
-}
-
-/// This process's inbox, and its name if it is in a file; none if shared memory is not allowed, not needed or not to be had.
-fn open_hub(job: &JobInfo, rank_id: u128, crowded: bool) -> (Option<ShmHub>, String) {
-    if !locality::allowed().shm || job.local_ranks.len() < 2 {
-        return (None, String::new());
-    }
-    let peers: Vec<Peer> = job.local_ranks.iter().map(|r| Peer(*r)).collect();
-    let path = path_of(&job.inbox_file);
-    if let Some(name) = path.file_name().and_then(OsStr::to_str) {
-        // Of an earlier program of this rank that did not end by itself.
-        let _ = std::fs::remove_file(path);
-        match ShmHub::create_in(Some(path), job.rank, peers.clone(), rank_id, crowded) {
-            Ok(hub) => return (Some(hub), name.to_string()),
-            Err(e) => log!(Warn, "no inbox at {}, so ranks of other sandboxes use TCP: {e}", path.display()),
-        }
-    }
-    let hub = ShmHub::create(job.rank, peers, rank_id, crowded);
-    (hub.map_err(|e| log!(Warn, "no shared memory with other ranks: {e}")).ok(), String::new())
-}
-
-/// The sockets; none if TCP is not allowed or not to be had.
-fn open_net(job: &JobInfo, epoll: &Arc<Epoll>) -> Option<Box<Net>> {
-    if !locality::allowed().tcp {
-        return None;
-    }
-    let id = Identity { me: job.rank, size: job.size, job_id: job.job_id, key: job.key, ids: Ids::default() };
-    let one_host = job.local_ranks.len() == job.size as usize;
-    Net::open(id, epoll.clone(), one_host)
-        .map(Box::new)
-        .map_err(|e| log!(Warn, "no TCP: cannot listen: {e} (FERRULE_PORT_RANGE)"))
-        .ok()
 }

@@ -1,0 +1,82 @@
+//! Opens the receiving sides: this process's inbox, its part of memory that VMs share, and its sockets.
+//!
+//! None of them is needed as such: what can't be had is said once, and peers use another channel.
+
+use super::{ChannelFabric, TOKEN_DOORBELL};
+use crate::bootstrap::JobInfo;
+use crate::locality;
+use crate::shm::ShmHub;
+use crate::tcp::Net;
+use crate::tcp::hello::{Identity, Ids};
+use base::{Peer, log};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use sys::epoll::{Epoll, Interest};
+
+impl ChannelFabric {
+    /// The inbox for peers under other kernels of this host, if there are any; where it is.
+    pub(super) fn open_region(&mut self, job: &JobInfo, rank_id: u128) -> (u64, u64) {
+        if job.region.len == 0 || !locality::allowed().ivshmem {
+            return (0, 0);
+        }
+        match ShmHub::create_in_region(&job.region, locality::across_kernels(job, job.rank), rank_id) {
+            Ok((hub, part)) => {
+                self.region = Some(Box::new(hub));
+                part
+            }
+            Err(e) => {
+                log!(Warn, "no memory shared with other VMs: {}: {e}", path_of(&job.region.path).display());
+                (0, 0)
+            }
+        }
+    }
+
+    /// Peers of the region wake this process at the port of its TCP listener.
+    pub(super) fn open_doorbell(&mut self) {
+        let address = self.net.as_ref().and_then(|net| net.listens_at());
+        let (Some(region), Some(address)) = (&mut self.region, address) else { return };
+        let opened = region.open_doorbell(address).and_then(|fd| self.epoll.add(fd, TOKEN_DOORBELL, Interest::READ));
+        if let Err(e) = opened {
+            log!(Info, "ranks of other VMs can't wake this one, so it sleeps shortly: UDP at {address}: {e}");
+        }
+    }
+}
+
+/// A path as the job's description has it.
+pub(super) fn path_of(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}
+
+/// This process's inbox, and its name if it is in a file; none if shared memory is not allowed, not needed or not to be had.
+pub(super) fn hub(job: &JobInfo, rank_id: u128, crowded: bool) -> (Option<ShmHub>, String) {
+    if !locality::allowed().shm || job.local_ranks.len() < 2 {
+        return (None, String::new());
+    }
+    let peers: Vec<Peer> = job.local_ranks.iter().map(|r| Peer(*r)).collect();
+    let path = path_of(&job.inbox_file);
+    if let Some(name) = path.file_name().and_then(OsStr::to_str) {
+        // Of an earlier program of this rank that did not end by itself.
+        let _ = std::fs::remove_file(path);
+        match ShmHub::create_in(Some(path), job.rank, peers.clone(), rank_id, crowded) {
+            Ok(hub) => return (Some(hub), name.to_string()),
+            Err(e) => log!(Warn, "no inbox at {}, so ranks of other sandboxes use TCP: {e}", path.display()),
+        }
+    }
+    let hub = ShmHub::create(job.rank, peers, rank_id, crowded);
+    (hub.map_err(|e| log!(Warn, "no shared memory with other ranks: {e}")).ok(), String::new())
+}
+
+/// The sockets; none if TCP is not allowed or not to be had.
+pub(super) fn net(job: &JobInfo, epoll: &Arc<Epoll>) -> Option<Box<Net>> {
+    if !locality::allowed().tcp {
+        return None;
+    }
+    let id = Identity { me: job.rank, size: job.size, job_id: job.job_id, key: job.key, ids: Ids::default() };
+    let one_host = job.local_ranks.len() == job.size as usize;
+    Net::open(id, epoll.clone(), one_host)
+        .map(Box::new)
+        .map_err(|e| log!(Warn, "no TCP: cannot listen: {e} (FERRULE_PORT_RANGE)"))
+        .ok()
+}
