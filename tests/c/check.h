@@ -97,6 +97,17 @@ static inline int check_done(void)
     return all != 0;
 }
 
+/* The last words of a test in which a rank has died: those that are left say whether all was right, and free their communicator. */
+static inline void check_survivors(MPI_Comm *survivors)
+{
+    int failed = check_failed, all = 0, rank;
+    OK(MPI_Reduce(&failed, &all, 1, MPI_INT, MPI_SUM, 0, *survivors));
+    OK(MPI_Comm_rank(*survivors, &rank));
+    if (rank == 0 && !all)
+        printf("the survivors agree\n");
+    OK(MPI_Comm_free(survivors));
+}
+
 /* Ends the test as skipped, on every rank. */
 static inline int check_skip(const char *reason)
 {

@@ -94,12 +94,7 @@ int main(int argc, char **argv)
         OK(MPI_Comm_disconnect(&made));
     }
     done();
-    int failed = check_failed, all = 0, rank;
-    OK(MPI_Reduce(&failed, &all, 1, MPI_INT, MPI_SUM, 0, survivors));
-    OK(MPI_Comm_rank(survivors, &rank));
-    if (rank == 0 && !all)
-        printf("the survivors agree\n");
-    OK(MPI_Comm_free(&survivors));
+    check_survivors(&survivors);
     MPI_Finalize();
     return check_failed != 0;
 }
