@@ -28,6 +28,8 @@ import tomllib
 import typing
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import patience
+
 import run as runner
 
 ROOT = runner.ROOT
@@ -38,7 +40,7 @@ import image
 
 BIN = image.STORE / "bin"
 MPIEXEC = str(ROOT / "dist/bin/mpiexec")
-WATCHDOG_S = 60.0
+WATCHDOG_S = patience.WATCHDOG_S
 WHY_LINE = re.compile(r"why:\s+(\d+) → (\d+)\s+\S+\s+(\S+)(.*)")
 #: Each cell: what traffic does, extra settings, and what becomes of an expected channel.
 CELLS: dict[str, tuple[list[str], dict[str, str]]] = {
@@ -159,10 +161,9 @@ def kill(pids: list[int]) -> None:
 
 
 def left_behind() -> str:
-    """What a job left, or nothing; waits up to 5 s for processes on their way out."""
-    end = time.monotonic() + 5
-    while (alive := job_processes()) and time.monotonic() < end:
-        time.sleep(0.02)
+    """What a job left, or nothing; waits for processes on their way out."""
+    patience.until(lambda: not job_processes(), 30)
+    alive = job_processes()
     text = [f"process {pid} {' '.join(command_line(pid))[:80]}" for pid in alive]
     kill(alive)
     text += [f"file {path}" for path in pathlib.Path(image.SHARED).rglob("*")]
@@ -286,7 +287,7 @@ def crowd(yard: Yard) -> str:
     hosts = [(yard.container("unshare", ["--mount", "--pid", "--ipc", "--uts", "--net"]), 1) for _ in range(16)]
     for number in range(12):
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            running = pool.submit(yard.job, hosts, [str(BIN / "traffic"), "rounds", "3"], {"FERRULE_JOB_DIR": image.SHARED}, timeout_s=30)
+            running = pool.submit(yard.job, hosts, [str(BIN / "traffic"), "rounds", "3"], {"FERRULE_JOB_DIR": image.SHARED})
             hold_agents(rng, running)
             job = running.result()
         if job.code or "traffic: right" not in job.text:

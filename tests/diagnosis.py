@@ -17,9 +17,11 @@ import re
 import signal
 import subprocess
 import sys
-import time
+import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import patience
+
 import run as runner
 
 PROGRAM = "diagnosis/hang"
@@ -35,32 +37,43 @@ class Job:
         env = dict(os.environ, LD_LIBRARY_PATH=str(DIST / "lib"))
         # Shells that have no job control make background processes ignore SIGQUIT; mpiexec respects that.
         signal.signal(signal.SIGQUIT, signal.SIG_DFL)
-        self.process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                        stdin=subprocess.DEVNULL, text=True)
+        self.output = tempfile.NamedTemporaryFile("w")
+        self.process = subprocess.Popen(command, env=env, stdout=self.output.fileno(), stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
 
     def __enter__(self) -> Job:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.process.kill()
-        self.process.communicate()
+        self.process.wait()
+        self.output.close()
+
+    def said(self) -> str:
+        """What it has printed so far."""
+        return pathlib.Path(self.output.name).read_text(errors="replace")
 
     def end(self) -> str:
         """Ends the job and returns what it has printed."""
         self.process.terminate()
-        return self.process.communicate(timeout=30)[0]
+        self.process.wait(patience.WATCHDOG_S)
+        return self.said()
 
 
 def top(*words: str) -> str:
-    done = subprocess.run([str(DIST / "bin/ferrule"), "top", "--once", *words], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([str(DIST / "bin/ferrule"), "top", "--once", *words], capture_output=True, text=True, timeout=patience.WATCHDOG_S)
     return done.stdout + done.stderr
 
 
-def wait_for(text: str, look: collections.abc.Callable[[], str], seconds: float = 20) -> str:
-    """Looks until `text` is seen; the last look."""
-    until = time.monotonic() + seconds
-    while text not in (seen := look()) and time.monotonic() < until:
-        time.sleep(0.1)
+def wait_for(what: str | collections.abc.Callable[[str], bool], look: collections.abc.Callable[[], str]) -> str:
+    """Looks until a text is seen, or what is seen pleases; the last look."""
+    seen = ""
+
+    def pleases() -> bool:
+        nonlocal seen
+        seen = look()
+        return what in seen if isinstance(what, str) else what(seen)
+
+    patience.until(pleases, pause_s=0.1)
     return seen
 
 
@@ -81,7 +94,7 @@ def on_request() -> bool:
             good &= expect(f"ferrule top --waits names the cycle ({label})", DEADLOCK in seen, seen)
             job.process.send_signal(signal.SIGQUIT)
             job.process.send_signal(signal.SIGQUIT)
-            time.sleep(1.0)
+            wait_for(lambda text: "2-3 wait for ranks" in text and all(f"rank {rank} on " in text for rank in range(4)), job.said)
             seen = job.end()
             good &= expect(f"SIGQUIT names the cycle ({label})", DEADLOCK in seen and "2-3 wait for ranks" in seen, seen)
             states = [f"rank {rank} on " in seen for rank in range(4)]
@@ -92,11 +105,22 @@ def on_request() -> bool:
 def table() -> bool:
     with Job("computing", 3) as job:
         pid = str(job.process.pid)
-        seen = wait_for("waits in MPI_Barrier", lambda: top(pid))
-        rows = [line.split() for line in seen.splitlines() if re.match(r" +\d+ ", line)]
+        def rows_of(text: str) -> list[list[str]]:
+            return [line.split() for line in text.splitlines() if re.match(r" +\d+ ", line)]
+
+        def shares_of(rows: list[list[str]]) -> list[int]:
+            return [int(row[4]) for row in rows] if all(row[4].isdigit() for row in rows) else []
+
+        def settled(text: str) -> bool:
+            """Everybody is where it stays, and has been there for longer than it took to come there."""
+            shares = shares_of(rows_of(text))
+            return text.count("waits in MPI_Barrier") == 2 and len(shares) == 3 and shares[2] > max(shares[:2])
+
+        seen = wait_for(settled, lambda: top(pid))
+        rows = rows_of(seen)
         good = expect("ferrule top has a row for each rank", [row[0] for row in rows] == ["0", "1", "2"], seen)
         good &= expect("it tells waiting from running", [row[3] for row in rows] == ["waits", "waits", "runs"], seen)
-        shares = [int(row[4]) for row in rows] if all(row[4].isdigit() for row in rows) else []
+        shares = shares_of(rows)
         good &= expect("and how busy each is", len(shares) == 3 and shares[2] > max(shares[:2]), seen)
         with Job("ring", 2) as other:
             both = wait_for(f"job {other.process.pid}:", top)
@@ -114,9 +138,7 @@ def nothing_left() -> bool:
         good = expect("a job has a socket", name in wait_for(name, sockets), sockets())
         job.process.kill()
         job.process.wait()
-        until = time.monotonic() + 10
-        while name in sockets() and time.monotonic() < until:
-            time.sleep(0.05)
+        patience.until(lambda: name not in sockets())
         good &= expect("it is gone when mpiexec has been killed", name not in sockets(), sockets())
         seen = top(str(job.process.pid))
         return good & expect("ferrule top says so", "is not in this network namespace" in seen, seen)
@@ -125,7 +147,7 @@ def nothing_left() -> bool:
 def protocols() -> bool:
     def table(*words: str, **settings: str) -> str:
         command = [str(DIST / "bin/ferrule"), "info", "--protocols", *words]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=dict(os.environ, **settings))
+        done = subprocess.run(command, capture_output=True, text=True, timeout=patience.WATCHDOG_S, env=dict(os.environ, **settings))
         return done.stdout + done.stderr
 
     kinds = ("self  (", "shm with cma  (", "shm with mem  (", "shm, ring only  (", "tcp  (")

@@ -105,7 +105,8 @@ def rubbish() -> tuple[str, str]:
     until, thrown = time.monotonic() + 3, 0
     seen: set[int] = set()
     silent: list[socket.socket] = []
-    while time.monotonic() < until:
+    # At least as long as it takes until the job listens.
+    while process.poll() is None and (time.monotonic() < until or not seen):
         for port in listeners(mark):
             seen.add(port)
             try:
@@ -126,7 +127,7 @@ def rubbish() -> tuple[str, str]:
             except OSError:
                 continue
     try:
-        text, _ = process.communicate(timeout=40)
+        text, _ = process.communicate(timeout=120)
     except subprocess.TimeoutExpired:
         process.kill()
         return "FAIL", "the job doesn't end"
@@ -147,12 +148,12 @@ def foreign_launcher() -> tuple[str, str]:
     for name, extra in (("Slurm", {"SLURM_PROCID": "1", "SLURM_NTASKS": "4", "SLURM_STEP_NUM_TASKS": "4", "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}),
                         ("PMIx", {"PMIX_RANK": "1", "PMIX_NAMESPACE": "prterun-x@1", "PMIX_SERVER_URI41": "x"}),
                         ("PMI", {"PMI_RANK": "1", "PMI_SIZE": "4", "PMI_FD": "99"})):
-        done = subprocess.run([str(ROOT / "build/tests/env/inquiry")], env={**base_env(), **extra}, capture_output=True, text=True, timeout=60)
+        done = subprocess.run([str(ROOT / "build/tests/env/inquiry")], env={**base_env(), **extra}, capture_output=True, text=True, timeout=120)
         if done.returncode == 0:
             return "FAIL", f"{name}: it ran as a job of one rank"
         if not (done.stdout + done.stderr).strip():
             return "FAIL", f"{name}: it died without a word (exit code {done.returncode})"
-    done = subprocess.run([str(ROOT / "build/tests/env/inquiry")], env=base_env(), capture_output=True, text=True, timeout=60)
+    done = subprocess.run([str(ROOT / "build/tests/env/inquiry")], env=base_env(), capture_output=True, text=True, timeout=120)
     return ("pass", "") if done.returncode == 0 else ("FAIL", f"a plain start failed: {done.stderr[-400:]}")
 
 

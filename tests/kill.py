@@ -25,10 +25,14 @@ import time
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import patience
+
 import run as runner
 
 ROOT = runner.ROOT
 END_S = 5.0
+# How long each end took, and how many processes wanted each processor then.
+slowest: list[tuple[float, float]] = []
 
 
 def command_line(pid: int) -> list[str]:
@@ -79,13 +83,15 @@ def one_moment(lib: runner.Library, rng: random.Random, ranks: int, launch: list
         except ProcessLookupError:
             pass
         complaint = ""
-        try:
-            process.wait(END_S)
-        except subprocess.TimeoutExpired:
-            complaint = f"mpiexec is still there {END_S} s after {wanted} {victim} was killed"
-        left = []
-        while (left := [p for p in runner.marked_processes(mark) if p != process.pid]) and time.monotonic() < start + END_S:
-            time.sleep(0.02)
+
+        def others() -> list[int]:
+            return [p for p in runner.marked_processes(mark) if p != process.pid]
+
+        patience.until(lambda: process.poll() is not None and not others(), END_S, promise=True)
+        slowest.append((time.monotonic() - start, patience.stretch()))
+        if process.poll() is None:
+            complaint = f"mpiexec is still there {time.monotonic() - start:.1f} s after {wanted} {victim} was killed"
+        left = others()
         if left and not complaint:
             complaint = "left behind: " + ", ".join(f"{role(p, -1)} {p} {' '.join(command_line(p))[:60]}" for p in left)
         for pid in {*left, process.pid} if complaint else set():
@@ -163,6 +169,8 @@ def main() -> int:
         if options.hosts:
             subprocess.run([str(ROOT / "testbeds/netns/remove.sh"), namespaces], check=False)
     victims = ", ".join(f"{n} {who}" for who, n in sorted(count.items()))
+    longest, load = max(slowest)
+    print(f"nothing was left after {longest:.1f} s at most, with {load:.1f} processes for a processor then; {END_S:.0f} s are allowed, times that if it is above 1")
     print(f"killed {victims} in {time.monotonic() - begin:.0f} s")
     print(f"kill: {sum(count.values()) - len(failures)} passed, {len(failures)} failed, 0 skipped")
     return 1 if failures else 0

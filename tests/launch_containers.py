@@ -23,7 +23,9 @@ import time
 import typing
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "testbeds/containers"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "testbeds/containers")]
+import patience
+
 import bed
 import engines
 import image
@@ -118,13 +120,8 @@ class Engine:
                 left.append(f"{entry.parent.name}: {words[:80]}")
         return left
 
-    def expect_clean(self, patience_s: float = 0) -> None:
-        end = time.monotonic() + patience_s
-        left = self.leftovers()
-        while left and time.monotonic() < end:
-            time.sleep(0.1)
-            left = self.leftovers()
-        assert not left, f"left behind: {left}"
+    def expect_clean(self) -> None:
+        assert patience.until(lambda: not self.leftovers(), 30, pause_s=0.1), f"left behind: {self.leftovers()}"
 
 
 def expect(what: tuple[int, str, str], code: int, out: str | None = None, err: str = "") -> None:
@@ -223,20 +220,24 @@ def signals(engine: Engine) -> None:
 def nothing_outlives_a_killed_mpiexec(engine: Engine) -> None:
     job = when_ready(engine, signal.SIGKILL)
     job.wait(WATCHDOG_S)
-    engine.expect_clean(patience_s=30)
+    engine.expect_clean()
 
 
 @case
 def killed_helpers(engine: Engine) -> None:
     """A keeper, or an agent inside, gets SIGKILL: the job may end well or not, but it ends, and leaves nothing."""
     for victim in ("ferrule-keeper", "ferrule-agent"):
-        job = engine.start("-n", "2", "--ranks-per-container", "1", "--timeout", "3", str(engine.program), "sleep")
+        job = engine.start("-n", "2", "--ranks-per-container", "1", "--timeout", str(WATCHDOG_S), str(engine.program), "sleep")
         assert job.stdout is not None and job.stdout.readline().startswith("ready ")
         names = {path.parent: path.read_text().strip() for path in pathlib.Path("/proc").glob("[0-9]*/comm")}
         pid = next(int(path.name) for path, name in names.items() if name == victim)
         os.kill(pid, signal.SIGKILL)
-        assert job.wait(WATCHDOG_S) in (1, 124), job.returncode
-        engine.expect_clean(patience_s=10)
+        try:
+            job.wait(3)
+        except subprocess.TimeoutExpired:
+            job.terminate()
+        assert job.wait(WATCHDOG_S) in (1, 143), job.returncode
+        engine.expect_clean()
 
 
 @case
@@ -301,7 +302,7 @@ def existing(name: str, start: typing.Callable[..., engines.Container], remove: 
         expect(unknown.run("-n", "1", "true"), 1, err=f"{name}-nosuch")
         job = when_ready(engine, signal.SIGKILL)
         job.wait(WATCHDOG_S)
-        engine.expect_clean(patience_s=30)
+        engine.expect_clean()
     finally:
         remove(f"{name}-one", f"{name}-two")
 
@@ -356,7 +357,7 @@ def without_root(report: Report) -> None:
 
 def clean_after(function: typing.Callable[[Engine], None], engine: Engine) -> None:
     function(engine)
-    engine.expect_clean(patience_s=2)
+    engine.expect_clean()
 
 
 def build() -> None:

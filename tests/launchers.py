@@ -8,6 +8,7 @@ seen, because nothing else runs there.
 from __future__ import annotations
 
 import collections.abc
+import contextlib
 import dataclasses
 import functools
 import json
@@ -20,6 +21,8 @@ import sys
 import time
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1] / "testbeds/slurm")]
+import patience
+
 import run as runner
 import slurm
 
@@ -93,14 +96,13 @@ def remains() -> list[str]:
 
 def nothing_left() -> str:
     """A complaint about what a job has left, after a while."""
-    deadline = time.monotonic() + 8
-    while left := remains():
-        if time.monotonic() > deadline:
-            for line in left:
-                os.kill(int(line.split()[0]), signal.SIGKILL)
-            return "left behind: " + "; ".join(left)
-        time.sleep(0.02)
-    return ""
+    if patience.until(lambda: not remains(), 30):
+        return ""
+    left = remains()
+    for line in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(line.split()[0]), signal.SIGKILL)
+    return "left behind: " + "; ".join(left)
 
 
 def judge(code: int, text: str, wanted: int | None, pattern: str) -> Result:
@@ -122,7 +124,7 @@ class Bed:
         self.cluster = cluster
 
     def job(self, before: list[str], args: list[str], env: dict[str, str], wanted: int | None, pattern: str) -> Result:
-        code, text = self.cluster.run([*before, RING, *args], env={"LD_LIBRARY_PATH": str(LIB.lib), **env}, timeout=40)
+        code, text = self.cluster.run([*before, RING, *args], env={"LD_LIBRARY_PATH": str(LIB.lib), **env}, timeout=patience.WATCHDOG_S)
         return judge(code, text, wanted, pattern)
 
     def profile(self, launcher: Launcher, what: str, wanted: int | None, messages: dict[int, int], end: str) -> Result:
@@ -130,7 +132,7 @@ class Bed:
         path = self.cluster.dir / "profile.json"
         path.unlink(missing_ok=True)
         env = {"LD_LIBRARY_PATH": str(LIB.lib), **launcher.env, "FERRULE_PROFILE": str(path)}
-        code, text = self.cluster.run([*launcher.three, TRAFFIC, what, "5"], env=env, timeout=40)
+        code, text = self.cluster.run([*launcher.three, TRAFFIC, what, "5"], env=env, timeout=patience.WATCHDOG_S)
         state, why = judge(code, text, wanted, "")
         if state != "pass":
             return state, why
@@ -160,7 +162,7 @@ class Bed:
             return "FAIL", f"no {comm} runs: {remains()}\n{text}"
         os.kill(pids[-1], signal.SIGKILL)
         try:
-            rest, _ = process.communicate(timeout=40)
+            rest, _ = process.communicate(timeout=patience.WATCHDOG_S)
         except subprocess.TimeoutExpired:
             process.kill()
             return "FAIL", f"the job does not end: {remains()}"
@@ -220,9 +222,7 @@ def allocations(bed: Bed) -> dict[str, collections.abc.Callable[[], Result]]:
         script.write_text(f"#!/bin/sh\n{MPIEXEC} {RING}\n")
         out = bed.cluster.dir / "batch.out"
         code, text = bed.cluster.run(["sbatch", "-N3", "--ntasks-per-node=2", "-o", str(out), str(script)], env=APART)
-        deadline = time.monotonic() + 40
-        while time.monotonic() < deadline and bed.cluster.run(["squeue", "-h"])[1].strip():
-            time.sleep(0.1)
+        patience.until(lambda: not bed.cluster.run(["squeue", "-h"])[1].strip(), pause_s=0.1)
         return judge(code, text + (out.read_text() if out.exists() else "no output"), 0, "ring of 6 near 2 2 2 2 2 2\n")
 
     salloc = ["salloc", "-N3", "-n6", MPIEXEC]

@@ -21,6 +21,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import patience
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MPIEXEC = str(ROOT / "dist/bin/mpiexec")
 BUILD = ROOT / "build/locality"
@@ -161,10 +164,12 @@ def sockets() -> set[str]:
 def leftovers(before: set[str]) -> set[str]:
     """Sockets that were not there before and don't go away: those of other jobs do."""
     left = sockets() - before
-    for _ in range(20):
-        if left:
-            time.sleep(0.1)
-            left &= sockets()
+
+    def gone() -> bool:
+        left.intersection_update(sockets())
+        return not left
+
+    patience.until(gone, 30)
     return left
 
 
@@ -242,20 +247,26 @@ def judge(case: Case, output: str) -> str:
     return ""
 
 
+def until_ready(job: subprocess.Popen[str], ranks: int) -> str:
+    """Reads what a job prints until all ranks are ready; nothing if it ends before."""
+    assert job.stdout
+    text = ""
+    for line in job.stdout:
+        text += line
+        if len(re.findall("^ready", text, re.M)) == ranks:
+            return text
+    return ""
+
+
 def link_breaks(bench: Bench) -> str:
     """The agent through which two others meet is killed: their ranks go on by TCP. Nobody hangs."""
     go = bench.directory / "go"
     case = Case("", "plain0,plain1,plain2", [], env={"FERRULE_WHY": "0"}, directory=str(bench.directory))
-    command, env = bench.command(case, "--continue-on-failure", "--timeout", "60")
+    command, env = bench.command(case, "--continue-on-failure", "--timeout", "120")
     with subprocess.Popen([*command, str(go)], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as job:
+        if not (text := until_ready(job, 3)):
+            return "ended before all were ready"
         assert job.stdout
-        text, ready = "", 0
-        while ready < 3:
-            line = job.stdout.readline()
-            if not line:
-                return f"ended early: {text}"
-            text += line
-            ready += line.startswith("ready")
         victim = agent_of_rank(0, job.pid)
         if victim is None:
             job.kill()
@@ -274,16 +285,11 @@ def inboxes_of_the_killed(bench: Bench) -> str:
     go = bench.directory / "never"
     case = Case("", "sandbox1,sandbox2", [], env={"FERRULE_WHY": "0", "FERRULE_LOCALITY_TIMEOUT": "10000"}, directory="/tmp")
     for victim in ("mpiexec", "agent", "sandbox"):
-        command, env = bench.command(case, "--timeout", "60", ranks=2)
+        command, env = bench.command(case, "--timeout", "120", ranks=2)
         with subprocess.Popen([*command, str(go)], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as job:
+            if not until_ready(job, 2):
+                return f"{victim}: ended before all were ready"
             assert job.stdout
-            text, ready = "", 0
-            while ready < 2:
-                line = job.stdout.readline()
-                if not line:
-                    return f"ended early: {text}"
-                text += line
-                ready += line.startswith("ready")
             made = list(bench.directory.glob(".ferrule-*"))
             above = above_rank(0, job.pid)
             killed = [job.pid] if victim == "mpiexec" else above[:1] if victim == "agent" else above[:-1]
@@ -292,11 +298,8 @@ def inboxes_of_the_killed(bench: Bench) -> str:
             job.stdout.read()
         if len(made) != 2 or not killed:
             return f"{victim}: made {made}, killed {killed}"
-        deadline = time.monotonic() + 5
-        while (left := list(bench.directory.glob(".ferrule-*"))) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        if left:
-            return f"after SIGKILL of {victim}: {left}"
+        if not patience.until(lambda: not list(bench.directory.glob(".ferrule-*")), 30):
+            return f"after SIGKILL of {victim}: {list(bench.directory.glob('.ferrule-*'))}"
     return ""
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import pathlib
 import signal
@@ -20,6 +21,7 @@ import time
 from collections.abc import Callable
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import patience
 import profile_pmpi
 from profile_common import BUILD, LIMIT_S, PEERS, ROOT, Failed, Json, Skipped, environment, expect, is_ring, load, rows, run
 
@@ -195,6 +197,14 @@ def by_setting() -> None:
         is_ring(load(pathlib.Path(folder) / "here.json"), 10, 100)
 
 
+def is_json(path: pathlib.Path) -> bool:
+    """Whether the file has been written to its end."""
+    try:
+        return bool(json.loads(path.read_text()))
+    except (OSError, ValueError):
+        return False
+
+
 def under_hydra() -> None:
     """Another launcher: rank 0's front writes the file."""
     hydra = PEERS["mpich"] / "bin/mpiexec"
@@ -203,10 +213,7 @@ def under_hydra() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "p.json"
         run([str(hydra), "-n", "3", "-genv", "FERRULE_PROFILE", str(path), str(BUILD / "traffic"), "ring"], 0)
-        deadline = time.monotonic() + 10
-        while (not path.exists() or not path.stat().st_size) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        time.sleep(0.1)
+        patience.until(lambda: is_json(path))
         is_ring(load(path), 10, 100)
 
 

@@ -138,12 +138,16 @@ def idle(ranks: int, seconds: float) -> bool:
     """Ranks but the first wait in MPI_Recv for a message that does not come."""
     with Ranks(ranks, "idle") as job:
         time.sleep(0.1)
-        before = [cpu_s(pid) for pid in job.pids[1:]]
-        start = time.monotonic()
-        time.sleep(seconds)
-        passed = time.monotonic() - start
-        shares = [(cpu_s(pid) - b) / passed for pid, b in zip(job.pids[1:], before)]
-    good = max(shares) < IDLE_SHARE
+        for _ in range(4):
+            before = [cpu_s(pid) for pid in job.pids[1:]]
+            start = time.monotonic()
+            time.sleep(seconds)
+            passed = time.monotonic() - start
+            shares = [(cpu_s(pid) - b) / passed for pid, b in zip(job.pids[1:], before)]
+            good = max(shares) < IDLE_SHARE
+            if good:
+                break
+            # On a busy machine some have only now come to where they wait.
     print(f"{'pass' if good else 'FAIL'}  waiting: {ranks} ranks: {max(shares) * 100:.2f} % of a processor at most over {passed:.1f} s, limit 1 %", flush=True)
     return good
 

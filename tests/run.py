@@ -27,6 +27,9 @@ import time
 import tomllib
 import uuid
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import patience
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SKIP_CODE = 77
 MARKER = "PROCESS_TEST_MARK"
@@ -176,12 +179,10 @@ def sockets_of(pid: int) -> list[str]:
 
 
 def leftovers(mark: str, tmp: pathlib.Path) -> str:
-    """What a finished job left; waits up to 5 s for processes that are on their way out."""
-    until = time.monotonic() + 5
-    while (alive := marked_processes(mark)) and time.monotonic() < until:
-        time.sleep(0.05)
+    """What a finished job left; waits for processes that are on their way out."""
+    patience.until(lambda: not marked_processes(mark), 30)
     text = []
-    for pid in alive:
+    for pid in marked_processes(mark):
         text.append(f"process {pid} left")
         try:
             os.kill(pid, signal.SIGKILL)
@@ -250,8 +251,9 @@ def dump_stacks(mark: str) -> str:
 
 
 def shm_objects() -> set[str]:
+    """What has a name of ours in /dev/shm; others may make theirs at any time."""
     try:
-        return set(os.listdir("/dev/shm"))
+        return {name for name in os.listdir("/dev/shm") if "ferrule" in name}
     except OSError:
         return set()
 

@@ -17,13 +17,14 @@ from collections.abc import Callable, Iterator
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import kill as killing
+import patience
 
 import run as runner
 
 ROOT = runner.ROOT
 MPIEXEC = str(ROOT / "dist/bin/mpiexec")
 BUILD = ROOT / "build/startup"
-LIMIT_S = 60.0
+LIMIT_S = patience.WATCHDOG_S
 Cases = Iterator[tuple[str, Callable[[], None]]]
 
 
@@ -62,9 +63,8 @@ def mpiexec(*words: str, prefix: list[str] | None = None, limit_s: float = LIMIT
         text, _ = process.communicate()
         raise AssertionError(f"not over after {limit_s:.0f} s: {' '.join(words)}\n{text[-800:]}") from None
     seconds = time.monotonic() - begin
-    deadline = time.monotonic() + 5
-    while (left := runner.marked_processes(mark)) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    patience.until(lambda: not runner.marked_processes(mark), 30)
+    left = runner.marked_processes(mark)
     check(not left, f"left behind by {' '.join(words)}: {[killing.command_line(pid)[:3] for pid in left]}")
     told = json.loads(file.read_text()) if report and file.exists() else {}
     file.unlink(missing_ok=True)

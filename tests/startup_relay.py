@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """A launcher that stands between an agent and the one above it, and harms what that one sends.
 
-    tests/startup_relay.py flip|drop|cut|none BYTES COMMAND ...
+    tests/startup_relay.py flip|drop|cut|stall|stall-up|none BYTES COMMAND ...
 
 Starts the agent's command, but puts an address of its own into the invitation. After BYTES downward bytes of the agent's connection a byte is
-changed (flip), 1000 bytes are left out (drop), or the connection ends (cut).
+changed (flip), 1000 bytes are left out (drop), the connection ends (cut), or nothing follows though it stands (stall; stall-up: after as many
+upward bytes).
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ def carry(source: socket.socket, sink: socket.socket, harm: str, after: int) -> 
         while piece := bytearray(source.recv(65536)):
             at = after - seen
             seen += len(piece)
+            if harm == "stall" and 0 <= at < len(piece):
+                sink.sendall(piece[:at])
+                threading.Event().wait()
             if 0 <= at < len(piece) - DROPPED:
                 if harm == "flip":
                     piece[at] ^= 1
@@ -69,8 +73,9 @@ def serve(server: socket.socket, above: list[tuple[str, int]], harm: str, after:
             except OSError:
                 continue
             up.settimeout(None)
-            threading.Thread(target=carry, args=(up, below, harm, after), daemon=True).start()
-            threading.Thread(target=carry, args=(below, up, "none", 0), daemon=True).start()
+            upward, downward = ("stall", "none") if harm == "stall-up" else ("none", harm)
+            threading.Thread(target=carry, args=(up, below, downward, after), daemon=True).start()
+            threading.Thread(target=carry, args=(below, up, upward, after), daemon=True).start()
             break
 
 

@@ -22,7 +22,7 @@ MPIEXEC = str(ROOT / "dist/bin/mpiexec")
 BUILD = ROOT / "build/topology"
 DATA = ROOT / "crates/sys/src/topology/testdata"
 TWO_SOCKETS, LAPTOP = DATA / "two-sockets.xml", DATA / "laptop.xml"
-WATCHDOG_S = 60
+WATCHDOG_S = 120
 
 #: For each resource type: which ranks are in this rank's part, or - if it isn't restricted to an instance.
 PROGRAM = r"""

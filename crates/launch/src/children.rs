@@ -28,7 +28,7 @@ const STRANGER_S: u64 = 10;
 /// Strangers at a time; one more pushes out the oldest.
 const STRANGERS_MAX: usize = 64;
 /// How long the end of a local agent's process may lag behind the end of its connection.
-const REAP_LAG: Duration = Duration::from_millis(300);
+const REAP_LAG: Duration = Duration::from_millis(1500);
 
 /// What happened below.
 pub enum ChildEvent {
@@ -54,6 +54,8 @@ struct Child {
     local: bool,
     ended: Option<Ended>,
     closed_at: Option<Instant>,
+    /// What was wrong with what it said.
+    broken: Option<&'static str>,
     call_by: Option<Instant>,
     lost: bool,
     nonce: [u8; 16],
@@ -116,6 +118,7 @@ impl Children {
             local: false,
             ended: None,
             closed_at: None,
+            broken: None,
             call_by: None,
             lost: false,
             nonce: [0; 16],
@@ -423,7 +426,7 @@ impl Child {
                 Ok(Some(body)) => events.push(ChildEvent::Packet(body)),
                 Ok(None) => break,
                 Err(e) => {
-                    log!(Error, "the node agent on {} sent a malformed message: {}", self.host, e.origin);
+                    self.broken = Some(e.origin);
                     self.link = None;
                     self.closed_at = Some(Instant::now() - REAP_LAG);
                     return;
@@ -443,6 +446,9 @@ impl Child {
         let host = &self.host;
         if let Some(at) = self.closed_at {
             return match self.ended {
+                _ if let Some(why) = self.broken => {
+                    Some(format!("the node agent on {host} can't be understood: {why}"))
+                }
                 Some(how) if self.local => {
                     Some(format!("the node agent on {host} (pid {}) {}", self.pid, describe(how)))
                 }

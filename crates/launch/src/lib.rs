@@ -28,6 +28,7 @@ pub mod preload;
 pub mod protocols;
 pub mod reap;
 pub mod settings;
+pub mod stall;
 pub mod tmpdir;
 pub mod top;
 pub mod trail;

@@ -4,7 +4,9 @@
 //! (output and standard input are acknowledged, everything else is small and finite).
 
 use crate::pollset::PollSet;
-use base::Result;
+use crate::settings::MESSAGE_TIMEOUT;
+use crate::stall::Stall;
+use base::{Result, ensure};
 use protocol::control::frame::{self, Splitter};
 use protocol::control::tree::{Message, Packet};
 use std::collections::VecDeque;
@@ -12,6 +14,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 /// One frame, shared by the links on which it is sent.
 pub type Frame = Rc<[u8]>;
@@ -34,6 +37,7 @@ pub struct Link {
     input: File,
     output: File,
     splitter: Splitter,
+    stall: Stall,
     queue: VecDeque<Frame>,
     /// Bytes of the queue's first frame that are already written.
     written: usize,
@@ -53,7 +57,15 @@ impl Link {
         sys::process::set_nonblocking(input.as_fd(), true)?;
         sys::process::set_nonblocking(output.as_fd(), true)?;
         let (input, output) = (File::from(input), File::from(output));
-        Ok(Link { input, output, splitter: Splitter::default(), queue: VecDeque::new(), written: 0, closed: false })
+        Ok(Link {
+            input,
+            output,
+            splitter: Splitter::default(),
+            stall: Stall::new(Duration::from_secs(MESSAGE_TIMEOUT.value())),
+            queue: VecDeque::new(),
+            written: 0,
+            closed: false,
+        })
     }
 
     /// Adds bytes that somebody else has read from the input before.
@@ -105,6 +117,9 @@ impl Link {
     pub fn register(&self, set: &mut PollSet) {
         if !self.closed {
             set.add(&self.input, true, false);
+            if let Some(when) = self.stall.next_look() {
+                set.until(when);
+            }
             if !self.queue.is_empty() {
                 set.add(&self.output, false, true);
             }
@@ -143,8 +158,13 @@ impl Link {
         }
     }
 
-    /// The encoding of the next packet that has arrived.
+    /// The encoding of the next packet that has arrived; an error if the stream makes no sense, or stops in the middle of a packet.
     pub fn next_packet(&mut self) -> Result<Option<Vec<u8>>> {
-        Ok(self.splitter.next_frame(frame::TREE_LIMIT)?.map(<[u8]>::to_vec))
+        if let Some(body) = self.splitter.next_frame(frame::TREE_LIMIT)? {
+            return Ok(Some(body.to_vec()));
+        }
+        let goes_on = self.stall.look(!self.splitter.is_empty(), self.splitter.position(), Instant::now());
+        ensure!(goes_on, ERR_OTHER, "it stopped in the middle of a message (FERRULE_MESSAGE_TIMEOUT)");
+        Ok(None)
     }
 }

@@ -10,6 +10,8 @@ base::config! {
     TREE_WIDTH: u64 = 16, 1..=1024, "agents";
     /// How long a node agent may take to call back.
     CONNECT_TIMEOUT: u64 = 60, 1..=3600, "seconds";
+    /// How long a message between node agents may pause before the connection counts as broken.
+    MESSAGE_TIMEOUT: u64 = 30, 1..=86400, "seconds";
     /// How long ranks may take to obey SIGTERM before they get SIGKILL.
     KILL_GRACE: u64 = 1000, 0..=600000, "milliseconds";
     /// How agents on other hosts are started: ssh, fork (all hosts are this one), or a command template with {host} and {command}.

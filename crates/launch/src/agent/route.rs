@@ -16,7 +16,10 @@ impl Agent {
                 Ok(Some(body)) => self.route(&body),
                 Ok(None) => return,
                 Err(e) => {
-                    log!(Error, "the parent sent a malformed message: {}", e.origin);
+                    // Perhaps it is heard: nothing is wrong with the other direction.
+                    let why =
+                        format!("the node agent on {{host}} can't understand what comes from above: {}", e.origin);
+                    self.send_up(ROOT, Message::NodeLost { node: self.node, why });
                     self.die();
                     sys::process::exit_now(1);
                 }

@@ -19,6 +19,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Instant;
 use sys::affinity::CpuSet;
 use sys::clock::now_ns;
@@ -239,7 +240,7 @@ fn start_rank(
     )
     .map_err(|(step, e)| match step {
         SpawnStep::Directory => (format!("{name} in directory {}", program.directory.to_string_lossy()), e),
-        _ => (name.clone(), e),
+        _ => (described(&name, path, &e), e),
     })?;
     let spawned_ns = now_ns();
     let interactive = job.interactive && job.stdin_rank == place.world;
@@ -250,6 +251,20 @@ fn start_rank(
     let streams = [stream(stdout).map_err(resources)?, stream(stderr).map_err(resources)?];
     let info = Box::new(job_info(job, place, locals, program));
     Ok((Rank::new(info, (pid, began_ns, spawned_ns), ours.into(), streams), stdin))
+}
+
+/// A program that can't be run, with what the system's words don't say.
+fn described(name: &str, path: &CString, e: &Error) -> String {
+    const NO_ENTRY: i32 = 2;
+    const NOT_EXECUTABLE: i32 = 8;
+    let exists = || Path::new(OsStr::from_bytes(path.to_bytes())).is_file();
+    match e.raw_os_error() {
+        Some(NOT_EXECUTABLE) => {
+            format!("{name}, which is neither a program for this machine nor a script that begins with #!")
+        }
+        Some(NO_ENTRY) if exists() => format!("{name}, whose interpreter is missing"),
+        _ => name.into(),
+    }
 }
 
 fn spawn(

@@ -337,6 +337,9 @@ fn map_by(text: &str, options: &mut Options) -> Result<(), String> {
             ));
         }
     }
+    let needless = |word: &&str| ["oversubscribe", "nooversubscribe"].contains(&word.to_ascii_lowercase().as_str());
+    let ignored = parts.filter(|word| !needless(word)).map(|word| format!("':{word}' of --map-by is ignored"));
+    options.warnings.extend(ignored);
     Ok(())
 }
 
@@ -374,6 +377,9 @@ mod tests {
         .unwrap();
         assert_eq!(o.warnings.len(), 1);
         assert_eq!((o.per_node, o.bind_to), (Some(2), Some(Bind::Core)));
+        let o = run("--map-by ppr:2:node:PE=3:OVERSUBSCRIBE hostname").unwrap();
+        assert_eq!((o.per_node, o.warnings.as_slice()), (Some(2), &["':PE=3' of --map-by is ignored".to_string()][..]));
+        assert!(run("--map-by slot:oversubscribe hostname").unwrap().warnings.is_empty());
     }
 
     #[test]

@@ -230,6 +230,8 @@ impl Front {
     fn on_node_lost(&mut self, node: u32, why: String) {
         let width = self.job.launcher.width;
         let below = |n: &u32| *n == node || next_hop(node, *n, width).is_some();
+        // An agent that has not understood its job doesn't know what it is called there.
+        let why = why.replace("{host}", self.job.hosts.get(node as usize).map_or("?", String::as_str));
         let gone: Vec<u32> =
             (0..self.nodes.len() as u32).filter(below).filter(|n| !self.nodes[*n as usize].over).collect();
         if gone.is_empty() {

@@ -12,7 +12,7 @@ use protocol::control::tree::{ALL, Message, Phase};
 use std::time::{Duration, Instant};
 
 /// What ranks get when a person waits for the graph.
-pub const PATIENCE: Duration = Duration::from_millis(700);
+pub const PATIENCE: Duration = Duration::from_secs(2);
 /// What they get for a line in a table that is drawn again soon.
 pub const HASTE: Duration = Duration::from_millis(250);
 

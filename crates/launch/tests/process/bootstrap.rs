@@ -198,7 +198,7 @@ fn survivors_learn_of_a_death() {
 
 #[test]
 fn pending_operations_are_asked_for_before_the_time_is_up() {
-    let done = go(&["--timeout", "0.5"], "2", "dump");
+    let done = go(&["--timeout", "3"], "2", "dump");
     assert_eq!((done.code, lines_with(&done, "pending").len()), (124, 2), "{}", done.stderr);
 }
 

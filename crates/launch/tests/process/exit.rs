@@ -1,6 +1,6 @@
 //! Exit codes and what the user is told.
 
-use crate::harness::run;
+use crate::harness::{run, temporary};
 
 #[test]
 fn the_exit_code_is_that_of_the_rank_that_failed() {
@@ -22,6 +22,17 @@ fn programs_that_can_not_run_are_told_as_a_shell_does() {
     assert_eq!(done.code, 127);
     assert!(done.stderr.contains("cannot start no-such-program"), "{}", done.stderr);
     assert_eq!(run(&["/etc/passwd"]).code, 126);
+    let script = temporary("script");
+    let path = script.to_str().unwrap();
+    for (text, code, words) in [("#!/no/such", 127, "whose interpreter is missing"), ("echo", 126, "begins with #!")] {
+        // By another process: what this one has open for writing, children of other tests have for a moment, too.
+        let make = format!("echo '{text}' >{path}; chmod 755 {path}");
+        assert!(std::process::Command::new("sh").args(["-c", &make]).status().unwrap().success());
+        let done = run(&[path]);
+        assert_eq!(done.code, code, "{}", done.stderr);
+        assert!(done.stderr.contains(words), "{}", done.stderr);
+    }
+    let _ = std::fs::remove_file(&script);
     let done = run(&["-wdir", "/no/such/directory", "true"]);
     assert_eq!(done.code, 127);
     assert!(done.stderr.contains("/no/such/directory"), "{}", done.stderr);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// No job of these tests needs so long, even on a busy machine.
-const WATCHDOG: Duration = Duration::from_secs(60);
+const WATCHDOG: Duration = Duration::from_secs(180);
 
 /// What a job has left.
 pub struct Done {
@@ -14,7 +14,6 @@ pub struct Done {
     pub code: i32,
     pub stdout: Vec<u8>,
     pub stderr: String,
-    pub took: Duration,
 }
 
 impl Done {
@@ -127,19 +126,18 @@ impl Job {
             }
             std::thread::sleep(Duration::from_millis(1));
         };
-        let took = self.started.elapsed();
         use std::os::unix::process::ExitStatusExt;
         let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap());
         let left = self.leftovers();
         assert!(left.is_empty(), "processes outlive the job: {left:?}");
         feeder.join().unwrap();
         let (stdout, stderr) = (stdout.join().unwrap(), String::from_utf8_lossy(&stderr.join().unwrap()).into_owned());
-        Done { code, stdout, stderr, took }
+        Done { code, stdout, stderr }
     }
 
     /// Processes that still exist a while after mpiexec's end (whose own end nobody waits for when it was killed).
     fn leftovers(&self) -> Vec<i32> {
-        let deadline = Instant::now() + Duration::from_secs(5);
+        let deadline = Instant::now() + Duration::from_secs(30);
         loop {
             let left = marked(&self.mark);
             if left.is_empty() || Instant::now() > deadline {
