@@ -59,7 +59,12 @@ if [ -n "$packages" ]; then
     trap '$sudo rm -f $policy' EXIT
   fi
   $sudo apt-get update -q >/dev/null
-  $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $packages >/dev/null
+  install() { $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@" >/dev/null; }
+  # One that conflicts with what is there keeps none of the others away: whatever needs it says so itself.
+  # shellcheck disable=SC2086
+  install $packages || for package in $packages; do
+    install "$package" || echo "can't be installed: $package"
+  done
 fi
 if ! command -v cargo >/dev/null 2>&1 && [ ! -x "$HOME/.cargo/bin/cargo" ]; then
   echo "installing Rust"
