@@ -27,6 +27,13 @@ class Flow:
     job: str = ""
 
 
+def _whole(name: str, values: Iterable[int]) -> IntArray:
+    try:
+        return np.asarray(values if isinstance(values, np.ndarray) else list(values), dtype=np.int64)
+    except OverflowError:
+        raise FabricError(f"traffic.{name}", "has a number beyond 64 bits") from None
+
+
 @dataclass(frozen=True)
 class TrafficMatrix:
     """Bytes and messages of each ordered pair of ranks, as sorted coordinates.
@@ -46,8 +53,8 @@ class TrafficMatrix:
         """From coordinates in any order; pairs that occur several times are added up. Raises `FabricError` for ranks out of range or negatives."""
         if not 1 <= ranks <= RANKS_MAX:
             raise FabricError("traffic.ranks", f"must be between 1 and {RANKS_MAX}, not {ranks}")
-        s, d, volume = (np.asarray(x if isinstance(x, np.ndarray) else list(x), dtype=np.int64) for x in (src, dst, size_bytes))
-        count = (volume > 0).astype(np.int64) if messages is None else np.asarray(messages if isinstance(messages, np.ndarray) else list(messages), dtype=np.int64)
+        s, d, volume = (_whole(name, values) for name, values in (("src", src), ("dst", dst), ("bytes", size_bytes)))
+        count = (volume > 0).astype(np.int64) if messages is None else _whole("messages", messages)
         if not (s.shape == d.shape == volume.shape == count.shape and s.ndim == 1):
             raise FabricError("traffic", f"src, dst, bytes and messages have {s.size}, {d.size}, {volume.size} and {count.size} entries; they must be equally many")
         if s.size > PAIRS_MAX:
@@ -56,6 +63,9 @@ class TrafficMatrix:
             wrong = np.flatnonzero((values < 0) | (values >= limit))
             if wrong.size:
                 raise FabricError(f"traffic.{name}[{wrong[0]}]", f"{values[wrong[0]]} is not in 0 .. {limit - 1}")
+        for name, values in (("bytes", volume), ("messages", count)):
+            if values.sum(dtype=np.float64) >= 2**62:
+                raise FabricError(f"traffic.{name}", "are more than 2^62 in all")
         keys, place = np.unique(s * ranks + d, return_inverse=True)
         total, number = np.zeros(keys.size, dtype=np.int64), np.zeros(keys.size, dtype=np.int64)
         np.add.at(total, place, volume)

@@ -12,6 +12,7 @@ Every generator takes ``host_bps`` and the capacity of its other links: ``up_bps
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from pathlib import Path as FilePath
@@ -71,9 +72,12 @@ class SpecOptions:
     def _number(self, key: str, kind: Callable[[str], float]) -> float:
         text = self._take(key)
         try:
-            return kind(text)
-        except ValueError:
-            raise FabricError(self.where, f"{key} must be a number, not {text!r}") from None
+            value = kind(text)
+            if math.isfinite(value) and (key != "seed" or value >= 0):
+                return value
+        except (ValueError, OverflowError):
+            pass
+        raise FabricError(self.where, f"{key} must be a number{' from 0 on' if key == 'seed' else ''}, not {text[:100]!r}")
 
 
 def _two_level(o: SpecOptions) -> Topology:
