@@ -23,12 +23,14 @@ from ferrule_fabric.openflow import codec, discovery, update
 from ferrule_fabric.openflow.compiler import GROUPS_MAX, TABLE_ENTRIES_MAX, Compiled, JobRoutes, compile_rules
 from ferrule_fabric.openflow.defaults import default_routes
 from ferrule_fabric.openflow.labels import LABELS_MAX, Labels
-from ferrule_fabric.openflow.rules import Add, RemoveGroup, Table, job_cookie
+from ferrule_fabric.openflow.rules import Add, RemoveGroup, Table, groups_of, job_cookie
 from ferrule_fabric.openflow.session import Session, SwitchError
 
 log = logging.getLogger("ferrule_fabric.openflow")
 
-PROBE_INTERVAL_S = 5.0
+PROBE_INTERVAL_S, RETRY_S = 5.0, 1.0
+# Connections beyond two for each switch of the topology: strangers, and switches that have not said yet who they are.
+STRANGERS_MAX = 64
 Reroute = Callable[[Topology, RoutePlan], RoutePlan]
 
 
@@ -161,6 +163,7 @@ class Controller:
         self._port_work = asyncio.Event()
         self._port_since: float | None = None
         self._routed_at = 0.0
+        self._half_way = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._background: list[asyncio.Task[None]] = []
         self._open: set[Session] = set()
@@ -199,6 +202,10 @@ class Controller:
         if task is not None:
             self._tasks.add(task)
         session = Session(reader, writer, self._on_event)
+        if len(self._open) >= 2 * len(self.node_of) + STRANGERS_MAX:
+            session.close()
+            log.warning("switch refused", extra={"dpid": None, "reason": "too many connections"})
+            return
         self._open.add(session)
         reading = asyncio.create_task(session.run())
         try:
@@ -224,19 +231,33 @@ class Controller:
         if node is None:
             raise FabricError(f"switch {session.dpid}", "isn't in the topology")
         await session.become_master(self.generation)
-        async with self._lock:
-            started = time.perf_counter()
-            held = await session.table()
-            if held.others or held.spoilt:
-                log.warning("switch holds rules with our mark that are not ours", extra={"switch": self.topology.node_names[node], "rules": held.others, "groups": len(held.spoilt)})
-            await session.change([RemoveGroup(number) for number in sorted(held.spoilt)])
-            for one in update.in_one_round({node: held.table}, self.compiled, {node: held.groups}, self.entries_max):
+        started = time.perf_counter()
+        # From here on the switch refuses what an older session of its own still sends; nobody should wait for that.
+        old = self.sessions.pop(node, None)
+        if old is not None:
+            old.close()
+        held = await session.table()
+        if held.others or held.spoilt:
+            log.warning("switch holds rules with our mark that are not ours", extra={"switch": self.topology.node_names[node], "rules": held.others, "groups": len(held.spoilt)})
+        await session.change([RemoveGroup(number) for number in sorted(held.spoilt)])
+        table, groups = held.table, held.groups
+        while True:
+            # Nobody else waits for this switch: the others change on meanwhile, until it has caught up.
+            wanted = self.compiled
+            for one in update.in_one_round({node: table}, wanted, {node: groups}, self.entries_max):
                 await session.change(one.changes[node])
-            old = self.sessions.get(node)
-            self.sessions[node] = session
-            if old is not None:
-                old.close()
-            self.events.add("reconciled", time.perf_counter() - started)
+            table = wanted.tables.get(node, {})
+            groups = groups_of(table.values())
+            async with self._lock:
+                if self.compiled is not wanted:
+                    continue
+                if session.closed:
+                    raise SwitchError("the switch is gone")
+                if node in self.sessions:
+                    self.sessions[node].close()
+                self.sessions[node] = session
+                break
+        self.events.add("reconciled", time.perf_counter() - started)
         log.info("switch ready", extra={"switch": self.topology.node_names[node], "rules": len(self.compiled.tables[node]), "kept": len(held.table)})
         for port in session.ports.values():
             self._note_port(node, port)
@@ -288,20 +309,22 @@ class Controller:
             await self._port_work.wait()
             self._port_work.clear()
             since, self._port_since = self._port_since, None
-            changed = True
+            changed = False
             try:
                 async with self._lock:
                     changed = await self._follow_links()
-            except (FabricError, SwitchError) as error:
-                log.error("repair failed", extra={"reason": str(error)})
+            except Exception as error:  # whatever it was, the next failure must be repaired
+                log.error("repair failed", extra={"reason": str(error)}, exc_info=not isinstance(error, FabricError | SwitchError))
+                self._port_since = self._port_since or since
+                asyncio.get_running_loop().call_later(RETRY_S, self._port_work.set)
             if changed and since is not None:
                 self.events.add("repaired", max(self._routed_at - since, 0.0))
                 log.info("repaired", extra={"seconds": round(self.events.last_s["repaired"], 6)})
 
     async def _follow_links(self) -> bool:
-        """Whether the links are others than before: the second end of a link tells nothing new."""
+        """Whether the links are others than before, or a change wasn't brought to its end: the second end of a link tells nothing new."""
         topology = self.current()
-        if topology.links == self.topology.links:
+        if topology.links == self.topology.links and not self._half_way:
             return False
         self.topology = topology
         # From the plans as they were made, so that a link that comes back is used again.
@@ -347,6 +370,7 @@ class Controller:
                     held.pop(job.number, None)
                     if value is not None:
                         held[job.number] = value
+                self._port_work.set()
                 raise
             self.events.add("installed", time.perf_counter() - started)
             return [(pair, why) for number, pair, why in self.compiled.left_out if number == job.number]
@@ -357,13 +381,18 @@ class Controller:
             started = time.perf_counter()
             if self.planned.pop(number, None) is not None:
                 self.jobs.pop(number, None)
-                await self._settle()
+                try:
+                    await self._settle()
+                except FabricError:
+                    self._port_work.set()
+                    raise
                 await self._everywhere({node: session.sweep(job_cookie(number)) for node, session in self.sessions.items()})
             self.events.add("removed", time.perf_counter() - started)
 
     async def _settle(self) -> None:
         """Brings all switches to what follows from topology and jobs. ``_routed_at`` is when the new routes stood; what only old ones used goes after."""
         jobs = [self.jobs[number] for number in sorted(self.jobs)]
+        self._half_way = True
         passed = update.steps(self.topology, self.compiled, jobs, self.entries_max - 1, self.broadcast, self.groups_max, self.labels_max)
         self._keep(passed[-1].labels)
         for compiled in passed:
@@ -376,6 +405,7 @@ class Controller:
                 self.events.add("rules_added", by=sum(isinstance(change, Add) for changes in one.changes.values() for change in changes))
                 self._routed_at = self._routed_at if one.drain else time.perf_counter()
             self.compiled = wanted
+        self._half_way = False
         self.on_change()
 
     def _keep(self, labels: Labels) -> None:
@@ -406,7 +436,7 @@ class Controller:
     async def counters(self) -> dict[int, int]:
         """Bytes carried by each arc so far, as the switches at their tails (for hosts' uplinks: heads) count them."""
         async def one(node: int) -> tuple[int, dict[int, tuple[int, int]]]:
-            with suppress(SwitchError):
+            with suppress(SwitchError, KeyError):  # it may go at any time
                 return node, await self.sessions[node].counters()
             return node, {}
 

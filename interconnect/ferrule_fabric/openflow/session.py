@@ -1,7 +1,7 @@
 """The OpenFlow session with one switch: requests and their answers, under asyncio.
 
 States: *new* (hello sent) → *known* (features read: `dpid`) → *closed*. Every request ends: by its answer, by a refusal (`SwitchError`), by
-`ANSWER_TIMEOUT_S`, or by the session's end. A switch that is silent for `IDLE_S` and doesn't answer an echo is closed.
+`ANSWER_TIMEOUT_S`, or by the session's end. A switch that is silent for `IDLE_S` and doesn't answer an echo is closed; so is one that doesn't read what it is sent.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from os_ken.ofproto import ofproto_v1_3 as of
@@ -24,6 +25,10 @@ ANSWER_TIMEOUT_S = 10.0
 IDLE_S = 15.0
 CHUNK = 256
 REFUSALS_MAX = 100
+# What may wait for a switch to read it.
+UNREAD_BYTES_MAX = 16 << 20
+# These answer nothing, whatever their transaction id is: a switch chooses it as it likes.
+UNASKED = (codec.Hello, codec.PortChange, codec.PacketIn)
 
 
 class SwitchError(RuntimeError):
@@ -59,7 +64,7 @@ class Session:
 
     async def open(self) -> None:
         """Greets, and learns who the switch is and which ports it has. `run` must be running."""
-        self._writer.write(codec.hello(self._xid()))
+        self._write(codec.hello(self._xid()))
         answer = await self._ask(lambda xid: codec.bare(of.OFPT_FEATURES_REQUEST, xid))
         features = answer[0]
         if not isinstance(features, codec.Features):
@@ -89,7 +94,8 @@ class Session:
     def close(self) -> None:
         """Ends the session; whoever waits for an answer gets `SwitchError`."""
         self.closed = True
-        self._writer.close()
+        # Not `close`, which would wait for a switch that doesn't read.
+        self._writer.transport.abort()
         for future, _ in self._waiting.values():
             if not future.done():
                 future.set_exception(SwitchError("the switch is gone"))
@@ -101,9 +107,9 @@ class Session:
 
     def _take(self, xid: int, message: codec.Message) -> None:
         if isinstance(message, codec.Echo):
-            self._writer.write(codec.echo_reply(message.data, xid))
+            self._write(codec.echo_reply(message.data, xid))
             return
-        waiting = self._waiting.get(xid)
+        waiting = None if isinstance(message, UNASKED) else self._waiting.get(xid)
         if waiting is None:
             if isinstance(message, codec.Failure):
                 # A flow modification was refused: whoever waits at the next barrier is told.
@@ -132,8 +138,8 @@ class Session:
             raise SwitchError("the switch is gone")
         xid = self._xid()
         future: asyncio.Future[list[codec.Message]] = asyncio.get_running_loop().create_future()
+        self._write(request(xid))
         self._waiting[xid] = (future, [])
-        self._writer.write(request(xid))
         if reading:
             return await self._read_until(future)
         try:
@@ -165,22 +171,34 @@ class Session:
             raise SwitchError(f"{count} requests refused, the first with {first}")
 
     async def change(self, changes: Iterable[Change]) -> None:
-        """Sends changes of the table, and waits for them at a barrier."""
+        """Sends changes of the table, and waits for them at barriers: a slow switch has its time for each `CHUNK` of them."""
         chunk: list[bytes] = []
         for change in changes:
             chunk.append(codec.modification(change, self._xid()))
             if len(chunk) == CHUNK:
                 await self._send(b"".join(chunk))
+                await self.barrier()
                 chunk.clear()
-        await self._send(b"".join(chunk))
-        await self.barrier()
+        if chunk:
+            await self._send(b"".join(chunk))
+            await self.barrier()
+
+    def _write(self, data: bytes) -> None:
+        if self.closed:
+            raise SwitchError("the switch is gone")
+        if self._writer.transport.get_write_buffer_size() > UNREAD_BYTES_MAX:
+            self.close()
+            raise SwitchError("the switch doesn't read what it is sent")
+        self._writer.write(data)
 
     async def _send(self, data: bytes) -> None:
         # The loop gets its turn in between, or the switch would find us dead while a long table is sent.
-        if self.closed:
-            raise SwitchError("the switch is gone")
-        self._writer.write(data)
-        await self._writer.drain()
+        self._write(data)
+        try:
+            await asyncio.wait_for(self._writer.drain(), ANSWER_TIMEOUT_S)
+        except TimeoutError:
+            self.close()
+            raise SwitchError(f"the switch has read nothing for {ANSWER_TIMEOUT_S:.0f} s") from None
         await asyncio.sleep(0)
 
     async def sweep(self, cookie: int) -> None:
@@ -219,5 +237,5 @@ class Session:
 
     def emit(self, port: int, packet: bytes) -> None:
         """Sends a packet out of a port, without waiting."""
-        if not self.closed:
-            self._writer.write(codec.packet_out(port, packet, self._xid()))
+        with suppress(SwitchError):
+            self._write(codec.packet_out(port, packet, self._xid()))

@@ -178,7 +178,9 @@ def steps(
 
 
 def _turned(old: Compiled, wanted: Compiled) -> set[Key]:
-    """Keys of pairs whose packets came by a link over which they leave with a label: at the switch that pushes it they would have to turn."""
+    """Keys of pairs that get a label and one of whose old ways has a link of the new way in the other direction: a packet of before could come back to the
+    switch that pushes the label from where it leads, and would have to turn there. (Any link of the new way counts, not only those behind the push: a few
+    pairs more than need it take their default routes for a moment.)"""
     found: set[Key] = set()
     for key in wanted.label_of:
         sharing = {*old.keys_of.get(wanted.ends[key], ()), *wanted.keys_of.get(wanted.ends[key], ())}
