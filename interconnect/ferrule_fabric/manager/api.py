@@ -6,6 +6,7 @@ there, 408, 411 and 413 for bodies that come too slowly, or without or of too gr
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -147,8 +148,9 @@ def create_app(manager: Manager, token: str | None, body_timeout_s: float = BODY
         selector = Selector("ipv4" if body.tcp_port is not None or body.dscp is not None else body.by, body.tcp_port, body.dscp)
         started = await manager.start(body.job, uid, body.hosts, traffic, selector, body.pattern, phases, body.algorithm, body.lease_s)
         if await request.is_disconnected():
-            # Nobody waits any longer: the job was told that it runs on default routes, and its end may have been asked for before its start.
-            await manager.end(body.job, uid)
+            # Nobody waits any longer: the job was told that it runs on default routes. Its end may have been asked for before its start, or just now.
+            with suppress(Unknown):
+                await manager.end(body.job, uid)
         left_out = [{"src": pair[0], "dst": pair[1], "why": why} for pair, why in started.left_out]
         return {"job": started.job, "number": started.number, "pairs": started.pairs, "left_out": left_out, "route_s": started.route_s, "install_s": started.install_s}
 
@@ -223,6 +225,11 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(Unknown)
     async def unknown(_: Request, error: Unknown) -> JSONResponse:
         return _problem(404, "path", str(error))
+
+    @app.exception_handler(Exception)
+    async def unforeseen(_: Request, error: Exception) -> JSONResponse:
+        # The traceback goes to the log.
+        return _problem(500, "manager", f"an error of its own: {type(error).__name__}")
 
     @app.exception_handler(HTTPException)
     async def framework(_: Request, error: HTTPException) -> JSONResponse:

@@ -99,6 +99,8 @@ class Manager:
         # Jobs that start needn't wait for predictions.
         self.worker, self.oracle = worker.Worker(), worker.Worker()
         self.warm = False
+        self._may_start = asyncio.Event()
+        self._may_start.set()
         self.jobs: dict[str, Job] = {}
         self.started_s = time.time()
         self.load_bps: dict[int, float] = {}
@@ -108,6 +110,7 @@ class Manager:
         self._judging: set[asyncio.Task[None]] = set()
         self._advice: dict[tuple[int, int], dict[str, Any]] = {}
         self._heard_s: dict[str, float] = {}
+        self._ended: dict[int, float] = {}
         self._restore(topology)
 
     def _restore(self, topology: Topology) -> None:
@@ -117,8 +120,8 @@ class Manager:
                 plan = plan_from_json(row.plan, topology)
                 flows = [Flow(src, dst, int(size)) for src, dst, size in json.loads(row.traffic)]
                 self.jobs[row.job] = Job(row, Demands.of_flows(flows, topology), plan, Selector(**json.loads(row.selector)))
-            except FabricError as error:
-                log.error("a stored job doesn't fit the topology and is dropped", extra={"job": row.job, "reason": str(error)})
+            except (ValueError, TypeError, KeyError) as error:  # FabricError is a ValueError
+                log.error("a stored job is damaged or doesn't fit the topology, and is dropped", extra={"job": row.job, "reason": str(error)})
                 self.state.drop(row.number)
         self.controller.restore([_routes(job, topology) for job in self.jobs.values()], self._kept_labels(topology))
 
@@ -133,16 +136,22 @@ class Manager:
             return {}
 
     async def warm_up(self) -> None:
-        """Computes small routes, so that the first job needn't wait for what is compiled on first use."""
-        topology = self.controller.topology
+        """Computes small routes, so that the first job needn't wait for what is compiled on first use; jobs that start wait for the end of this."""
+        self._may_start.clear()
+        try:
+            await self._warm_up(self.controller.topology)
+        finally:
+            self._may_start.set()
+        self.warm = True
+
+    async def _warm_up(self, topology: Topology) -> None:
         if topology.host_count > 1:
             hosts = topology.hosts[:WARM_UP_HOSTS]
             parts = [Demands.of_flows([Flow(a.name, hosts[(i + far) % len(hosts)].name, 1 + i) for i, a in enumerate(hosts)], topology) for far in (1, len(hosts) // 2)]
             try:
-                await self.worker.run(worker.arrival, topology, [], "", parts[0].plus(parts[1]), self.algorithm, parts)
+                await self.worker.run(worker.arrival, topology, [], "", parts[0].plus(parts[1]), self.algorithm, parts, timeout_s=worker.WARM_UP_S)
             except FabricError as error:
                 log.warning("no route in the whole network", extra={"reason": str(error)})
-        self.warm = True
 
     # Jobs
 
@@ -166,6 +175,8 @@ class Manager:
         lease_s: float | None = None,
     ) -> Started:
         """Gives a job routes; a job of the same name and user gets new ones. With ``lease_s`` it ends unless it is renewed that often."""
+        # Jobs that end don't wait for this.
+        await self._may_start.wait()
         async with self._lock:
             known = self.jobs.get(name)
             self._may(uid, known)
@@ -233,13 +244,14 @@ class Manager:
         return job.row.lease_s
 
     async def expire_forever(self) -> None:
-        """Ends jobs whose lease has run out. When the manager is ready after a restart every lease is as new."""
+        """Ends jobs whose lease has run out, and has those forgotten that the store has kept. When the manager is ready after a restart every lease is as new."""
         while not self.warm:
             await asyncio.sleep(0.1)
         for job in self.jobs.values():
             self._hear(job)
         while True:
             await asyncio.sleep(COUNT_INTERVAL_S)
+            self._forget_ended()
             now = time.monotonic()
             for job in list(self.jobs.values()):
                 lease_s = job.row.lease_s
@@ -258,12 +270,22 @@ class Manager:
                 self._may(uid, job)
             for job in found:
                 await self.controller.remove(job.row.number)
-                self.state.drop(job.row.number)
-                self.state.ended(job.row.number, time.time())
+                self._ended[job.row.number] = time.time()
                 del self.jobs[job.row.job]
                 self._heard_s.pop(job.row.job, None)
                 log.info("job ended", extra={"job": job.row.job, "uid": uid})
+            self._forget_ended()
             return len(found)
+
+    def _forget_ended(self) -> None:
+        """Jobs whose rules are gone leave the store. Where that is refused they have ended nevertheless, and it is tried again."""
+        try:
+            for number, ended_s in list(self._ended.items()):
+                self.state.drop(number)
+                self.state.ended(number, ended_s)
+                del self._ended[number]
+        except FabricError as error:
+            log.error("the store keeps jobs that have ended", extra={"jobs": len(self._ended), "reason": str(error)})
 
     # History and predictions
 
@@ -345,7 +367,11 @@ class Manager:
         """Keeps `load_bps` (bits per second by arc) up to date."""
         while True:
             await asyncio.sleep(COUNT_INTERVAL_S)
-            now, counted = time.perf_counter(), await self.controller.counters()
+            try:
+                now, counted = time.perf_counter(), await self.controller.counters()
+            except (FabricError, ConnectionError) as error:
+                log.warning("no counters", extra={"reason": str(error)})
+                continue
             before_s, before = self._counted
             self.load_bps = {arc: max(0.0, 8 * (count - before[arc]) / (now - before_s)) for arc, count in counted.items() if arc in before}
             self._counted = now, counted

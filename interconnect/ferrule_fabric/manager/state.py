@@ -49,6 +49,7 @@ counters_table = Table("manager_counters", metadata, Column("name", String(32), 
 notes_table = Table("manager_notes", metadata, Column("name", String(32), primary_key=True), Column("content", Text, nullable=False))
 ADVISORY_LOCK = 0xFE44
 HISTORY_MAX = 10_000
+LOCKED_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -88,13 +89,16 @@ class State:
     def __init__(self, url: str) -> None:
         self._where = "manager's state"
         try:
-            self._engine = create_engine(url)
             self._lock_file: int | None = None
             self._lock_connection: Connection | None = None
+            # Sessions with switches wait meanwhile: who holds the database for longer makes a job take default routes, and nothing worse.
+            self._engine = create_engine(url, connect_args={"timeout": LOCKED_S} if url.startswith("sqlite") else {})
             self._take_lock()
             metadata.create_all(self._engine)
             self._migrate()
         except (SQLAlchemyError, ImportError, OSError) as error:
+            if hasattr(self, "_engine"):
+                self.close()
             raise FabricError(self._where, str(error).splitlines()[0]) from None
 
     def _migrate(self) -> None:

@@ -18,7 +18,7 @@ from ferrule_fabric.model.plan import Route, RoutePlan
 from ferrule_fabric.model.topology import FloatArray, Topology
 from ferrule_fabric.model.traffic import Demands, TrafficMatrix
 
-TIMEOUT_S = 60.0
+TIMEOUT_S, WARM_UP_S = 60.0, 900.0
 # Above so many pairs of hosts, times its phases, estimating times would keep a job waiting: `ferrule` then stands for `ferrule-time`.
 TIMED_MAX = 100_000
 PR_SET_PDEATHSIG = 1
@@ -104,11 +104,11 @@ class Worker:
     def _new() -> ProcessPoolExecutor:
         return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin, (os.getpid(),))
 
-    async def run(self, function: Callable[..., T], *arguments: Any) -> T:
+    async def run(self, function: Callable[..., T], *arguments: Any, timeout_s: float | None = None) -> T:
         """The function's result. Raises its `FabricError`, and one when it takes too long."""
         pool = self._pool
         try:
-            return await asyncio.wait_for(asyncio.get_running_loop().run_in_executor(pool, function, *arguments), self.timeout_s)
+            return await asyncio.wait_for(asyncio.get_running_loop().run_in_executor(pool, function, *arguments), timeout_s or self.timeout_s)
         except (BrokenProcessPool, TimeoutError) as error:
             if pool is self._pool:
                 self.close()
