@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import random
+from collections.abc import Iterator, Mapping
 from itertools import product
 
 from ferrule_fabric.model.topology import Topology
+from ferrule_fabric.openflow import update
+from ferrule_fabric.openflow.compiler import Compiled
 from ferrule_fabric.openflow.rules import VLAN_PRESENT, Change, Groups, Refused, Rule, Table, apply, groups_of
 
 Packet = Mapping[str, str | int]
@@ -26,6 +29,21 @@ def relabelled(rule: Rule | None, packet: Packet) -> Packet:
     assert ("vlan_vid" in packet) == rule.pop and not (rule.push and rule.pop), f"{rule} for {packet}"
     left = {name: value for name, value in packet.items() if name != "vlan_vid"}
     return left | {"vlan_vid": VLAN_PRESENT | rule.push} if rule.push else left
+
+
+def executed(network: FakeNetwork, old: Compiled, new: Compiled, rng: random.Random) -> Iterator[tuple[update.Round, bool]]:
+    """Leads a network from one set of rules to another, messages of a round in any order over switches. Yields after each message: its round, and whether
+    that ends with it. At the end the switches hold what is new."""
+    for one in update.rounds(old, new):
+        queues = {node: list(changes) for node, changes in one.changes.items()}
+        while queues:
+            node = rng.choice(sorted(queues))
+            network.apply(node, [queues[node].pop(0)])
+            if not queues[node]:
+                del queues[node]
+            yield one, not queues
+    assert network.tables == new.tables
+    assert network.groups == {node: groups_of(table.values()) for node, table in new.tables.items()}
 
 
 class FakeNetwork:
