@@ -14,4 +14,4 @@ $(DIST)/lib/ferrule/spank_ferrule.so: interconnect/slurm/spank_ferrule.c
 
 test: test-interconnect-net
 test-interconnect-net: build interconnect-venv $(DIST)/lib/ferrule/spank_ferrule.so
-	cd interconnect && timeout 700 ../$(INTERCONNECT_VENV)/bin/pytest tests/net -rs -s --durations=5
+	cd interconnect && timeout 1500 ../$(INTERCONNECT_VENV)/bin/pytest tests/net -rs -s --durations=5

@@ -13,7 +13,6 @@ import argparse
 import secrets
 import select
 import signal
-import socket
 import sys
 import tempfile
 import time
@@ -23,20 +22,13 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parent))
 
 from jobs import DIST, Outcome, built, ran
-from standing import ROOT, Service, ovs, spec_of
+from standing import ROOT, Service, free_port, ovs, spec_of
 
 from ferrule_fabric.model.topology import Topology
 from ferrule_fabric.topologies.fat_tree import two_level
 
 HOSTS, PER_HOST = 16, 8
 PATTERN = "demo-cg"
-
-
-def free_port() -> int:
-    """A TCP port nobody listens at."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def step(number: int, text: str) -> None:

@@ -17,7 +17,8 @@ sys.path.append(str(ROOT / "testbeds/slurm"))
 import slurm
 
 PLUGIN = ROOT / "dist/lib/ferrule/spank_ferrule.so"
-PLUGIN_TIMEOUT_MS = 3000
+# A busy machine shouldn't make a difference where nothing is wrong.
+PLUGIN_TIMEOUT_MS, UP_S = 30_000, 150
 CPUS = 8
 JOB_PORTS = "20480-24575"
 
@@ -36,7 +37,8 @@ def scheduled(topology: Topology, plugin: Path = PLUGIN) -> Iterator[tuple[slurm
         files = {"plugstack.conf": f"optional {plugin} api={service.api} timeout_ms={PLUGIN_TIMEOUT_MS}\n", "epilog": epilog}
         spaces = [fabric.host_netns(host.name) for host in topology.hosts]
         conf = "PlugStackConfig={dir}/plugstack.conf\nEpilogSlurmctld={dir}/epilog\n"
-        cluster = stack.enter_context(slurm.Cluster(len(spaces), CPUS, prefix="h", namespaces=spaces, conf=conf, files=files))
+        cluster = slurm.Cluster(len(spaces), CPUS, prefix="h", namespaces=spaces, conf=conf, files=files).up(UP_S)
+        stack.callback(cluster.down)
         for space in spaces:
             # Slurm's own network is not for jobs; ranks dial all addresses of a peer, and the first that answers wins.
             ovs.run(["ip", "-n", space, "rule", "add", "to", f"{cluster.network}.0/24", "ipproto", "tcp", "dport", JOB_PORTS, "unreachable"])

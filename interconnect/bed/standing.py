@@ -5,7 +5,10 @@ For the tests with real switches, the experiments and the demonstration. Needs r
 
 from __future__ import annotations
 
+import contextlib
+import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -23,7 +26,9 @@ from ferrule_fabric.model.documents import topology_to_json
 from ferrule_fabric.model.topology import Topology
 from spec import Cable, Host, Spec
 
-START_S = 120
+# Watchdogs, for busy machines.
+START_S, STOP_S, ANSWER_S = 300, 60, 120
+PORT_MIN, PORTS = 10_000, 10_000
 
 
 def spec_of(topology: Topology, limited: bool = False) -> Spec:
@@ -35,6 +40,14 @@ def spec_of(topology: Topology, limited: bool = False) -> Spec:
         ends = [(name, 0 if name in hosts else int(port or 0)) for name, port in ((link.a, link.a_port), (link.b, link.b_port))]
         cables.append(Cable(ends[0], ends[1], link.capacity_bps / 1e6 if limited else None))
     return Spec(switches, hosts, tuple(cables))
+
+
+def free_port() -> int:
+    """A TCP port nobody listens at, and none that the system gives to whoever dials out meanwhile."""
+    while True:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", PORT_MIN + secrets.randbelow(PORTS)))
+            return int(probe.getsockname()[1])
 
 
 class Service:
@@ -77,12 +90,12 @@ class Service:
         """End it by a signal; nothing if it doesn't run."""
         if self.process is not None:
             self.process.send_signal(number)
-            self.process.wait(timeout=20)
+            self.process.wait(timeout=STOP_S)
             self.process = None
 
     def call(self, method: str, path: str, **more: Any) -> httpx.Response:
         """One request."""
-        with client_of(self.api) as client:
+        with client_of(self.api, timeout_s=ANSWER_S) as client:
             return client.request(method, path, **more)
 
     def get(self, path: str) -> Any:

@@ -32,10 +32,10 @@ def postgresql_url() -> Iterator[str | None]:
         if os.getuid() == 0:
             shutil.chown(folder, ACCOUNT)
         base = folder / "base"
-        quiet = {"check": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "timeout": 60, "cwd": "/"}
+        quiet = {"check": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "timeout": 180, "cwd": "/"}
         subprocess.run(_as_account([str(programs / "initdb"), "-D", str(base), "-U", "ferrule", "-A", "trust", "--no-sync"]), **quiet)  # type: ignore[call-overload]
         options = f"-c listen_addresses= -c fsync=off -k {folder}"
-        subprocess.run(_as_account([str(programs / "pg_ctl"), "-D", str(base), "-w", "-l", str(folder / "log"), "-o", options, "start"]), **quiet)  # type: ignore[call-overload]
+        subprocess.run(_as_account([str(programs / "pg_ctl"), "-D", str(base), "-w", "-t", "150", "-l", str(folder / "log"), "-o", options, "start"]), **quiet)  # type: ignore[call-overload]
         try:
             yield f"postgresql+psycopg://ferrule@/postgres?host={folder}"
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -16,10 +17,11 @@ sys.path += [str(ROOT / "interconnect/bed"), str(ROOT / "testbeds/ovs"), str(ROO
 from standing import spec_of
 
 import fabric as ovs
+from fabric import started_ticks
 from ferrule_fabric.model.topology import Topology
 from ferrule_fabric.topologies.fat_tree import two_level
 
-TEST_TIMEOUT_S = 60
+TEST_TIMEOUT_S = 200
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +37,30 @@ def fabric(paper: Topology) -> Iterator[ovs.Fabric]:
         pytest.skip(why)
     with ovs.Fabric.up(spec_of(paper)) as standing:
         yield standing
+
+
+@pytest.fixture(autouse=True)
+def whole_again(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whatever came of a test, the next one finds switches that run and links that are up."""
+    standing = [request.getfixturevalue(name) for name in ("fabric", "small") if name in request.fixturenames]
+    yield
+    for one in standing:
+        restore(one)
+
+
+def restore(standing: ovs.Fabric) -> None:
+    """Starts the switches if they don't run, and mends every link that is cut."""
+    try:
+        running = started_ticks(int((standing.directory / "ovs-vswitchd.pid").read_text())) is not None
+    except (OSError, ValueError):
+        running = False
+    if not running:
+        with ovs.socket_buffers(standing.directory):
+            standing.start_switches()
+    down = {device["ifname"] for device in json.loads(ovs.run(["ip", "-j", "-n", standing.switch_netns, "link", "show"])) if "UP" not in device["flags"]}
+    for number, cable in enumerate(standing.spec.cables):
+        if {standing.device(number, end) for end in "ab"} & down:
+            standing.mend(cable.a[0], cable.b[0])
 
 
 @pytest.fixture

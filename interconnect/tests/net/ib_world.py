@@ -24,7 +24,7 @@ from ferrule_fabric.routing.allocate import allocate
 from ferrule_fabric.topologies.fat_tree import two_level
 from ferrule_fabric.topologies.ibnetdiscover import from_ibnetdiscover
 
-LMC, LANES = 1, 4
+LMC, LANES, START_S = 1, 4, 60
 
 
 class Subnet:
@@ -35,11 +35,13 @@ class Subnet:
         (folder / "net").write_text(net_file(topology))
         self.simulator = subprocess.Popen(["ibsim", "-s", str(folder / "net")], stdin=subprocess.PIPE, stdout=open(folder / "log", "wb"), stderr=subprocess.STDOUT)
         self.environment = dict(os.environ, SIM_HOST=topology.hosts[0].name, OSM_TMP_DIR=str(folder), OSM_CACHE_DIR=str(folder), PATH=os.environ["PATH"] + ":/usr/sbin:/sbin")
-        time.sleep(1)
-        assert self.simulator.poll() is None, (folder / "log").read_text()
+        deadline = time.monotonic() + START_S
+        while b"simulator ready" not in (folder / "log").read_bytes():
+            assert self.simulator.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()
+            time.sleep(0.05)
 
     def run(self, *command: str) -> str:
-        done = subprocess.run(["ibsim-run", *command], env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(["ibsim-run", *command], env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
         return done.stdout
 

@@ -6,6 +6,7 @@ usage: slurm_choice_world.py PLUGIN
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import sys
 import tempfile
@@ -29,7 +30,7 @@ from ferrule_fabric.patterns.spec import pattern_of
 from ferrule_fabric.store.database import Application, PatternStore, Run
 from ferrule_fabric.topologies.spec import topology_of
 
-NODES, CPUS, RANKS = 4, 2, 4
+NODES, CPUS, RANKS, UP_S = 4, 2, 4, 90
 # Two leaves of two hosts: two ranks on two nodes are best on one leaf, four can't be.
 TOPOLOGY = "two-level:leaves=2,spines=1,hosts=2"
 SWITCHES = "SwitchName=s1 Nodes=h[1-2]\nSwitchName=s2 Nodes=h[3-4]\nSwitchName=s3 Switches=s[1-2]\n"
@@ -51,7 +52,7 @@ def check_choice(cluster: slurm.Cluster) -> None:
         return f"{found[1]}@{found[2]}" if found else "none"
 
     near = ("-N2", "-n2", "--comm-pattern=near")
-    deadline = time.monotonic() + 40
+    deadline = time.monotonic() + 90
     # The first question may take the manager longer than slurmctld waits.
     while (asked := switches(*near)) == "none" and time.monotonic() < deadline:
         time.sleep(0.5)
@@ -79,7 +80,9 @@ def main() -> None:
             script = (ROOT / "interconnect/slurm/job_submit.lua").read_text().replace("/run/ferrule-fabric.sock", str(path))
             epilog = f"#!/bin/sh\nexec {ROOT}/interconnect/slurm/epilog.sh {path}\n"
             files = {"plugstack.conf": f"optional {plugin} api={path}\n", "epilog": epilog, "job_submit.lua": script, "topology.conf": SWITCHES}
-            with slurm.Cluster(NODES, CPUS, prefix="h", conf=CONF, files=files) as cluster:
+            cluster = slurm.Cluster(NODES, CPUS, prefix="h", conf=CONF, files=files).up(UP_S)
+            with contextlib.ExitStack() as stack:
+                stack.callback(cluster.down)
                 findings = list(examined(Reach(f"unix:{path}"), None, Path(cluster.dir) / "slurm.conf"))
                 # No switch is connected here; all else must be right.
                 wrong = [finding for finding in findings if finding.good is False and "switches connected" not in finding.what]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-LIMIT_S = 60
+LIMIT_S = 200
 
 
 def test_opensm_routes_as_planned() -> None:

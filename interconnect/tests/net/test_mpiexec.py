@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 import time
@@ -19,27 +20,28 @@ from ferrule_fabric.model.topology import Topology
 
 HOSTS = ["h1", "h1", "h6", "h6", "h11", "h16"]
 SHIFT = 2
-JOB_S = 60
+JOB_S, LEASE_S = 120, 10.0
 # A busy machine shouldn't make a difference where nothing is wrong.
 PATIENT = {**os.environ, "FERRULE_FABRIC_TIMEOUT": "30000"}
 SLEEPER = """
 #include <mpi.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 int main(int argc, char **argv)
 {
 	MPI_Init(&argc, &argv);
 	printf("up\\n");
 	fflush(stdout);
-	usleep((unsigned)(1e6 * atof(argv[1])));
+	alarm(100);
+	while (access(argv[1], F_OK) == 0)
+		usleep(50000);
 	MPI_Finalize();
 	return 0;
 }
 """
 
 
-def until(what: str, true: Callable[[], bool], patience_s: float = 30) -> None:
+def until(what: str, true: Callable[[], bool], patience_s: float = 60) -> None:
     deadline = time.monotonic() + patience_s
     while not true():
         assert time.monotonic() < deadline, f"not within {patience_s} s: {what}"
@@ -74,10 +76,13 @@ def sleeper(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Running:
-    """A job whose ranks are up."""
+    """A job whose ranks are up. It runs until `end`, or not at all if it is to be ``short``."""
 
-    def __init__(self, service: Service, program: Path, seconds: float, *options: str) -> None:
-        words = jobs.command(service.fabric, HOSTS, [program, str(seconds)], ["--fabric", service.api, *options])
+    def __init__(self, service: Service, program: Path, *options: str, short: bool = False) -> None:
+        self.flag = service.folder / f"running-{secrets.token_hex(4)}"
+        if not short:
+            self.flag.touch()
+        words = jobs.command(service.fabric, HOSTS, [program, self.flag], ["--fabric", service.api, *options])
         self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, env=PATIENT)
         assert self.process.stdout is not None
         self.said: list[str] = []
@@ -88,6 +93,7 @@ class Running:
 
     def end(self) -> tuple[int, list[str]]:
         assert self.process.stdout is not None
+        self.flag.unlink(missing_ok=True)
         self.said += self.process.stdout.read().splitlines()
         return self.process.wait(JOB_S), self.said
 
@@ -97,7 +103,7 @@ def is_clean(service: Service) -> bool:
 
 
 def test_a_job_has_routes_from_before_its_start_to_its_end(service: Service, sleeper: Path) -> None:
-    job = Running(service, sleeper, 4, "--comm-pattern", "shift", "--verbose")
+    job = Running(service, sleeper, "--comm-pattern", "shift", "--verbose")
     told = service.get("/v1/jobs")
     assert len(told) == 1 and told[0]["pattern"] == "shift" and told[0]["job"].startswith("mpiexec-") and service.job_rules() > 0
     flows = service.get(f"/v1/jobs/{told[0]['job']}")["flows"]
@@ -108,13 +114,13 @@ def test_a_job_has_routes_from_before_its_start_to_its_end(service: Service, sle
 
 
 def test_the_program_names_the_pattern(service: Service, sleeper: Path) -> None:
-    code, said = Running(service, sleeper, 0).end()
+    code, said = Running(service, sleeper, short=True).end()
     lines = [line for line in said if "default routes" in line]
     assert code == 0 and len(lines) == 1 and "fabric-sleeper" in lines[0] and "6 ranks" in lines[0], said
 
 
 def test_a_killed_job_leaves_no_routes(service: Service, sleeper: Path) -> None:
-    job = Running(service, sleeper, 30, "--comm-pattern", "shift")
+    job = Running(service, sleeper, "--comm-pattern", "shift")
     assert service.job_rules() > 0
     job.process.kill()
     until("the routes of a killed mpiexec are gone", lambda: is_clean(service))
@@ -122,18 +128,19 @@ def test_a_killed_job_leaves_no_routes(service: Service, sleeper: Path) -> None:
 
 
 def test_a_job_killed_with_its_keeper_loses_its_lease(service: Service) -> None:
-    body = {"job": "leased", "hosts": HOSTS, "pattern": "shift", "lease_s": 6.0}
+    body = {"job": "leased", "hosts": HOSTS, "pattern": "shift", "lease_s": LEASE_S}
     assert service.call("POST", "/v1/jobs", json=body).status_code == 201
-    for _ in range(8):
-        time.sleep(1)
-        assert service.call("POST", "/v1/jobs/leased/lease").json() == {"lease_s": 6.0}
+    longer = time.monotonic() + 1.3 * LEASE_S
+    while time.monotonic() < longer:
+        time.sleep(0.5)
+        assert service.call("POST", "/v1/jobs/leased/lease").json() == {"lease_s": LEASE_S}
     assert service.job_rules() > 0
     until("the lease has run out", lambda: is_clean(service))
     assert service.call("POST", "/v1/jobs/leased/lease").status_code == 404
 
 
 def test_leases_survive_a_crash_of_the_manager(service: Service) -> None:
-    body = {"job": "leased", "hosts": HOSTS, "pattern": "shift", "lease_s": 3.0}
+    body = {"job": "leased", "hosts": HOSTS, "pattern": "shift", "lease_s": LEASE_S}
     assert service.call("POST", "/v1/jobs", json=body).status_code == 201
     service.stop(signal.SIGKILL)
     service.start()
@@ -142,36 +149,34 @@ def test_leases_survive_a_crash_of_the_manager(service: Service) -> None:
 
 
 def test_without_an_answer_the_job_runs_all_the_same(service: Service, sleeper: Path, tmp_path: Path) -> None:
-    command = jobs.command(service.fabric, HOSTS, [sleeper, "0"], ["--comm-pattern", "shift"])
+    command = jobs.command(service.fabric, HOSTS, [sleeper, "/nowhere/flag"], ["--comm-pattern", "shift"])
     at = command.index("--comm-pattern")
 
-    def outcome(api: str, **more: str) -> tuple[int, list[str], float]:
-        began = time.monotonic()
+    def outcome(api: str, **more: str) -> tuple[int, list[str]]:
         words = [*command[:at], "--fabric", api, *command[at:]]
         done = subprocess.run(words, capture_output=True, text=True, timeout=JOB_S, check=False, env={**os.environ, **more})
         assert done.stdout.count("up") == len(HOSTS), done
-        return done.returncode, done.stderr.splitlines(), time.monotonic() - began
+        return done.returncode, done.stderr.splitlines()
 
-    code, lines, _ = outcome("unix:/nowhere/api.sock")
+    code, lines = outcome("unix:/nowhere/api.sock")
     assert code == 0 and len(lines) == 1 and "default routes: no manager at /nowhere/api.sock" in lines[0], lines
-    code, lines, _ = outcome("ftp://x")
+    code, lines = outcome("ftp://x")
     assert code == 0 and len(lines) == 1 and "unix:PATH or http://HOST:PORT" in lines[0], lines
     assert service.process is not None
     service.process.send_signal(signal.SIGSTOP)
     try:
-        code, lines, took = outcome(service.api, FERRULE_FABRIC_TIMEOUT="700")
+        code, lines = outcome(service.api, FERRULE_FABRIC_TIMEOUT="700")
     finally:
         service.process.send_signal(signal.SIGCONT)
     assert code == 0 and "within 700 ms" in lines[0], lines
-    until("what was asked for is taken back", lambda: is_clean(service), 20)
-    assert took < JOB_S / 2
+    until("what was asked for is taken back", lambda: is_clean(service))
 
 
 def test_over_tcp_with_a_token(fabric: ovs.Fabric, paper: Topology, tmp_path: Path, sleeper: Path, service: Service) -> None:
     """mpiexec reaches a manager over TCP; here only that a wrong token is told (the manager itself is tested in test_manager.py)."""
     token = tmp_path / "token"
     token.write_text("two words")
-    words = jobs.command(service.fabric, HOSTS, [sleeper, "0"], ["--fabric", "http://127.0.0.1:9", "--comm-pattern", "shift"])
+    words = jobs.command(service.fabric, HOSTS, [sleeper, "/nowhere/flag"], ["--fabric", "http://127.0.0.1:9", "--comm-pattern", "shift"])
     for file, why in ((str(token), "holds more than a token"), ("", "no manager at 127.0.0.1:9")):
         done = subprocess.run(words, capture_output=True, text=True, timeout=JOB_S, check=False, env={**os.environ, "FERRULE_FABRIC_TOKEN_FILE": file})
         assert done.returncode == 0 and why in done.stderr and done.stderr.count("\n") == 1, json.dumps(done.stderr)

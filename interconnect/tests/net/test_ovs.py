@@ -1,8 +1,12 @@
-"""The controller on real Open vSwitch switches."""
+"""The controller on real Open vSwitch switches.
+
+Times are told, not asserted: `make bench-interconnect` is where they must be reached. Limits are watchdogs.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import subprocess
 import time
 from collections.abc import Callable, Coroutine
@@ -20,12 +24,14 @@ from ferrule_fabric.openflow.controller import Controller
 from ferrule_fabric.openflow.rules import Add, Match, Rule, job_cookie
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
-READY_S, RULES, RULES_LIMIT_S, REPAIR_LIMIT_S = 30, 10_000, 3.0, 0.1
+READY_S, IN_PLACE_S, RULES = 90, 60, 10_000
+# Switches obey the latest: each controller of these tests is later than all before it, in whatever order they run.
+generations = itertools.count(1)
 
 
 @asynccontextmanager
-async def controlling(fabric: ovs.Fabric, topology: Topology, generation: int = 1):  # type: ignore[no-untyped-def]
-    controller = Controller(topology, generation)
+async def controlling(fabric: ovs.Fabric, topology: Topology):  # type: ignore[no-untyped-def]
+    controller = Controller(topology, next(generations))
     await controller.listen(unix=fabric.controller_socket)
     await asyncio.to_thread(fabric.reconnect)
     try:
@@ -33,6 +39,26 @@ async def controlling(fabric: ovs.Fabric, topology: Topology, generation: int = 
         yield controller
     finally:
         await controller.stop()
+
+
+async def until_in_place(controller: Controller) -> None:
+    """Waits until all switches hold what the controller wants. It may be at work still: ports come up one by one when a switch starts."""
+    deadline = time.monotonic() + IN_PLACE_S
+    while True:
+        wrong = [node for node in controller.node_of.values() if node not in controller.sessions or await controller.table(node) != controller.compiled.tables[node]]
+        if not wrong:
+            return
+        assert time.monotonic() < deadline, [controller.topology.node_names[node] for node in wrong]
+        await asyncio.sleep(0.05)
+
+
+async def until_repaired(controller: Controller, work: Callable[[], None]) -> float:
+    """Does something to a link and waits until the controller has followed; how long that took it."""
+    done = controller.events.counts.get("repaired", 0)
+    await asyncio.to_thread(work)
+    while controller.events.counts.get("repaired", 0) == done:
+        await asyncio.sleep(0.005)
+    return controller.events.last_s["repaired"]
 
 
 def by_spine(topology: Topology, src: str, dst: str, spine: str) -> Route:
@@ -54,11 +80,11 @@ async def send(fabric: ovs.Fabric, src: str, dst: str, megabytes: float) -> None
     """A UDP-free, plain transfer by TCP from host to host."""
     address = fabric.spec.hosts[dst].ip
     sink = "import socket;s=socket.create_server(('0.0.0.0',5000));print(flush=True);c,_=s.accept()\nwhile c.recv(1<<16):pass"
-    source = f"import socket;c=socket.create_connection(('{address}',5000),5);c.sendall(bytes({int(megabytes * 1e6)}))"
-    receiver = await asyncio.create_subprocess_exec(*fabric.command_in(dst, "timeout", "20", "python3", "-c", sink), stdout=subprocess.PIPE)
+    source = f"import socket;c=socket.create_connection(('{address}',5000),30);c.sendall(bytes({int(megabytes * 1e6)}))"
+    receiver = await asyncio.create_subprocess_exec(*fabric.command_in(dst, "timeout", "90", "python3", "-c", sink), stdout=subprocess.PIPE)
     assert receiver.stdout is not None
     await receiver.stdout.readline()
-    sender = await asyncio.create_subprocess_exec(*fabric.command_in(src, "timeout", "20", "python3", "-c", source))
+    sender = await asyncio.create_subprocess_exec(*fabric.command_in(src, "timeout", "90", "python3", "-c", source))
     assert await sender.wait() == 0 and await receiver.wait() == 0
 
 
@@ -81,9 +107,9 @@ def test_planned_paths_carry_the_bytes(fabric: ovs.Fabric, paper: Topology, run:
             counted = await controller.counters()
             assert counted and abs(counted[int(paper.host_uplink_arcs[0])] - fabric.counters()["h1", "s1-1"]) < 10_000
             await controller.remove(7)
+            await until_in_place(controller)
             for node in controller.sessions:
-                table = await controller.table(node)
-                assert table == controller.compiled.tables[node] and not any(rule.cookie == job_cookie(7) for rule in table.values())
+                assert not any(rule.cookie == job_cookie(7) for rule in (await controller.table(node)).values())
             print(f"\n    install {controller.events.last_s['installed'] * 1e3:.1f} ms, remove {controller.events.last_s['removed'] * 1e3:.1f} ms")
 
     run(work())
@@ -92,7 +118,7 @@ def test_planned_paths_carry_the_bytes(fabric: ovs.Fabric, paper: Topology, run:
 def test_links_are_discovered(fabric: ovs.Fabric, paper: Topology, run: Run) -> None:
     async def work() -> None:
         async with controlling(fabric, paper) as controller:
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + 60
             while controller.discovery.differences(paper) and time.monotonic() < deadline:
                 await asyncio.sleep(0.05)
             assert controller.discovery.differences(paper) == []
@@ -111,21 +137,13 @@ def test_a_failed_link_is_routed_around(fabric: ovs.Fabric, paper: Topology, run
             await controller.install(JobRoutes(8, plan_over(paper, pairs, "s2-1")))
             times = []
             for _ in range(3):
-                done = controller.events.counts.get("repaired", 0)
-                fabric.cut("s1-1", "s2-1")
-                while controller.events.counts.get("repaired", 0) == done:
-                    await asyncio.sleep(0.005)
-                times.append(controller.events.last_s["repaired"])
+                times.append(await until_repaired(controller, lambda: fabric.cut("s1-1", "s2-1")))
                 moved = await carried(fabric, send(fabric, "h1", "h6", 0.5))
                 assert moved["s1-1", "s2-2"] > 500_000 and moved["s1-1", "s2-1"] == 0
-                done = controller.events.counts["repaired"]
-                fabric.mend("s1-1", "s2-1")
-                while controller.events.counts["repaired"] == done:
-                    await asyncio.sleep(0.005)
+                await until_repaired(controller, lambda: fabric.mend("s1-1", "s2-1"))
             moved = await carried(fabric, send(fabric, "h1", "h6", 0.5))
             assert moved["s1-1", "s2-1"] > 500_000
-            print(f"\n    repaired after PORT_STATUS in {', '.join(f'{t * 1e3:.1f}' for t in times)} ms (best must be under {REPAIR_LIMIT_S * 1e3:.0f})")
-            assert min(times) < REPAIR_LIMIT_S
+            print(f"\n    repaired after PORT_STATUS in {', '.join(f'{t * 1e3:.1f}' for t in times)} ms")
             await controller.remove(8)
 
     run(work())
@@ -143,19 +161,18 @@ def test_restarts_are_reconciled(fabric: ovs.Fabric, paper: Topology, run: Run) 
         fabric.ofctl("add-flow", "s1-1", foreign)
         # Without a controller the switches go on (fail-secure).
         await send(fabric, "h1", "h6", 0.1)
-        async with controlling(fabric, paper, generation=2) as controller:
-            held = await controller.table(node)
-            assert held == controller.compiled.tables[node], "the rules of jobs that this manager doesn't know are gone"
+        async with controlling(fabric, paper) as controller:
+            await until_in_place(controller)
+            assert stale.key not in await controller.table(node), "the rules of jobs that this manager doesn't know are gone"
             assert "0x77" in fabric.ofctl("dump-flows", "s1-1"), "rules of others are left alone"
             await controller.install(job)
-            fabric.kill_switches()
+            await asyncio.to_thread(fabric.kill_switches)
             while controller.sessions:
                 await asyncio.sleep(0.02)
             with ovs.socket_buffers(fabric.directory):
-                fabric.start_switches()
+                await asyncio.to_thread(fabric.start_switches)
             assert await controller.ready(READY_S)
-            for node in controller.sessions:
-                assert await controller.table(node) == controller.compiled.tables[node]
+            await until_in_place(controller)
             await send(fabric, "h1", "h6", 0.1)
             await controller.remove(9)
 
@@ -164,7 +181,7 @@ def test_restarts_are_reconciled(fabric: ovs.Fabric, paper: Topology, run: Run) 
 
 def test_refused_rules_are_reported(fabric: ovs.Fabric, paper: Topology, run: Run) -> None:
     async def work() -> None:
-        async with controlling(fabric, paper, generation=3) as controller:
+        async with controlling(fabric, paper) as controller:
             session = next(iter(controller.sessions.values()))
             bad = Match(eth_type=0x0800, tcp_dst=80)  # a TCP port without the protocol
             with pytest.raises(Exception, match="refused"):
@@ -175,17 +192,17 @@ def test_refused_rules_are_reported(fabric: ovs.Fabric, paper: Topology, run: Ru
 
 def test_later_generations_take_over(fabric: ovs.Fabric, paper: Topology, run: Run) -> None:
     async def work() -> None:
-        async with controlling(fabric, paper, generation=10) as controller:
+        async with controlling(fabric, paper) as controller:
             session = next(iter(controller.sessions.values()))
             with pytest.raises(Exception, match=r"(?i)role"):
-                await session.become_master(9)
+                await session.become_master(controller.generation - 1)
 
     run(work())
 
 
 def test_ten_thousand_rules(fabric: ovs.Fabric, paper: Topology, run: Run) -> None:
     async def work() -> None:
-        async with controlling(fabric, paper, generation=11) as controller:
+        async with controlling(fabric, paper) as controller:
             nodes = list(controller.sessions)
             share = RULES // len(nodes) + 1
             rules = [Rule(1500, Match(eth_src=f"02:01:00:00:{k >> 8:02x}:{k & 255:02x}", eth_dst="02:02:00:00:00:01"), (1,), job_cookie(5)) for k in range(share)]
@@ -198,8 +215,7 @@ def test_ten_thousand_rules(fabric: ovs.Fabric, paper: Topology, run: Run) -> No
                     assert sum(rule.cookie == job_cookie(5) for rule in (await controller.table(node)).values()) == share
                 await asyncio.gather(*(controller.sessions[node].sweep(job_cookie(5)) for node in nodes))
             count = share * len(nodes)
-            print(f"\n    {count} rules on {len(nodes)} switches in {best:.2f} s: {count / best:.0f}/s (must be under {RULES_LIMIT_S} s)")
-            assert best < RULES_LIMIT_S
+            print(f"\n    {count} rules on {len(nodes)} switches in {best:.2f} s: {count / best:.0f}/s")
 
     run(work())
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from test_page import TOKEN, free_port
+from standing import free_port
+from test_page import TOKEN
 
 from ferrule_fabric.model.documents import topology_to_json
 from ferrule_fabric.model.topology import Topology
@@ -20,7 +21,7 @@ from ferrule_fabric.model.topology import Topology
 # D-mod-K sends each host's bytes over the spine of its number: h6 and h8, h11 and h13 … share one, so there is something to gain.
 HOSTS = [f"h{number}" for number in (1, 2, 3, 4, 6, 8, 11, 13)]
 TRAFFIC = {"src": [0, 1, 2, 3, 4, 5], "dst": [4, 5, 6, 7, 6, 7], "bytes": [40_000_000, 40_000_000, 30_000_000, 30_000_000, 20_000_000, 20_000_000]}
-PATIENCE_S = 60
+PATIENCE_S, SHOWN_MS = 120, 60_000
 SCREENSHOT = os.environ.get("FERRULE_SCREENSHOT")
 """Where to write a picture of the page, for the documentation."""
 
@@ -66,6 +67,8 @@ def until_up(client: httpx.Client, served: subprocess.Popen[bytes], log: Path) -
 
 
 def look(page, expect, address: str) -> None:  # type: ignore[no-untyped-def]
+    expect.set_options(timeout=SHOWN_MS)
+    page.set_default_timeout(SHOWN_MS)
     errors: list[str] = []
     outside: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
@@ -76,7 +79,7 @@ def look(page, expect, address: str) -> None:  # type: ignore[no-untyped-def]
     page.get_by_role("button", name="Enter").click()
     page.locator("#jobs tbody tr").first.click(timeout=20_000)
     # Before and after.
-    expect(page.locator("#gain")).to_contain_text("→", timeout=30_000)
+    expect(page.locator("#gain")).to_contain_text("→")
     expect(page.locator("#gain")).to_contain_text("−")
     assert page.locator("#bars rect.before").count() == page.locator("#bars rect.after").count() >= 4
     page.get_by_label("job on default routes").check()
@@ -86,19 +89,19 @@ def look(page, expect, address: str) -> None:  # type: ignore[no-untyped-def]
     expect(page.locator("#scale")).to_contain_text("iteration")
     assert page.locator("#fabric line.load4").count() <= hottest
     # History: the job that has ended has a duration, the other runs.
-    expect(page.locator("#history tbody tr")).to_have_count(2, timeout=20_000)
+    expect(page.locator("#history tbody tr")).to_have_count(2)
     expect(page.locator("#history tbody tr").first).to_contain_text("running")
-    expect(page.locator("#history tbody tr").nth(1)).to_contain_text("−", timeout=30_000)
+    expect(page.locator("#history tbody tr").nth(1)).to_contain_text("−")
     # What if.
     page.locator("#pattern").fill("file:/etc/passwd")
     page.get_by_role("button", name="Predict").click()
-    expect(page.locator("#answering")).to_contain_text("what-if.ranks", timeout=20_000)
+    expect(page.locator("#answering")).to_contain_text("what-if.ranks")
     errors[:] = [error for error in errors if "400" not in error]
     page.locator("#pattern").fill("cg:ranks=128,bytes=1e8")
     page.locator("#routings").select_option(["d-mod-k", "ferrule", "split"])
     page.locator("#placements").select_option(["block", "cyclic", "joint"])
     page.get_by_role("button", name="Predict").click()
-    expect(page.locator("#answers tbody tr")).to_have_count(9, timeout=60_000)
+    expect(page.locator("#answers tbody tr")).to_have_count(9)
     expect(page.locator("#answers tr.best").first).not_to_contain_text("d-mod-k")
     page.locator("#answers tbody tr").first.click()
     expect(page.locator("input[value=whatif]")).to_be_checked()

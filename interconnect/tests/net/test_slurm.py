@@ -13,7 +13,7 @@ import fabric as ovs
 ROOT = Path(__file__).resolve().parents[3]
 PLUGIN = ROOT / "dist/lib/ferrule/spank_ferrule.so"
 SLURM_BED = ROOT / "testbeds/slurm/slurm.py"
-LIMIT_S = 240
+LIMIT_S = 400
 
 
 def test_jobs_of_slurm_get_their_routes() -> None:

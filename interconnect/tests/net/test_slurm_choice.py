@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from test_slurm import PLUGIN, SLURM_BED
 
-LIMIT_S = 150
+LIMIT_S = 240
 
 
 def test_slurm_asks_where_jobs_run_best() -> None:
