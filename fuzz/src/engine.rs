@@ -33,6 +33,7 @@ pub fn run(data: &[u8]) {
         pull_fails: usize::from(input.byte()) % 101,
         land: percent(input.byte()),
         stream: 30,
+        hold: 30,
     };
     let world = World::new(input.byte().into(), faults, LIMITS);
     let engine = |me| Engine::new(SimFabric::new(me, 3, &world));

@@ -73,7 +73,7 @@ impl PeerFds {
     }
 }
 
-/// A packet in the inbox; to be given back by [`ShmHub::release`] before the next poll.
+/// A packet in the inbox; to be given back by [`ShmHub::release`] before the next poll, or to be left there by [`ShmHub::hold`].
 #[derive(Debug)]
 pub struct ShmPacket {
     /// Who sent it.

@@ -43,7 +43,7 @@ pub enum Delivery {
 /// What a poll brings.
 #[derive(Debug)]
 pub enum Event<P> {
-    /// A packet; must be given back by [`Fabric::release`] before the next poll.
+    /// A packet; must be given back by [`Fabric::release`] before the next poll, or left by [`Fabric::hold`].
     Packet(P),
     /// A payload whose delivery was `Landing` is complete.
     Landed {
@@ -182,6 +182,15 @@ pub trait Fabric {
 
     /// Copies the first `len` kept bytes to the start of `sink`.
     fn unstash(&mut self, kept: &Self::Kept, len: usize, sink: &Self::Sink);
+
+    /// Leaves a packet that nobody waits for in its lane, instead of [`Fabric::release`]: it is polled again after
+    /// [`Fabric::resume`], or soon if nothing else comes. Gives back what must be taken now.
+    fn hold(&mut self, packet: Self::Packet) -> Option<Self::Packet> {
+        Some(packet)
+    }
+
+    /// What is held of `peer` can be delivered now.
+    fn resume(&mut self, _peer: Peer) {}
 
     /// Gives the packet's room back to the lane.
     fn release(&mut self, packet: Self::Packet);

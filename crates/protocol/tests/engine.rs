@@ -124,14 +124,15 @@ fn random_traffic(seed: u64, faults: Faults) {
 fn random_traffic_arrives_intact() {
     for seed in 0..60 {
         random_traffic(seed, Faults::default());
-        random_traffic(seed, Faults { refuse: 30, delay: 30, pull_fails: 30, land: 50, stream: 50 });
+        random_traffic(seed, Faults { refuse: 30, delay: 30, pull_fails: 30, land: 50, stream: 50, hold: 60 });
     }
 }
 
 #[test]
 fn order_is_kept_across_protocols() {
     for seed in 0..40 {
-        let mut job = Job::new(seed, 2, Faults { refuse: 40, delay: 20, pull_fails: 50, land: 30, stream: 50 });
+        let mut job =
+            Job::new(seed, 2, Faults { refuse: 40, delay: 20, pull_fails: 50, land: 30, stream: 50, hold: 60 });
         let lens = [8, 400, 100, 0, 41, 7];
         let ops: Vec<_> =
             (0..30).filter_map(|i| job.send(0, 1, 5, Mode::Standard, message(i, lens[i as usize % 6]))).collect();

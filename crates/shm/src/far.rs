@@ -23,11 +23,13 @@ pub struct Far {
     next: u32,
     /// Copies through the caches until one is measured.
     unmeasured: u32,
+    /// The last measured one was slow: so must be the next, as one alone may have been interrupted.
+    was_slow: bool,
 }
 
 impl Default for Far {
     fn default() -> Far {
-        Far { past: 0, next: PAST_MIN, unmeasured: 0 }
+        Far { past: 0, next: PAST_MIN, unmeasured: 0, was_slow: false }
     }
 }
 
@@ -61,11 +63,14 @@ impl Far {
         }
         let start_ns = now_ns();
         through();
-        if (now_ns() - start_ns) * 1024 > FAR_NS_PER_KIB * len as u64 {
-            self.past = self.next;
-            self.next = (self.next * 2).min(PAST_MAX);
-        } else {
-            (self.next, self.unmeasured) = (PAST_MIN, MEASURE_EVERY - 1);
+        let is_slow = (now_ns() - start_ns) * 1024 > FAR_NS_PER_KIB * len as u64;
+        match (is_slow, std::mem::replace(&mut self.was_slow, is_slow)) {
+            (true, true) => {
+                self.past = self.next;
+                self.next = (self.next * 2).min(PAST_MAX);
+            }
+            (true, false) => {}
+            (false, _) => (self.next, self.unmeasured) = (PAST_MIN, MEASURE_EVERY - 1),
         }
     }
 }

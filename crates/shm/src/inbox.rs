@@ -5,6 +5,7 @@
 //!
 //! On a machine with several NUMA nodes the memory comes from the owner's ([`pages`]), though senders are the first to write there.
 
+mod hold;
 mod pages;
 
 use crate::cells::{CellName, Cells};
@@ -12,6 +13,7 @@ use crate::flood::Flood;
 use crate::layout::*;
 use crate::ring::{Arrived, Consumer, Corrupt, LINE, PREFIX};
 use crate::sleep;
+use hold::Hold;
 use pages::Placement;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -45,6 +47,8 @@ pub struct Inbox {
     next: usize,
     /// Threads that sleep or are about to: while there are any, every poll looks at everything.
     armed: u32,
+    /// Polls that may find nothing while records are held; 0 if none are.
+    patience: u32,
     cells: Cells<MappedCells>,
     flood: Flood,
     placement: Placement,
@@ -59,6 +63,7 @@ unsafe impl Send for Inbox {}
 struct Ring {
     sender: usize,
     consumer: Consumer<MappedWords>,
+    hold: Hold,
 }
 
 /// A record that has arrived; it stays in the ring until [`Inbox::release`].
@@ -101,7 +106,7 @@ impl Record {
 /// What a poll finds.
 #[derive(Debug)]
 pub enum Polled {
-    /// A record, to be released before the next poll.
+    /// A record, to be released or held before the next poll.
     Record(Record),
     /// This sender wrote nonsense; its ring isn't looked at any more.
     Corrupt(usize),
@@ -183,6 +188,7 @@ impl Inbox {
             alone: 0,
             next: 0,
             armed: 0,
+            patience: 0,
             cells,
             flood,
             placement,
@@ -220,7 +226,7 @@ impl Inbox {
         self.release(record)
     }
 
-    /// The next record of any ring, if there is one; the last one must have been released.
+    /// The next record of any ring, if there is one; the last one must have been released or held.
     #[inline]
     pub fn poll(&mut self) -> Option<Polled> {
         if self.streak < STREAK_MAX
@@ -236,7 +242,7 @@ impl Inbox {
                     self.streak = 0;
                     return None;
                 }
-                Ok(None) => {}
+                Ok(None) => ring.hold = Hold::Open,
                 Err(Corrupt) => return self.look(self.hot),
             }
         }
@@ -261,6 +267,7 @@ impl Inbox {
             }
         }
         self.alone = if others == 0 && self.armed == 0 { ALONE_POLLS } else { 0 };
+        self.lose_patience();
         // The hot ring was passed over only because it had had its turn, or is the first one.
         if (skipped_hot || fresh) && self.hot < self.rings.len() { self.look(self.hot) } else { None }
     }
@@ -269,7 +276,11 @@ impl Inbox {
     fn look(&mut self, index: usize) -> Option<Polled> {
         let ring = &mut self.rings[index];
         match ring.consumer.peek() {
-            Ok(None) => None,
+            Ok(None) => {
+                ring.hold = Hold::Open;
+                None
+            }
+            Ok(Some(_)) if ring.hold == Hold::Held => None,
             Ok(Some(at)) => Some(Polled::Record(record(ring, index, at))),
             Err(Corrupt) => {
                 let sender = ring.sender;
@@ -325,7 +336,8 @@ impl Inbox {
                 }
                 // SAFETY: the mapping lives as long as `rings`, and the sender's number was checked.
                 let words = unsafe { MappedWords::new(self.mapping.as_ptr(), self.geometry, sender) };
-                self.rings.push(Ring { sender, consumer: Consumer::new(words, self.geometry.ring_bytes / LINE) });
+                let consumer = Consumer::new(words, self.geometry.ring_bytes / LINE);
+                self.rings.push(Ring { sender, consumer, hold: Hold::Open });
             }
         }
     }
@@ -386,6 +398,7 @@ impl Inbox {
         }
         self.armed += 1;
         self.alone = 0;
+        self.hold_no_longer();
         // SAFETY: page 0 of our mapping.
         sleep::fall_asleep(unsafe { asleep(self.mapping.as_ptr()) });
     }

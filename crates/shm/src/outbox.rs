@@ -168,13 +168,7 @@ impl Outbox {
     #[inline]
     pub unsafe fn fill_cell(&mut self, data: *mut u8, src: *const u8, len: usize) {
         // SAFETY: promised by the caller; cells begin at multiples of their size in a page.
-        unsafe {
-            match self.is_compact {
-                false => self.far.copy(src, data, len),
-                // The receiver may run on this very processor, next.
-                true => std::ptr::copy_nonoverlapping(src, data, len),
-            }
-        }
+        unsafe { self.far.copy(src, data, len) }
     }
 
     /// New cells up to this sender's share, then the one of them that was sent first, then what others leave. Compact: new cells

@@ -72,6 +72,77 @@ fn a_sender_without_room_is_woken_once() {
     assert!(send(&mut outbox, 0, b"x"));
 }
 
+/// Polls, and holds what comes; who sent it.
+fn hold(inbox: &mut Inbox) -> Option<usize> {
+    let Some(Polled::Record(record)) = inbox.poll() else { return None };
+    assert!(inbox.hold(&record), "nothing was held for too long");
+    Some(inbox.sender(&record))
+}
+
+#[test]
+fn a_held_record_waits_until_it_is_wanted_and_others_pass() {
+    let mut inbox = Inbox::create(3, 4096, CellCounts::fixed(4), &ME).unwrap();
+    let mut boxes: Vec<Outbox> = (0..3).map(|s| Outbox::open(inbox.fd(), s, ME.nonce).unwrap()).collect();
+    for early in [0, 2] {
+        assert!(send(&mut boxes[early], 7, b"early") && send(&mut boxes[early], 8, b"behind it"));
+        assert_eq!(hold(&mut inbox), Some(early));
+        for i in 0..100 {
+            assert!(send(&mut boxes[1], i, b"now"));
+            assert_eq!(take(&mut inbox), Some((1, i, b"now".to_vec())));
+        }
+        assert!(take(&mut inbox).is_none(), "held");
+        inbox.resume(early);
+        assert_eq!(take(&mut inbox), Some((early, 7, b"early".to_vec())));
+        assert_eq!(take(&mut inbox), Some((early, 8, b"behind it".to_vec())));
+    }
+}
+
+#[test]
+fn nothing_is_held_for_long() {
+    for senders in [1, 3] {
+        let mut inbox = Inbox::create(senders, 4096, CellCounts::fixed(4), &ME).unwrap();
+        let mut boxes: Vec<Outbox> = (0..senders).map(|s| Outbox::open(inbox.fd(), s, ME.nonce).unwrap()).collect();
+        // Once by polls that find nothing, once by going to sleep; what has once waited for long doesn't wait again.
+        for sleeps in [false, true] {
+            for i in 0..3 {
+                assert!(send(&mut boxes[0], i, b"x"));
+            }
+            assert_eq!(hold(&mut inbox), Some(0));
+            if sleeps {
+                inbox.arm();
+            } else {
+                assert!((0..20).any(|_| matches!(inbox.poll(), Some(Polled::Record(record)) if !inbox.hold(&record))));
+            }
+            for i in 0..3 {
+                let Some(Polled::Record(record)) = inbox.poll() else { panic!("{senders} senders: nothing comes") };
+                assert!(!inbox.hold(&record), "{i}");
+                assert_eq!(record.header()[0], i);
+                let _ = inbox.release(&record);
+            }
+            if sleeps {
+                inbox.disarm();
+            }
+            assert!((0..20).all(|_| inbox.poll().is_none()), "empty: from now on records may be held again");
+        }
+    }
+}
+
+#[test]
+fn a_flood_does_not_keep_a_held_record_for_ever() {
+    let mut inbox = Inbox::create(2, 4096, CellCounts::fixed(4), &ME).unwrap();
+    let mut boxes: Vec<Outbox> = (0..2).map(|s| Outbox::open(inbox.fd(), s, ME.nonce).unwrap()).collect();
+    assert!(send(&mut boxes[0], 7, b"early"));
+    assert_eq!(hold(&mut inbox), Some(0));
+    let mut others = 0;
+    while let Some((1, ..)) = {
+        assert!(send(&mut boxes[1], 1, b"more"));
+        take(&mut inbox)
+    } {
+        others += 1;
+        assert!(others < 1000, "the held record is never taken");
+    }
+}
+
 #[test]
 fn nobody_starves() {
     let mut inbox = Inbox::create(100, 4096, CellCounts::fixed(4), &ME).unwrap();

@@ -27,7 +27,12 @@ pub struct Faults {
     pub land: usize,
     /// Messages that are rather streamed than pulled.
     pub stream: usize,
+    /// Packets that nobody waits for yet that stay in their lane for up to [`HOLD_POLLS`].
+    pub hold: usize,
 }
+
+/// Longest time for which a packet is held.
+const HOLD_POLLS: u64 = 50;
 
 /// A packet in flight.
 #[derive(Debug)]
@@ -99,12 +104,14 @@ pub struct SimFabric {
     world: Rc<RefCell<World>>,
     landing: Option<(Peer, Header, usize)>,
     reported: HashSet<Peer>,
+    /// Peers whose lanes are not looked at, and until when.
+    held: HashMap<Peer, u64>,
 }
 
 impl SimFabric {
     /// The view of process `me` of `size`.
     pub fn new(me: Peer, size: u32, world: &Rc<RefCell<World>>) -> SimFabric {
-        SimFabric { me, size, world: Rc::clone(world), landing: None, reported: HashSet::new() }
+        SimFabric { me, size, world: Rc::clone(world), landing: None, reported: HashSet::new(), held: HashMap::new() }
     }
 }
 
@@ -206,6 +213,9 @@ impl Fabric for SimFabric {
         let start = world.rng.below(self.size as usize) as u32;
         for i in 0..self.size {
             let from = Peer((start + i) % self.size);
+            if self.held.get(&from).is_some_and(|until| world.polls < *until) {
+                continue;
+            }
             if let Some(parcel) = world.lanes.get_mut(&(from, self.me)).and_then(VecDeque::pop_front) {
                 return Some(Event::Packet(parcel));
             }
@@ -248,6 +258,20 @@ impl Fabric for SimFabric {
 
     fn unstash(&mut self, kept: &Vec<u8>, len: usize, sink: &Bytes) {
         sink.borrow_mut()[..len].copy_from_slice(&kept[..len]);
+    }
+
+    fn hold(&mut self, packet: Parcel) -> Option<Parcel> {
+        let world = &mut *self.world.borrow_mut();
+        if !world.rng.chance(world.faults.hold) {
+            return Some(packet);
+        }
+        self.held.insert(packet.peer, world.polls + HOLD_POLLS);
+        world.lanes.entry((packet.peer, self.me)).or_default().push_front(packet);
+        None
+    }
+
+    fn resume(&mut self, peer: Peer) {
+        self.held.remove(&peer);
     }
 
     fn release(&mut self, _: Parcel) {}

@@ -262,6 +262,19 @@ impl Fabric for ChannelFabric {
         kept.copy_to(len, sink);
     }
 
+    fn hold(&mut self, packet: FabricPacket) -> Option<FabricPacket> {
+        let is_held = match &packet {
+            FabricPacket::Shm(packet) => self.hub.as_mut().is_some_and(|hub| hub.hold(packet)),
+            FabricPacket::Region(packet) => self.region.as_mut().is_some_and(|hub| hub.hold(packet)),
+            FabricPacket::Own(..) | FabricPacket::Net(_) => false,
+        };
+        (!is_held).then_some(packet)
+    }
+
+    fn resume(&mut self, peer: Peer) {
+        self.hub.iter_mut().chain(self.region.as_deref_mut()).for_each(|hub| hub.resume(peer));
+    }
+
     #[inline]
     fn release(&mut self, packet: FabricPacket) {
         match packet {

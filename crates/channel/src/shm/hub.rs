@@ -153,7 +153,7 @@ impl ShmHub {
         self.bell.as_fd()
     }
 
-    /// The next packet; the last one must have been released.
+    /// The next packet; the last one must have been released or held.
     #[inline]
     pub fn poll(&mut self) -> Option<ShmEvent> {
         let record = match self.inbox.poll()? {
@@ -246,6 +246,19 @@ impl ShmHub {
         };
         if wake {
             self.wake(self.inbox.sender(&packet.record));
+        }
+    }
+
+    /// Leaves the packet where it is, and does not look at what its sender sends until [`ShmHub::resume`] or for a few idle polls.
+    /// False: it must be released now.
+    pub fn hold(&mut self, packet: &ShmPacket) -> bool {
+        self.inbox.hold(&packet.record)
+    }
+
+    /// What is held of `peer` can be used now.
+    pub fn resume(&mut self, peer: Peer) {
+        if let Some(sender) = self.peers.iter().position(|p| *p == peer) {
+            self.inbox.resume(sender);
         }
     }
 

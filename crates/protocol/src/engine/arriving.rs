@@ -198,12 +198,16 @@ impl<F: Fabric> Engine<F> {
     }
 
     /// A piece of an announced message.
-    pub(super) fn on_piece(&mut self, packet: F::Packet, header: &Header) {
+    pub(super) fn on_piece(&mut self, mut packet: F::Packet, header: &Header) {
         let peer = packet.peer();
         let place = self.fabric.body::<8>(&packet).map(u64::from_le_bytes);
         let skip = size_of::<u64>();
         let len = packet.len().saturating_sub(skip) as u64;
         let index = self.announced.iter().position(|a| a.peer == peer && a.token == header.token);
+        if index.is_some_and(|index| matches!(self.announced[index].target, Target::Unexpected(_))) {
+            let Some(refused) = self.fabric.hold(packet) else { return };
+            packet = refused;
+        }
         let complete = index.and_then(|index| match self.announced[index].target {
             Target::Receive(id) => {
                 let receive = self.receives.get_mut(id)?;
@@ -253,6 +257,7 @@ impl<F: Fabric> Engine<F> {
         let kept = |a: &&mut Announced| a.peer == peer && matches!(a.target, Target::Unexpected(m) if m == message);
         if let Some(announced) = self.announced.iter_mut().find(kept) {
             announced.target = Target::Receive(id);
+            self.fabric.resume(peer);
         }
     }
 }
