@@ -41,6 +41,7 @@ macro_rules! counters {
 
 counters! {
     SLEEPS, "times this process slept in the kernel while it waited";
+    NAPS, "times this process slept shortly because it shared its processor with somebody";
     BELLS, "times this process woke a sleeping peer";
     UNEXPECTED, "messages that arrived before their receive";
     RENDEZVOUS_PULLED, "large messages received by single copy";

@@ -29,7 +29,7 @@ impl Rank {
             idle_polls += 1;
             match self.engine.fabric().waiter().idle(idle_polls) {
                 Idle::Spin => std::hint::spin_loop(),
-                Idle::Yield => sys::wake::yield_cpu(),
+                Idle::Yield | Idle::Nap => sys::wake::yield_cpu(),
                 Idle::Sleep => {
                     self.engine.fabric().arm();
                     if !self.engine.progress() {

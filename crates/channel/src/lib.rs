@@ -13,6 +13,7 @@ pub mod locality;
 pub mod profile;
 pub mod protocols;
 pub mod self_;
+pub mod shared_cpu;
 pub mod shm;
 pub mod single_copy;
 pub mod tcp;

@@ -8,8 +8,10 @@
 //! awaited rank from running, and the first yield comes after a few polls. How long they yield is for as many turns as others of
 //! the same processor need (docs/design/0009-crowds.md), and less after waits that were longer. Even with enough processors the spin is short, and
 //! halves whenever it was in vain: others use the machine too, and a rank whose peer was put on the same processor must let it
-//! run. A yield costs little when nobody else wants to run. Who has waited for 10 ms sleeps.
+//! run. A yield costs little when nobody else wants to run. Who sees that somebody always does naps, and wakes up elsewhere
+//! ([`SharedCpu`]). Who has waited for 10 ms sleeps.
 
+use crate::shared_cpu::SharedCpu;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use sys::affinity::{self, CpuSet};
@@ -34,6 +36,8 @@ pub enum Idle {
     Spin,
     /// Let others run.
     Yield,
+    /// As `Yield`, and find another processor: [`crate::shared_cpu::nap`].
+    Nap,
     /// Arm, poll once more, sleep.
     Sleep,
 }
@@ -60,6 +64,7 @@ pub struct Waiter {
     /// When the present wait began, as far as we noticed.
     since_ns: u64,
     now: Idle,
+    shared_cpu: SharedCpu,
 }
 
 /// How many ranks share a processor, 1 if each has its own: of the `node_ranks` ranks of this node, which may use certain processors
@@ -103,6 +108,7 @@ impl Waiter {
             yield_ns,
             since_ns: 0,
             now: Idle::Spin,
+            shared_cpu: SharedCpu::new(),
         }
     }
 
@@ -131,7 +137,11 @@ impl Waiter {
             idle_polls >= CROWDED_POLLS
         };
         if look {
-            self.look(sys::clock::now_ns());
+            let now_ns = sys::clock::now_ns();
+            self.look(now_ns);
+            if self.now == Idle::Yield && !self.crowded && self.shared_cpu.yields(now_ns) {
+                return Idle::Nap;
+            }
         }
         self.now
     }
@@ -222,7 +232,16 @@ mod tests {
     fn waiter() -> Waiter {
         let (spin_max_ns, yield_max_ns) = (100, 200);
         let (spin_ns, yield_ns) = (spin_max_ns, yield_max_ns);
-        Waiter { crowded: false, spin_max_ns, spin_ns, yield_max_ns, yield_ns, since_ns: 0, now: Idle::Spin }
+        Waiter {
+            crowded: false,
+            spin_max_ns,
+            spin_ns,
+            yield_max_ns,
+            yield_ns,
+            since_ns: 0,
+            now: Idle::Spin,
+            shared_cpu: SharedCpu::new(),
+        }
     }
 
     #[test]

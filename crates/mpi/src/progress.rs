@@ -6,6 +6,7 @@
 use crate::cs;
 use crate::runtime::rt;
 use crate::waits::{self, Awaited};
+use channel::shared_cpu;
 use channel::wait::{self, Idle};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -108,6 +109,7 @@ fn idle(idle_polls: u64, awaited: &Awaited<'_>) {
     match rt().engine.with(|engine| engine.fabric().waiter().idle(idle_polls)) {
         Idle::Spin if !cs::is_locking() => std::hint::spin_loop(),
         Idle::Spin | Idle::Yield => cs::released(sys::wake::yield_cpu),
+        Idle::Nap => cs::released(shared_cpu::nap),
         Idle::Sleep => sleep(),
     }
 }

@@ -109,6 +109,17 @@ pub fn new_session() -> io::Result<()> {
     check(unsafe { libc::setsid() }).map(drop)
 }
 
+/// How often the calling thread has given its processor to somebody else while it could run on, yields included.
+pub fn forced_switches() -> u64 {
+    // SAFETY: the structure is plain data, for which zeroes are valid, and the kernel fills it in.
+    let usage = unsafe {
+        let mut usage = zeroed::<libc::rusage>();
+        libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+        usage
+    };
+    u64::try_from(usage.ru_nivcsw).unwrap_or(0)
+}
+
 /// The effective user.
 pub fn effective_uid() -> u32 {
     // SAFETY: plain system call.

@@ -2,6 +2,7 @@
 
 use super::{ChannelFabric, FabricPacket, Lane};
 use crate::bootstrap::Card;
+use crate::shared_cpu;
 use crate::wait::{self, Idle};
 use base::{Peer, Result, ensure, fail, log};
 use protocol::control::exchange::{Entry, Id};
@@ -61,6 +62,7 @@ impl ChannelFabric {
         match self.waiter.idle(*idle_polls) {
             Idle::Spin => std::hint::spin_loop(),
             Idle::Yield => sys::wake::yield_cpu(),
+            Idle::Nap => shared_cpu::nap(),
             Idle::Sleep => {
                 self.arm();
                 let found = self.poll();
