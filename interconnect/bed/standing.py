@@ -102,6 +102,10 @@ class Service:
         """The JSON of a GET."""
         return self.call("GET", path).json()
 
+    def rules(self) -> int:
+        """Rules of ours on all switches."""
+        return "".join(self.fabric.ofctl("dump-flows", name) for name in self.fabric.spec.switches).count("cookie=0xfe44")
+
     def job_rules(self) -> int:
         """Rules on all switches that aren't the fabric's own."""
         tables = "".join(self.fabric.ofctl("dump-flows", name) for name in self.fabric.spec.switches)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -139,6 +143,42 @@ def test_a_crash_loses_nothing(service: Service) -> None:
     assert [job["job"] for job in service.get("/v1/jobs")] == ["42.0"] and service.job_rules() == rules
     assert service.get("/v1/status")["generation"] == generation + 1
     assert service.call("DELETE", "/v1/jobs/42.0").status_code == 200 and service.job_rules() == 0
+
+
+@pytest.mark.parametrize("delay_s", [0.02, 0.15])
+def test_killed_in_the_middle_of_changes(service: Service, delay_s: float) -> None:
+    """Whatever was under way: after a restart the switches hold the rules of the jobs that are known, and no others."""
+    over = threading.Event()
+
+    def turns() -> None:
+        for turn in itertools.count():
+            if over.is_set():
+                return
+            body = {"job": f"turn.{turn % 3}", "hosts": RANKS, "traffic": TRAFFIC | {"dst": [2 + turn % 2, 3, 0, 4, 1]}}
+            with contextlib.suppress(httpx.HTTPError):
+                service.call("POST", "/v1/jobs", json=body)
+                if turn % 4 == 3:
+                    service.call("DELETE", f"/v1/jobs/turn.{turn % 3}")
+
+    assert service.call("POST", "/v1/jobs", json=JOB).status_code == 201
+    thread = threading.Thread(target=turns)
+    thread.start()
+    try:
+        while len(service.get("/v1/jobs")) < 2:
+            time.sleep(0.01)
+        time.sleep(delay_s)
+        service.stop(signal.SIGKILL)
+    finally:
+        over.set()
+        thread.join()
+    service.start()
+    names = [job["job"] for job in service.get("/v1/jobs")]
+    assert "42.0" in names
+    status = service.get("/v1/status")
+    assert service.rules() == status["rules"], (names, status)
+    for name in names:
+        assert service.call("DELETE", f"/v1/jobs/{name}").status_code == 200
+    assert service.job_rules() == 0
 
 
 def test_a_second_manager_refuses(service: Service) -> None:
