@@ -195,20 +195,22 @@ class Manager:
             routes = await self.worker.run(worker.arrival, topology, worker.listed(topology, others), name, demands, algorithm, measured)
             plan, taken = self._free(RoutePlan(topology.digest, routes, name, algorithm), uid)
             route_s = time.perf_counter() - began
-            number = known.row.number if known else self.state.next_number()
             sizes = json.dumps([[flow.src, flow.dst, flow.bytes] for flow in demands.flows(topology)])
-            row = JobRow(number, name, uid, pattern, time.time(), json.dumps(asdict(selector)), plan_to_json(plan), sizes, lease_s)
+            began_s, hosts_used = time.time(), int(np.union1d(demands.src, demands.dst).size)
+            number = known.row.number if known else 0
+            past = PastRow(number, name, uid, pattern, hosts_used, len(plan), began_s)
+            row = JobRow(number, name, uid, pattern, began_s, json.dumps(asdict(selector)), plan_to_json(plan), sizes, lease_s)
+            row = self.state.begin(row, past)
             job = Job(row, demands, plan, selector)
-            self.state.put(row)
             try:
                 left_out = await self.controller.install(_routes(job, topology))
             except FabricError:
                 self._forget(known, row)
                 raise
             self.jobs[name] = job
-            self._remember(job, topology)
+            self._predict(job, topology)
             self._hear(job)
-            started = Started(name, number, len(plan) - len(left_out), (*taken, *left_out), route_s, time.perf_counter() - began - route_s)
+            started = Started(name, row.number, len(plan) - len(left_out), (*taken, *left_out), route_s, time.perf_counter() - began - route_s)
             log.info("job started", extra={"job": name, "uid": uid, "pairs": started.pairs, "left_out": len(started.left_out), "route_s": route_s, "install_s": started.install_s})
             return started
 
@@ -221,10 +223,15 @@ class Manager:
         return (replace(plan, routes={pair: route for pair, route in plan if pair not in others}) if taken else plan), taken
 
     def _forget(self, known: Job | None, row: JobRow) -> None:
-        if known is not None:
-            self.state.put(known.row)
-        else:
-            self.state.drop(row.number)
+        try:
+            if known is not None:
+                self.state.put(known.row)
+            else:
+                self.state.drop(row.number, past=True)
+        except FabricError as error:
+            log.error("the store keeps a job that has no routes", extra={"job": row.job, "reason": str(error)})
+            if known is None:
+                self._ended[row.number] = time.time()
 
     def _may(self, uid: int, job: Job | None) -> None:
         if job is not None and uid not in self.admins and uid != job.row.uid:
@@ -281,28 +288,23 @@ class Manager:
         """Jobs whose rules are gone leave the store. Where that is refused they have ended nevertheless, and it is tried again."""
         try:
             for number, ended_s in list(self._ended.items()):
-                self.state.drop(number)
-                self.state.ended(number, ended_s)
+                self.state.end(number, ended_s)
                 del self._ended[number]
         except FabricError as error:
             log.error("the store keeps jobs that have ended", extra={"jobs": len(self._ended), "reason": str(error)})
 
     # History and predictions
 
-    def _remember(self, job: Job, topology: Topology) -> None:
-        """Puts a job into the history and has its gain predicted, after the answer to who started it."""
-        row = job.row
-        hosts = int(np.union1d(job.demands.src, job.demands.dst).size)
-        past = PastRow(row.number, row.job, row.uid, row.pattern, hosts, len(job.plan), row.started_s)
+    def _predict(self, job: Job, topology: Topology) -> None:
+        """Has a job's gain predicted for the history, after the answer to who started it."""
 
         async def work() -> None:
             try:
-                self.state.remember(past)
                 found = await self.oracle.run(worker.judge, topology, job.demands, dict(job.plan.routes))
                 told = {name: {key: value for key, value in one.items() if key != "arc_s"} for name, one in found.items()}
-                self.state.predicted(row.number, json.dumps(told))
+                self.state.predicted(job.row.number, json.dumps(told))
             except FabricError as error:
-                log.warning("no prediction", extra={"job": row.job, "reason": str(error)})
+                log.warning("no prediction", extra={"job": job.row.job, "reason": str(error)})
 
         task = asyncio.create_task(work())
         self._judging.add(task)

@@ -10,7 +10,7 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from sqlalchemy import BigInteger, Column, Connection, Float, Integer, MetaData, String, Table, Text, create_engine, delete, func, insert, inspect, select, text, update
@@ -154,10 +154,14 @@ class State:
         with self._transaction() as connection:
             return self._next(connection, "generation")
 
-    def next_number(self) -> int:
-        """The number of a new job, never used before."""
+    def begin(self, row: JobRow, past: PastRow) -> JobRow:
+        """Stores a job that starts, with its row in the history, at once: a job waits for this. One with the number 0 gets a number never used before."""
         with self._transaction() as connection:
-            return self._next(connection, "job")
+            number = row.number or self._next(connection, "job")
+            row, past = replace(row, number=number), replace(past, number=number)
+            self._put(connection, row)
+            self._remember(connection, past)
+        return row
 
     def note(self, name: str, content: str) -> None:
         """Stores a text under a name, in place of the one before."""
@@ -173,13 +177,25 @@ class State:
     def put(self, row: JobRow) -> None:
         """Stores a job."""
         with self._transaction() as connection:
-            connection.execute(delete(jobs_table).where(jobs_table.c.number == row.number))
-            connection.execute(insert(jobs_table).values(asdict(row)))
+            self._put(connection, row)
 
-    def drop(self, number: int) -> None:
-        """Forgets a job."""
+    @staticmethod
+    def _put(connection: Connection, row: JobRow) -> None:
+        connection.execute(delete(jobs_table).where(jobs_table.c.number == row.number))
+        connection.execute(insert(jobs_table).values(asdict(row)))
+
+    def drop(self, number: int, past: bool = False) -> None:
+        """Forgets a job; with ``past`` also that it ever was."""
         with self._transaction() as connection:
             connection.execute(delete(jobs_table).where(jobs_table.c.number == number))
+            if past:
+                connection.execute(delete(history_table).where(history_table.c.number == number))
+
+    def end(self, number: int, ended_s: float) -> None:
+        """Forgets a job, and notes when it ended."""
+        with self._transaction() as connection:
+            connection.execute(delete(jobs_table).where(jobs_table.c.number == number))
+            connection.execute(update(history_table).where(history_table.c.number == number).values(ended_s=ended_s))
 
     def jobs(self) -> tuple[JobRow, ...]:
         """All jobs."""
@@ -189,19 +205,18 @@ class State:
     def remember(self, row: PastRow) -> None:
         """Stores a row of the history, in place of the one of that number; the oldest go when there are more than `HISTORY_MAX`."""
         with self._transaction() as connection:
-            connection.execute(delete(history_table).where(history_table.c.number == row.number))
-            connection.execute(insert(history_table).values(asdict(row)))
-            connection.execute(delete(history_table).where(history_table.c.number <= row.number - HISTORY_MAX))
+            self._remember(connection, row)
+
+    @staticmethod
+    def _remember(connection: Connection, row: PastRow) -> None:
+        connection.execute(delete(history_table).where(history_table.c.number == row.number))
+        connection.execute(insert(history_table).values(asdict(row)))
+        connection.execute(delete(history_table).where(history_table.c.number <= row.number - HISTORY_MAX))
 
     def predicted(self, number: int, predicted: str) -> None:
         """Adds to a row of the history what is predicted."""
         with self._transaction() as connection:
             connection.execute(update(history_table).where(history_table.c.number == number).values(predicted=predicted))
-
-    def ended(self, number: int, ended_s: float) -> None:
-        """Notes when a job ended."""
-        with self._transaction() as connection:
-            connection.execute(update(history_table).where(history_table.c.number == number).values(ended_s=ended_s))
 
     def history(self, limit: int) -> tuple[PastRow, ...]:
         """The latest jobs, latest first."""
