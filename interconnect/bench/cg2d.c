@@ -219,6 +219,8 @@ int main(int argc, char **argv)
 		printf("cg2d %ld unknowns (grid %d x %d): %d iterations, residual %.1e: %s\n", n, rows, columns, iterations, residual, good ? "right" : "WRONG");
 		printf("RESULT cg2d ranks=%d seconds=%.6f communication=%.6f\n", size, seconds, all[0] / size);
 	}
+	if (rank && !good)
+		fprintf(stderr, "cg2d: rank %d: residual %.3e, off by %.3e\n", rank, residual, drift);
 	free(x), free(b), free(r), free(p), free(q), free(work), free(came), free(first), free(at), free(value);
 	MPI_Finalize();
 	return !good;

@@ -123,7 +123,7 @@ def check_chain(cluster: slurm.Cluster, service: Service, fabric: ovs.Fabric) ->
     # The first rank stays until its routes have been looked at.
     seen = shlex.join(while_there(cluster, "unseen"))
     inner_script = Path(cluster.dir) / "routed.inner"
-    inner_script.write_text(f'#!/bin/sh\n"$@" || exit 1\n[ "$SLURM_PROCID" != 0 ] || {seen}\n')
+    inner_script.write_text(f'#!/bin/sh\n"$@" || exit\n[ "$SLURM_PROCID" != 0 ] || {seen}\n')
     inner_script.chmod(0o755)
     second = batch("routed", run % inner_script, "--comm-pattern=cg")
     until("the second job has routes", lambda: over(second) or bool(service.get("/v1/jobs")))
