@@ -163,7 +163,7 @@ impl Barrier {
     const RULES: &'static [Rule<Barrier>] = &[
         rule((0, 2), ALL, None, Barrier::Exchange),
         rule(ALL, ALL, None, Barrier::Hierarchical),
-        rule(ALL, ALL, SHARED, Barrier::Tree),
+        rule(ALL, ALL, SHARED, Barrier::Flat),
         rule(ALL, ALL, None, Barrier::Dissemination),
     ];
 }
@@ -186,6 +186,8 @@ impl Reduce {
         rule((0, 2), (0, 256 * KIB), None, Reduce::Flat),
         rule(ALL, (0, 64 * KIB), None, Reduce::Hierarchical),
         rule((3, 16), (0, 16 * KIB), SHARED, Reduce::Flat),
+        rule((17, 64), (0, 8 * KIB), SHARED, Reduce::Flat),
+        rule((65, 256), (0, 256), SHARED, Reduce::Flat),
         rule(ALL, (64 * KIB, usize::MAX), None, Reduce::ScatterGather),
         rule(ALL, ALL, None, Reduce::Binomial),
     ];
@@ -198,6 +200,8 @@ impl Allreduce {
         rule(ALL, (0, 64 * KIB), None, Allreduce::Hierarchical),
         rule((3, 4), (0, 64 * KIB), SHARED, Allreduce::Flat),
         rule((5, 16), (0, 16 * KIB), SHARED, Allreduce::Flat),
+        rule((17, 64), (0, 8 * KIB), SHARED, Allreduce::Flat),
+        rule((65, 256), (0, 256), SHARED, Allreduce::Flat),
         rule((3, 16), ALL, SHARED, Allreduce::Rabenseifner),
         rule((3, 16), ALL, SHARED, Allreduce::Direct),
         rule(ALL, (0, 8 * KIB), None, Allreduce::RecursiveDoubling),
@@ -228,7 +232,8 @@ impl Scatter {
 impl Allgather {
     const RULES: &'static [Rule<Allgather>] = &[
         rule((0, 2), ALL, None, Allgather::Exchange),
-        rule((3, 16), (0, KIB), SHARED, Allgather::GatherBcast),
+        rule((3, 32), (0, KIB), SHARED, Allgather::GatherBcast),
+        rule((33, 64), (0, 256), SHARED, Allgather::GatherBcast),
         rule((3, 4), ALL, None, Allgather::Exchange),
         rule((5, 16), ALL, SHARED, Allgather::Exchange),
         rule(ALL, (0, 4 * KIB), None, Allgather::RecursiveDoubling),
@@ -240,6 +245,7 @@ impl Allgather {
 impl Alltoall {
     const RULES: &'static [Rule<Alltoall>] = &[
         rule((3, 16), (0, 256), SHARED, Alltoall::Transpose),
+        rule((17, 64), (0, 64), SHARED, Alltoall::Transpose),
         rule((17, usize::MAX), (0, 256), None, Alltoall::Bruck),
         rule(ALL, ALL, None, Alltoall::Swap),
         rule(ALL, ALL, None, Alltoall::PostAll),
