@@ -1,6 +1,6 @@
 """The controller on real Open vSwitch switches.
 
-Times are told, not asserted: `make bench-interconnect` is where they must be reached. Limits are watchdogs.
+The best of several times must be within what is promised (`REPAIR_LIMIT_S`, `RULES_LIMIT_S`), whatever else the machine does; all other limits are watchdogs.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ferrule_fabric.openflow.rules import Add, Match, Rule, job_cookie
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
 READY_S, IN_PLACE_S, RULES = 90, 60, 10_000
+REPAIR_LIMIT_S, RULES_LIMIT_S = 0.1, 3.0
 # Switches obey the latest: each controller of these tests is later than all before it, in whatever order they run.
 generations = itertools.count(1)
 
@@ -143,7 +144,8 @@ def test_a_failed_link_is_routed_around(fabric: ovs.Fabric, paper: Topology, run
                 await until_repaired(controller, lambda: fabric.mend("s1-1", "s2-1"))
             moved = await carried(fabric, send(fabric, "h1", "h6", 0.5))
             assert moved["s1-1", "s2-1"] > 500_000
-            print(f"\n    repaired after PORT_STATUS in {', '.join(f'{t * 1e3:.1f}' for t in times)} ms")
+            print(f"\n    repaired after PORT_STATUS in {', '.join(f'{t * 1e3:.1f}' for t in times)} ms (best must be under {REPAIR_LIMIT_S * 1e3:.0f})")
+            assert min(times) < REPAIR_LIMIT_S
             await controller.remove(8)
 
     run(work())
@@ -215,7 +217,8 @@ def test_ten_thousand_rules(fabric: ovs.Fabric, paper: Topology, run: Run) -> No
                     assert sum(rule.cookie == job_cookie(5) for rule in (await controller.table(node)).values()) == share
                 await asyncio.gather(*(controller.sessions[node].sweep(job_cookie(5)) for node in nodes))
             count = share * len(nodes)
-            print(f"\n    {count} rules on {len(nodes)} switches in {best:.2f} s: {count / best:.0f}/s")
+            print(f"\n    {count} rules on {len(nodes)} switches in {best:.2f} s: {count / best:.0f}/s (must be under {RULES_LIMIT_S} s)")
+            assert best < RULES_LIMIT_S
 
     run(work())
 

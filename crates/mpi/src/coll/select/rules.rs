@@ -196,10 +196,11 @@ impl Reduce {
 impl Allreduce {
     const RULES: &'static [Rule<Allreduce>] = &[
         rule((0, 2), (0, 4 * KIB), None, Allreduce::Exchange),
+        rule((0, 2), (0, 768 * KIB), None, Allreduce::Direct),
+        rule((0, 2), ALL, None, Allreduce::Ring),
         rule((0, 2), ALL, None, Allreduce::Direct),
         rule(ALL, (0, 64 * KIB), None, Allreduce::Hierarchical),
-        rule((3, 4), (0, 64 * KIB), SHARED, Allreduce::Flat),
-        rule((5, 16), (0, 16 * KIB), SHARED, Allreduce::Flat),
+        rule((3, 16), (0, 32 * KIB), SHARED, Allreduce::Flat),
         rule((17, 64), (0, 8 * KIB), SHARED, Allreduce::Flat),
         rule((65, 256), (0, 256), SHARED, Allreduce::Flat),
         rule((3, 16), ALL, SHARED, Allreduce::Rabenseifner),
