@@ -195,6 +195,8 @@ def cases_of(bed: Bed, launcher: Launcher) -> dict[str, collections.abc.Callable
         "three hosts under one kernel": lambda: job(launcher.three, [], env, 0, "ring of 6 near 6 6 6 6 6 6\n"),
         "three hosts apart": lambda: job(launcher.three, [], apart, 0, f"ring of 6 near {NEAR}\n"),
         "MPI once more": lambda: job(launcher.three, ["again"], env, 0, "ring of 6"),
+        # The first rank ends, and with it what it was wrapped in, long before the others.
+        "ranks in a script": lambda: job([*launcher.one(3), "sh", "-c", '"$@"; exit $?', "sh"], ["linger"], env, 0, "ring of 3"),
         "MPI_Abort": lambda: job(launcher.three, ["abort", "7"], env, launcher.abort_code, aborted),
         "a rank is killed": lambda: job(launcher.three, ["kill"], env, None, killed),
         "a profile": lambda: bed.profile(launcher, "ring", 0, dict.fromkeys(range(6), 10), "finalized"),

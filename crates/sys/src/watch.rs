@@ -1,6 +1,6 @@
 //! Processes that are not this one's children, and what a process does that wants to be nobody's child.
 
-use crate::process::{Ended, Pid};
+use crate::process::{Ended, Pid, PollFd, READABLE};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
@@ -19,6 +19,12 @@ impl Watched {
             let fd = check(libc::syscall(libc::SYS_pidfd_open, pid, 0))?;
             Ok(Watched(OwnedFd::from_raw_fd(fd as RawFd)))
         }
+    }
+
+    /// Whether it has ended by now.
+    pub fn has_ended(&self) -> bool {
+        let mut fds = [PollFd { fd: self.0.as_raw_fd(), events: READABLE, revents: 0 }];
+        crate::process::poll(&mut fds, 0).is_ok_and(|ready| ready > 0)
     }
 
     /// Sends it a signal.
@@ -98,13 +104,12 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let watched = Watched::open(child.id() as Pid).unwrap();
         let ready = |timeout_ms| {
-            let mut fds =
-                [crate::process::PollFd { fd: watched.0.as_raw_fd(), events: crate::process::READABLE, revents: 0 }];
+            let mut fds = [PollFd { fd: watched.0.as_raw_fd(), events: READABLE, revents: 0 }];
             crate::process::poll(&mut fds, timeout_ms).unwrap()
         };
-        assert_eq!(ready(0), 0);
+        assert!(ready(0) == 0 && !watched.has_ended());
         watched.signal(crate::process::signals::KILL).unwrap();
-        assert_eq!(ready(30_000), 1);
+        assert!(ready(30_000) == 1 && watched.has_ended());
         assert_eq!(wait_for(child.id() as Pid), Ended::Signal(9, false));
         let _ = child.wait();
         assert_eq!(wait_for(child.id() as Pid), Ended::Unseen);

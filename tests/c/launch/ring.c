@@ -1,5 +1,5 @@
 // A job under any launcher: a token goes round, everybody sums and meets, rank 0 tells how many ranks each shares its memory with.
-// Usage: ring [abort CODE | kill | wait | early CODE | again]
+// Usage: ring [abort CODE | kill | wait | early CODE | again | linger]
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -82,5 +82,6 @@ int main(int argc, char **argv) {
         MPI_Recv(&nothing, 1, MPI_INT, last ? 0 : size - 1, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     MPI_Finalize();
     if (!strcmp(mode, "again")) again();
+    if (!strcmp(mode, "linger") && rank > 0) sleep(3);
     return 0;
 }

@@ -8,7 +8,6 @@ use super::rank::Rank;
 use super::start::adopted_info;
 use super::{Agent, Killing};
 use crate::pollset::PollSet;
-use crate::reap::parent_of;
 use crate::settings::CONNECT_TIMEOUT;
 use base::log;
 use protocol::control::adopt::{door, pair_key};
@@ -37,8 +36,6 @@ pub struct Porch {
     by: Instant,
     /// The rank that has started this agent, if it could be found.
     starter: Option<Watched>,
-    /// Its parent: the launcher's process on this node.
-    launcher: Option<Watched>,
 }
 
 /// Pid of the rank that has started this process.
@@ -64,20 +61,15 @@ impl Porch {
         let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
         listener.set_nonblocking(true)?;
         let now = Instant::now();
-        let pid = STARTER.load(Ordering::Relaxed);
-        let starter = Watched::open(pid);
-        let launcher = parent_of(pid).filter(|above| *above > 1).and_then(|above| Watched::open(above).ok());
+        let starter = Watched::open(STARTER.load(Ordering::Relaxed));
         // If it is gone already, there is nothing to wait for.
         let by = if starter.is_ok() { now + Duration::from_secs(CONNECT_TIMEOUT.value()) } else { now };
-        Ok(Porch { listener, guests: Vec::new(), rank_key: job.rank_key, by, starter: starter.ok(), launcher })
+        Ok(Porch { listener, guests: Vec::new(), rank_key: job.rank_key, by, starter: starter.ok() })
     }
 
     /// Registers with the loop.
     pub fn register(&self, set: &mut PollSet) {
         set.add(&self.listener, true, false);
-        if let Some(launcher) = &self.launcher {
-            set.add(launcher, true, false);
-        }
         for guest in &self.guests {
             set.add(&guest.stream, true, false);
             set.until(guest.since + GUEST_LIMIT);
@@ -178,7 +170,6 @@ impl Agent {
         if given_up || late {
             porch.starter = None;
         }
-        let deserted = porch.launcher.take_if(|launcher| set.readable(&*launcher)).is_some();
         for (world, stream, pid) in porch.proved(set) {
             let Some(rank) = self.ranks.iter_mut().find(|r| r.world == world && r.is_absent()) else {
                 log!(Warn, "rank {world} has called twice, or is not one of this node's");
@@ -188,7 +179,7 @@ impl Agent {
             let pids = vec![(world, pid as u32)];
             self.send_up(ROOT, Message::Started { node: self.node, agent_pid: std::process::id(), pids });
         }
-        if deserted {
+        if self.ranks.iter_mut().any(|rank| rank.is_deserted(set)) {
             // What a killed launcher leaves has the grace time to end by itself.
             self.kill(false, 1);
         }

@@ -4,6 +4,7 @@ use super::Agent;
 use super::fdlink::FdLink;
 use super::profile::Counts;
 use crate::pollset::PollSet;
+use crate::reap::parent_of;
 use base::{Peer, log};
 use protocol::control::rank::Times;
 use protocol::control::tree::{Message, Phase, ROOT};
@@ -45,6 +46,8 @@ pub struct Rank {
     held: Option<Vec<(ToRank, Vec<Rc<OwnedFd>>)>>,
     /// Its process, if another launcher is its parent and its pid means something here.
     watched: Option<Watched>,
+    /// Its parent: the launcher's process on this node, or what that has wrapped the rank in.
+    launcher: Option<Watched>,
     /// It has not called its agent yet, and may be introduced when it does.
     absent: Option<bool>,
 }
@@ -73,6 +76,7 @@ impl Rank {
             control: Some(FdLink::new(socket)),
             held: Some(Vec::new()),
             watched: None,
+            launcher: None,
             absent: None,
         }
     }
@@ -99,6 +103,7 @@ impl Rank {
             control: None,
             held: Some(Vec::new()),
             watched: None,
+            launcher: None,
             absent: Some(false),
             spawned_ns: (0, 0),
             times: None,
@@ -109,6 +114,8 @@ impl Rank {
     pub(super) fn adopt(&mut self, socket: OwnedFd, pid: Pid) {
         self.pid = pid;
         self.watched = if pid > 0 { Watched::open(pid).ok() } else { None };
+        let above = self.watched.as_ref().and_then(|_| parent_of(pid)).filter(|above| *above > 1);
+        self.launcher = above.and_then(|above| Watched::open(above).ok());
         self.control = Some(FdLink::new(socket));
         if self.absent.take() == Some(true) {
             self.introduce();
@@ -131,6 +138,12 @@ impl Rank {
     pub(super) fn has_vanished(&self, set: &PollSet) -> bool {
         let over = self.watched.as_ref().is_some_and(|w| set.readable(w));
         over || (self.control.is_none() && self.absent.is_none())
+    }
+
+    /// Whether an adopted rank has just lost its launcher. (What a rank is wrapped in ends after it, as a rule: no loss to anybody.)
+    pub(super) fn is_deserted(&mut self, set: &PollSet) -> bool {
+        let alone = self.ended.is_none() && self.launcher.take_if(|above| set.readable(&*above)).is_some();
+        alone && self.watched.as_ref().is_some_and(|rank| !rank.has_ended())
     }
 
     /// Sends the description of the job, and what has waited for that.
@@ -167,8 +180,8 @@ impl Rank {
         if let Some(control) = &self.control {
             control.register(set);
         }
-        if let Some(watched) = self.watched.as_ref().filter(|_| self.ended.is_none()) {
-            set.add(watched, true, false);
+        for process in [&self.watched, &self.launcher].into_iter().flatten().filter(|_| self.ended.is_none()) {
+            set.add(process, true, false);
         }
         for stream in &self.streams {
             stream.register(set, output_open);
