@@ -273,6 +273,38 @@ def delete_by_cookie(cookie: int, mask: int, xid: int) -> bytes:
 
 # From the switch
 
+# What a switch has to say to us; nothing else is given to os-ken's parser, some of whose loops don't end when a length inside is 0.
+_READ = {of.OFPT_ERROR, of.OFPT_ECHO_REPLY, of.OFPT_FEATURES_REPLY, of.OFPT_PACKET_IN, of.OFPT_FLOW_REMOVED, of.OFPT_PORT_STATUS,
+         of.OFPT_MULTIPART_REPLY, of.OFPT_BARRIER_REPLY, of.OFPT_ROLE_REPLY}  # fmt: skip
+_STATISTICS = {of.OFPMP_PORT_DESC, of.OFPMP_PORT_STATS, of.OFPMP_FLOW, of.OFPMP_GROUP_DESC}
+
+
+def _parts(data: bytes, at: int, end: int, place: int, least: int) -> Iterator[tuple[int, int]]:
+    """Begin and end of structures that follow each other, each with its length in 16 bits `place` bytes behind its begin, at least `least`."""
+    while at < end:
+        length = struct.unpack_from("!H", data, at + place)[0] if end - at >= least else 0
+        if not least <= length <= end - at:
+            raise FabricError("OpenFlow message", f"malformed: {length} bytes for a part that has {least} to {end - at}")
+        yield at, at + length
+        at += length
+
+
+def _check_lengths(data: bytes) -> None:
+    """The lengths inside a multipart reply (section 7.3.5): entries, and in them instructions or buckets, and actions."""
+    (statistics,) = struct.unpack_from("!H", data, HEADER.size)
+    if statistics not in _STATISTICS:
+        raise FabricError("OpenFlow message", f"statistics of kind {statistics} that nobody asked for")
+    if statistics == of.OFPMP_FLOW:
+        for at, end in _parts(data, 16, len(data), 0, 56):
+            (match_length,) = struct.unpack_from("!H", data, at + 50)
+            for inner, inner_end in _parts(data, at + 48 + (match_length + 7) // 8 * 8, end, 2, 8):
+                if struct.unpack_from("!H", data, inner)[0] in (of.OFPIT_APPLY_ACTIONS, of.OFPIT_WRITE_ACTIONS):
+                    list(_parts(data, inner + 8, inner_end, 2, 8))
+    if statistics == of.OFPMP_GROUP_DESC:
+        for at, end in _parts(data, 16, len(data), 0, 8):
+            for inner, inner_end in _parts(data, at + 8, end, 0, 16):
+                list(_parts(data, inner + 16, inner_end, 2, 8))
+
 
 def decode(data: bytes) -> tuple[int, Message]:
     """Transaction id and content of a whole message. Raises `FabricError` for what is malformed or not expected from a switch."""
@@ -283,7 +315,11 @@ def decode(data: bytes) -> tuple[int, Message]:
         return xid, Hello(version)
     if kind == of.OFPT_ECHO_REQUEST:
         return xid, Echo(data[HEADER.size :])
+    if kind not in _READ:
+        raise FabricError(f"OpenFlow message of type {kind}", "malformed, or not one that a switch sends")
     try:
+        if kind == of.OFPT_MULTIPART_REPLY:
+            _check_lengths(data)
         message = ofproto_parser.msg(_DATAPATH, version, kind, length, xid, data)
         content = _content(kind, message)
     except FabricError:
