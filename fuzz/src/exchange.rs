@@ -24,17 +24,7 @@ pub fn run(data: &[u8]) {
 }
 
 fn card(rank: u32) -> Card {
-    Card {
-        rank_id: rank.into(),
-        boot_id: None,
-        pid: 1,
-        uid: 0,
-        addresses: Vec::new(),
-        numa: None,
-        inbox_file: String::new(),
-        region_part: (0, 0),
-        extra: Vec::new(),
-    }
+    Card { rank_id: rank.into(), pid: 1, ..Card::default() }
 }
 
 fn offer(rank: u32, ids: usize) -> Offer {

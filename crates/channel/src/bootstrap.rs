@@ -417,17 +417,7 @@ mod tests {
     }
 
     fn card() -> Card {
-        Card {
-            rank_id: 1,
-            boot_id: None,
-            pid: 2,
-            uid: 3,
-            addresses: vec![],
-            numa: Some(0),
-            inbox_file: String::new(),
-            region_part: (0, 0),
-            extra: vec![9],
-        }
+        Card { rank_id: 1, pid: 2, uid: 3, numa: Some(0), extra: vec![9], ..Card::default() }
     }
 
     #[test]

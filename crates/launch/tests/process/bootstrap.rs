@@ -42,17 +42,8 @@ fn role() {
 fn card(rank: &Bootstrap) -> Card {
     let extra = vec![rank.job().rank.0 as u8; 1000];
     let addresses = vec!["10.0.0.1:5".parse().unwrap()];
-    Card {
-        rank_id: u128::from(rank.job().rank.0),
-        boot_id: None,
-        pid: std::process::id(),
-        uid: 0,
-        addresses,
-        numa: None,
-        inbox_file: String::new(),
-        region_part: (0, 0),
-        extra,
-    }
+    let rank_id = u128::from(rank.job().rank.0);
+    Card { rank_id, pid: std::process::id(), addresses, extra, ..Card::default() }
 }
 
 fn wait(rank: &mut Bootstrap) -> Event {

@@ -223,17 +223,7 @@ pub(crate) mod testing {
     use super::*;
 
     pub fn offer(rank: u32, size: u32, with_ids: bool) -> Offer {
-        let card = Card {
-            rank_id: u128::from(rank) + 1000,
-            boot_id: None,
-            pid: rank,
-            uid: 0,
-            addresses: Vec::new(),
-            numa: None,
-            inbox_file: String::new(),
-            region_part: (0, 0),
-            extra: Vec::new(),
-        };
+        let card = Card { rank_id: u128::from(rank) + 1000, pid: rank, ..Card::default() };
         let id = |peer: u32| {
             let mut id = [0; 16];
             id[..4].copy_from_slice(&rank.to_le_bytes());

@@ -88,6 +88,7 @@ wire! {
 
 wire! {
     /// What a peer must know to reach a rank; made by the rank's channels.
+    #[derive(Default)]
     pub struct Card {
         /// Random identity of the process; proves locality.
         pub rank_id: u128,

@@ -430,12 +430,9 @@ mod tests {
             rank_id: 1 << 100,
             boot_id: Some("b".into()),
             pid: 7,
-            uid: 0,
             addresses: vec!["10.0.0.1:99".parse().unwrap(), "[fe80::1%3]:99".parse().unwrap()],
-            numa: None,
-            inbox_file: String::new(),
-            region_part: (0, 0),
             extra: vec![1, 2, 3],
+            ..Card::default()
         };
         let have = Message::Have { peer: Peer(3), generation: 1, card: Some(card), why: String::new() };
         let packet = Packet { to: 4, body: have };
