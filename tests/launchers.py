@@ -185,10 +185,11 @@ class Bed:
 def cases_of(bed: Bed, launcher: Launcher) -> dict[str, collections.abc.Callable[[], Result]]:
     job, env = bed.job, launcher.env
     apart = {**env, **APART}
-    # Hydra closes the outputs of a failed job before the last words come.
-    silent = launcher.name.startswith("Hydra")
-    aborted = "" if silent else "ferrule: rank 5 .*MPI_Abort was called on MPI_COMM_WORLD with code 7"
-    killed = "" if silent else "rank 5 .* ended without calling MPI_Finalize"
+    # Hydra closes the outputs of a failed job before the front's last words come; who aborts is heard.
+    closes = launcher.name.startswith("Hydra")
+    front_says = "" if closes else "ferrule: rank 5 .*"
+    aborted = front_says + "MPI_Abort was called on MPI_COMM_WORLD with code 7"
+    killed = "" if closes else "rank 5 .* ended without calling MPI_Finalize"
     found: dict[str, collections.abc.Callable[[], Result]] = {
         "one rank": lambda: job(launcher.one(1), [], env, 0, "ring of 1 near 1\n"),
         "five ranks": lambda: job(launcher.one(5), [], env, 0, "ring of 5 near 5 5 5 5 5\n"),

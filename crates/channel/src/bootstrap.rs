@@ -305,6 +305,7 @@ impl Bootstrap {
             None => {
                 log!(Error, "abort with code {code}: {text}");
                 if let Some(launcher) = &mut self.launcher {
+                    sys::process::drain_outputs();
                     launcher.abort(status, text);
                 }
             }
@@ -312,6 +313,10 @@ impl Bootstrap {
                 let told = link.write(&ToAgent::Abort { code, text: text.into() }, &[]).is_ok();
                 // The launcher ends the job with that code; the agents do it if it does not, or if it would lose the code.
                 if let Some(launcher) = self.launcher.as_mut().filter(|launcher| !told || launcher.keeps_code()) {
+                    if launcher.closes_outputs() {
+                        log!(Error, "{text}");
+                    }
+                    sys::process::drain_outputs();
                     launcher.abort(status, text);
                 }
                 if told {

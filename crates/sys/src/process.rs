@@ -9,7 +9,7 @@ pub use start::{Spawn, SpawnStep, fork_run, spawn};
 use std::ffi::CStr;
 use std::io;
 use std::mem::{size_of, zeroed};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// A process id in this process's pid namespace.
 pub type Pid = i32;
@@ -209,10 +209,38 @@ pub fn inherited_socket(fd: RawFd) -> io::Result<OwnedFd> {
 
 /// Whether `fd` is a regular file, on which a write never waits for a reader.
 pub fn is_regular_file(fd: BorrowedFd<'_>) -> bool {
+    file_type(fd) == Some(libc::S_IFREG)
+}
+
+fn file_type(fd: BorrowedFd<'_>) -> Option<libc::mode_t> {
     // SAFETY: valid out pointer.
     unsafe {
         let mut stat: libc::stat = zeroed();
-        libc::fstat(fd.as_raw_fd(), &raw mut stat) == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFREG
+        (libc::fstat(fd.as_raw_fd(), &raw mut stat) == 0).then_some(stat.st_mode & libc::S_IFMT)
+    }
+}
+
+/// Waits until nothing is unread in the pipes that standard output and standard error are, but at most 0.2 s: a launcher that closes
+/// them as soon as a job fails has got the last words then.
+pub fn drain_outputs() {
+    for _ in 0..200 {
+        if unread(io::stdout().as_fd()) + unread(io::stderr().as_fd()) == 0 {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+/// Bytes that a pipe's reader has not taken yet; 0 for what is no pipe.
+fn unread(fd: BorrowedFd<'_>) -> i32 {
+    let mut bytes = 0;
+    // SAFETY: valid out pointer.
+    if file_type(fd) == Some(libc::S_IFIFO)
+        && unsafe { libc::ioctl(fd.as_raw_fd(), libc::FIONREAD, &raw mut bytes) } == 0
+    {
+        bytes
+    } else {
+        0
     }
 }
 

@@ -49,6 +49,7 @@ pub fn join(mut launcher: Box<dyn Launcher>) -> Result<Bootstrap> {
         }
         Err(e) => {
             // The others are about to wait for this rank.
+            sys::process::drain_outputs();
             launcher.abort(1, e.origin);
             Err(e)
         }

@@ -42,6 +42,10 @@ pub trait Launcher: Send {
     fn keeps_code(&self) -> bool {
         true
     }
+    /// Whether it closes all outputs as soon as a rank aborts, so that what others say of it is lost.
+    fn closes_outputs(&self) -> bool {
+        false
+    }
     /// Leaves: from now on the process may exit.
     fn finalize(&mut self) -> Result;
 }

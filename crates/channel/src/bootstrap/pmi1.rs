@@ -170,6 +170,11 @@ impl Launcher for Pmi1 {
         }
     }
 
+    /// As Hydra does.
+    fn closes_outputs(&self) -> bool {
+        true
+    }
+
     fn finalize(&mut self) -> Result {
         self.wire.ask("finalize", &[], "finalize_ack").map(drop)
     }
