@@ -233,15 +233,13 @@ pub fn drain_outputs() {
 
 /// Bytes that a pipe's reader has not taken yet; 0 for what is no pipe.
 fn unread(fd: BorrowedFd<'_>) -> i32 {
+    if file_type(fd) != Some(libc::S_IFIFO) {
+        return 0;
+    }
     let mut bytes = 0;
     // SAFETY: valid out pointer.
-    if file_type(fd) == Some(libc::S_IFIFO)
-        && unsafe { libc::ioctl(fd.as_raw_fd(), libc::FIONREAD, &raw mut bytes) } == 0
-    {
-        bytes
-    } else {
-        0
-    }
+    unsafe { libc::ioctl(fd.as_raw_fd(), libc::FIONREAD, &raw mut bytes) };
+    bytes
 }
 
 /// Has the kernel probe a silent TCP peer, and give up after about `seconds`.
