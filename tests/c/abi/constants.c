@@ -21,6 +21,13 @@ typedef MPI_Datatype MPI_Type; /* the name that the conversions use */
     OK(MPI_Type_contiguous(2, MPI_INT, &t)); ROUND(Type, t); OK(MPI_Type_free(&t));
     OK(MPI_Info_create(&i)); ROUND(Info, i); OK(MPI_Info_free(&i));
     OK(MPI_Irecv(&v, 1, MPI_INT, check_rank, 1, MPI_COMM_WORLD, &r)); ROUND(Request, r); OK(MPI_Cancel(&r)); OK(MPI_Wait(&r, MPI_STATUS_IGNORE));
+    /* what mpi.h makes of the conversions to Fortran */
+#define FORTRAN(T, h) do { MPI_Fint f_ = MPI_##T##_c2f(h); EQ(f_, PMPI_##T##_c2f(h)); EQ(MPI_##T##_f2c(f_) == (h) && PMPI_##T##_f2c(f_) == (h), 1); } while (0)
+    FORTRAN(Comm, MPI_COMM_WORLD); FORTRAN(Group, MPI_GROUP_EMPTY); FORTRAN(Type, MPI_DOUBLE); FORTRAN(Op, MPI_MAX); FORTRAN(Info, MPI_INFO_ENV); FORTRAN(Errhandler, MPI_ERRORS_RETURN);
+    FORTRAN(Request, MPI_REQUEST_NULL); FORTRAN(Message, MPI_MESSAGE_NO_PROC); FORTRAN(Session, MPI_SESSION_NULL); FORTRAN(Win, MPI_WIN_NULL); FORTRAN(File, MPI_FILE_NULL);
+    MPI_Fint integers[MPI_F_STATUS_SIZE]; MPI_Status s = {.MPI_SOURCE = 1, .MPI_TAG = 2, .MPI_ERROR = 3}, copy;
+    EQ(MPI_Status_c2f(&s, integers), MPI_SUCCESS); EQ(integers[MPI_F_SOURCE], 1); EQ(integers[MPI_F_TAG], 2); EQ(integers[MPI_F_ERROR], 3);
+    EQ(MPI_Status_f2c(integers, &copy), MPI_SUCCESS); EQ(copy.MPI_SOURCE, 1); EQ(copy.MPI_TAG, 2); EQ(copy.MPI_ERROR, 3);
     /* handles of user objects never collide with the reserved range */
     OK(MPI_Comm_dup(MPI_COMM_WORLD, &c)); CHECK((uintptr_t)c >= 4096, "handle %p", (void *)c); OK(MPI_Comm_free(&c));
     return check_done();
