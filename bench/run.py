@@ -65,7 +65,7 @@ PLANS = [
     Plan("pt2pt", ("latency", "65536,1048576,4194304", "cold"), 2, quick=True),
     Plan("pt2pt", ("bandwidth", STREAM), 2, quick=True),
     Plan("pt2pt", ("bandwidth", STREAM, "cold"), 2),
-    Plan("pt2pt", ("bibandwidth", STREAM), 2),
+    Plan("pt2pt", ("bibandwidth", STREAM), 2, quick=True),
     Plan("pt2pt", ("rate", "8"), 2, quick=True),
     Plan("pt2pt", ("rate", "8"), 4),
     Plan("pt2pt", ("rate", "8"), 8),

@@ -145,8 +145,8 @@ pub struct Engine<F: Fabric> {
     unexpected: Slab<Unexpected<F::Kept>>,
     sends: Slab<Send<F::Source>>,
     backlog: Backlog,
-    /// Sends that stream `Data`.
-    streams: Vec<u32>,
+    /// Sends that stream, in the order in which they began; to each peer only the first one sends.
+    streams: Vec<(Peer, u32)>,
     /// Matched rendezvous messages whose sender's lane is still being opened.
     fetches: Vec<Fetch>,
     /// Announced messages that have not arrived in full.

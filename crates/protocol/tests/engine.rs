@@ -280,3 +280,24 @@ fn a_stream_waits_while_nothing_is_known_of_the_lane() {
         assert!(job.world.borrow().packets < 10, "packets without data");
     }
 }
+
+#[test]
+fn streams_to_a_peer_go_one_after_the_other() {
+    for seed in 0..50 {
+        let mut job = Job::new(seed, 3, Faults { refuse: 70, ..Faults::default() });
+        let sent: Vec<OpId> = (0..20)
+            .map(|i| job.send(0, 1 + i % 2, 1, Mode::Standard, vec![1; 150]))
+            .map(|op| op.expect("no room"))
+            .collect();
+        let mut over = [0, 0];
+        job.run_until("the end of all sends", |job| {
+            for (to, over) in over.iter_mut().enumerate() {
+                let ends: Vec<bool> =
+                    sent.iter().skip(to).step_by(2).map(|op| job.engines[0].is_complete(*op)).collect();
+                *over = ends.iter().filter(|end| **end).count();
+                assert!(ends[..*over].iter().all(|end| *end), "{ends:?}");
+            }
+            over == [10, 10]
+        });
+    }
+}

@@ -187,11 +187,18 @@ impl<F: Fabric> Engine<F> {
             Outcome::Done => {
                 let flow = Outflow { kind: Kind::Piece, token: id, generation: 0, sent: 0, until, exposed: false };
                 send.state = SendState::Streaming(flow);
-                self.pump(id);
-                self.streams.push(id);
+                self.start_stream(to.peer, id);
             }
         }
         true
+    }
+
+    /// Streams to a peer go one after the other: together they would only share its room, and each would look for it.
+    fn start_stream(&mut self, peer: Peer, id: u32) {
+        let waits = self.streams.iter().any(|(other, _)| *other == peer);
+        if waits || !self.pump(id).1 {
+            self.streams.push((peer, id));
+        }
     }
 
     /// Sends a packet of the protocol itself, now or when there is room.
@@ -236,26 +243,27 @@ impl<F: Fabric> Engine<F> {
         moved | self.pump_streams()
     }
 
-    /// Sends `Data` of every streaming send until its lane is full. True if anything was sent.
+    /// Sends data of the first stream to each peer until its lane is full, and then of the next one. True if anything was sent.
     fn pump_streams(&mut self) -> bool {
         let mut moved = false;
         let mut at = 0;
-        while at < self.streams.len() {
-            let id = self.streams[at];
-            moved |= self.pump(id);
-            let streaming = matches!(self.sends.get(id), Some(Send { state: SendState::Streaming(_), .. }));
-            if streaming {
-                at += 1;
+        while let Some(&(peer, id)) = self.streams.get(at) {
+            let before = self.streams[..at].iter().any(|(other, _)| *other == peer);
+            let (sent, is_over) = if before { (false, false) } else { self.pump(id) };
+            moved |= sent;
+            if is_over {
+                self.streams.remove(at);
             } else {
-                self.streams.swap_remove(at);
+                at += 1;
             }
         }
         moved
     }
 
-    fn pump(&mut self, id: u32) -> bool {
-        let Some(send) = self.sends.get_mut(id) else { return false };
-        let SendState::Streaming(mut flow) = send.state else { return false };
+    /// Sends data of a stream until its lane is full: whether any, and whether that was all.
+    fn pump(&mut self, id: u32) -> (bool, bool) {
+        let Some(send) = self.sends.get_mut(id) else { return (false, true) };
+        let SendState::Streaming(mut flow) = send.state else { return (false, true) };
         let to = send.to;
         let packet = Header { tag: flow.generation as i32, ..header(flow.kind, &to, flow.token) };
         let start = flow.sent;
@@ -269,7 +277,7 @@ impl<F: Fabric> Engine<F> {
                 Outcome::Again => break,
                 Outcome::Lost => {
                     send.state = SendState::Complete(Some(PEER_LOST));
-                    return true;
+                    return (true, true);
                 }
             }
         }
@@ -278,7 +286,7 @@ impl<F: Fabric> Engine<F> {
             true => SendState::Complete(None),
             false => SendState::Streaming(flow),
         };
-        flow.sent > start
+        (flow.sent > start, flow.sent == flow.until)
     }
 
     /// `ClearToSend`: the receiver wants the data streamed.
@@ -292,8 +300,7 @@ impl<F: Fabric> Engine<F> {
         let (receive, generation) = (grant.receive as u32, (grant.receive >> 32) as u32);
         let flow = Outflow { kind: Kind::Data, token: receive, generation, sent: 0, until: grant.length, exposed };
         send.state = SendState::Streaming(flow);
-        self.streams.push(token);
-        self.pump_streams();
+        self.start_stream(peer, token);
         true
     }
 
