@@ -3,14 +3,12 @@
 //! Two ranks that the kernel has put on one processor hand it to each other with every yield. Each has always just run, so the
 //! kernel's balancer takes both for too warm to be moved and leaves them there: every message then costs two switches, beside an idle
 //! processor. But where a thread that has slept wakes up, the kernel looks for an idle processor first. So who sees that
-//! most of its yields let somebody else run takes a nap, from which it may not wake up here. When that doesn't help, others need the
-//! machine, and the next nap is farther away.
+//! most of its yields let somebody else run takes a nap. When that doesn't help, others need the machine, and the next nap is farther away.
 
 use std::time::Duration;
-use sys::affinity;
 
 /// Yields between two looks at the count of switches.
-const WINDOW: u32 = 32;
+const WINDOW: u32 = 64;
 /// So much of a window must have let somebody else run.
 const SHARED: u64 = WINDOW as u64 / 4 * 3;
 /// Time between two naps, at first and at most.
@@ -26,17 +24,14 @@ pub struct SharedCpu {
     yields: u32,
     /// Switches at the end of the last window.
     switches: u64,
-    /// Windows in a row that let others run, and how many must. Not as many for all, or those who share would leave together.
-    in_a_row: u32,
-    patience: u32,
     /// When the last nap was, and how long none follows it.
     napped_ns: u64,
     rest_ns: u64,
 }
 
 impl SharedCpu {
-    pub(crate) fn new(patience: u32) -> SharedCpu {
-        SharedCpu { yields: 0, switches: u64::MAX, in_a_row: 0, patience, napped_ns: 0, rest_ns: 0 }
+    pub(crate) const fn new() -> SharedCpu {
+        SharedCpu { yields: 0, switches: u64::MAX, napped_ns: 0, rest_ns: 0 }
     }
 
     /// The process is about to yield. True if it should [`nap`] instead.
@@ -51,11 +46,9 @@ impl SharedCpu {
         let others_ran = switches.saturating_sub(self.switches);
         (self.yields, self.switches) = (0, switches);
         let since_ns = now_ns.saturating_sub(self.napped_ns);
-        self.in_a_row = if others_ran < SHARED { 0 } else { self.in_a_row + 1 };
-        if self.in_a_row < self.patience || since_ns < self.rest_ns {
+        if others_ran < SHARED || since_ns < self.rest_ns {
             return false;
         }
-        self.in_a_row = 0;
         // A nap that helped for long was worth it.
         let next_ns = if since_ns > HELPED * self.rest_ns { 0 } else { 2 * self.rest_ns };
         self.rest_ns = next_ns.clamp(REST_NS.0, REST_NS.1);
@@ -65,19 +58,9 @@ impl SharedCpu {
     }
 }
 
-/// Sleeps as shortly as can be, and wakes up on another processor if there is one for this thread.
+/// Sleeps as shortly as can be.
 pub fn nap() {
-    let leave = || {
-        let all = affinity::allowed().ok()?;
-        let others = all.without(affinity::current_cpu()?);
-        (others.count() > 0 && affinity::restrict(&others).is_ok()).then_some(all)
-    };
-    let all = leave();
     std::thread::sleep(NAP);
-    if let Some(all) = all {
-        // It fails if meanwhile none of them is allowed, and then the kernel has seen to it.
-        let _ = affinity::restrict(&all);
-    }
 }
 
 #[cfg(test)]
@@ -86,7 +69,7 @@ mod tests {
 
     #[test]
     fn who_shares_naps_ever_more_rarely() {
-        let mut shared = SharedCpu::new(1);
+        let mut shared = SharedCpu::new();
         let mut switches = 0;
         let mut naps = |from_us: u64, to_us: u64, step: u64| {
             let windows = (from_us..to_us).step_by(100).filter(|now_us| {

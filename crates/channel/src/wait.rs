@@ -108,7 +108,7 @@ impl Waiter {
             yield_ns,
             since_ns: 0,
             now: Idle::Spin,
-            shared_cpu: SharedCpu::new(1 + std::process::id() % 4),
+            shared_cpu: SharedCpu::new(),
         }
     }
 
@@ -240,7 +240,7 @@ mod tests {
             yield_ns,
             since_ns: 0,
             now: Idle::Spin,
-            shared_cpu: SharedCpu::new(1),
+            shared_cpu: SharedCpu::new(),
         }
     }
 

@@ -25,15 +25,6 @@ impl std::fmt::Debug for CpuSet {
 }
 
 impl CpuSet {
-    /// All but `cpu`.
-    #[must_use]
-    pub fn without(mut self, cpu: usize) -> CpuSet {
-        if let Some(word) = self.0.get_mut(cpu / 64) {
-            *word &= !(1 << (cpu % 64));
-        }
-        self
-    }
-
     /// Adds processor `cpu`; numbers from [`CPUS_MAX`] on are ignored.
     pub fn insert(&mut self, cpu: usize) {
         if let Some(word) = self.0.get_mut(cpu / 64) {
