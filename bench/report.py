@@ -93,6 +93,8 @@ def markdown(data: dict) -> str:
              f"{data['repeats']} repeats, ± is half of the spread between the fastest and the slowest. The best peer is bold. "
              "The ratio is above 1 when Ferrule is better.", "## Machine"]
     parts.append("\n".join(f"- {key}: {value}" for key, value in data["machine"].items()))
+    if data.get("again"):
+        parts.append("Measured again, all libraries in turn: " + "; ".join(f"`{entry['plan']}` ({entry['date']})" for entry in data["again"]) + ".")
     places = collections.Counter(row["place"] for row in data["rows"] if "place" in row)
     if places:
         runs = sum(len(values) for row in data["rows"] for values in row["values"].values())

@@ -253,12 +253,16 @@ def build(who: list[registry.Peer]) -> None:
                 peer.compile(source, target)
 
 
+def identity(row: dict) -> tuple:
+    return row["fabric"], row["row"], row["ranks"], row["bytes"]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="the rows of the peers table, two repeats")
     parser.add_argument("--repeats", type=int)
     parser.add_argument("--peers", default="ferrule,mpich,openmpi,impi")
-    parser.add_argument("--only", default="*", help="run only the plans whose label matches")
+    parser.add_argument("--only", default="*", help="run only the plans whose label matches; the others stay as they are in OUT")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "docs/performance")
     options = parser.parse_args()
     repeats = options.repeats or (2 if options.quick else 5)
@@ -273,20 +277,31 @@ def main() -> int:
     hosts = Hosts()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the namespaces go in any case
     options.out.mkdir(parents=True, exist_ok=True)
-    data: dict = {"machine": machine(), "repeats": repeats, "raw": [], "instructions": None, "rows": [], "failures": []}
+    data: dict = {"machine": machine(), "repeats": repeats, "raw": [], "instructions": None, "rows": [], "failures": [], "again": []}
+    before = options.out / "results.json"
+    if options.only != "*" and before.exists():  # the other plans stay as they were
+        data = json.loads(before.read_text())
+        again = {plan.label: machine()["date"] for plan in plans}
+        data["again"] = [entry for entry in data.get("again", []) if entry["plan"] not in again]
+        data["again"] += [{"plan": label, "date": date} for label, date in again.items()]
+    old_rows, old_failures = data["rows"], [f for f in data["failures"] if f["plan"] not in {plan.label for plan in plans}]
 
     def save(rows: list[dict], failures: list[dict]) -> None:
-        data.update(rows=rows, failures=failures)
+        new = {identity(row): row for row in rows}
+        kept = [new.pop(identity(row), row) for row in old_rows]
+        data.update(rows=kept + list(new.values()), failures=old_failures + failures)
         (options.out / "results.part").write_text(json.dumps(data, indent=1))
         (options.out / "results.part").replace(options.out / "results.json")
 
     try:
-        data["raw"] = raw_limits(1 if options.quick else 3) if options.only == "*" else []
+        if options.only == "*":
+            data["raw"] = raw_limits(1 if options.quick else 3)
         measure(plans, who, repeats, 0.05 if options.quick else 0.15, hosts, save)
-        data["instructions"] = instruction_counts() if "ferrule" in names and options.only == "*" else None
+        if "ferrule" in names and options.only == "*":
+            data["instructions"] = instruction_counts()
+            save(data["rows"], data["failures"])
     finally:
         hosts.remove()
-    save(data["rows"], data["failures"])
     text = report.markdown(data)
     (options.out / "README.md").write_text(text)
     report.plots(data, options.out)

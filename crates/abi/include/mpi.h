@@ -2632,12 +2632,8 @@ int PMPI_Type_toint(MPI_Datatype datatype);
 MPI_Win PMPI_Win_fromint(int win);
 int PMPI_Win_toint(MPI_Win win);
 
-/* Conversion to and from Fortran (19.3.4, 19.3.5): macros, as the binary interface leaves MPI_Fint to the compiler. A Fortran
- * INTEGER of another size than int needs -DMPI_ABI_Fint=... */
-#ifndef MPI_ABI_Fint
-#define MPI_ABI_Fint int
-#endif
-typedef MPI_ABI_Fint MPI_Fint;
+/* Conversion to and from Fortran (19.3.4, 19.3.5): macros, for compilers whose INTEGER is an int */
+typedef int MPI_Fint;
 
 #define MPI_Comm_c2f MPI_Comm_toint
 #define PMPI_Comm_c2f PMPI_Comm_toint
