@@ -5,10 +5,13 @@
 //! ([`Buffer::or_in_place`], [`or_in_place`]). [`is_root`] and [`has_data`] say what has a meaning where.
 
 use super::args::{BlockBuffer, Buffer, ReduceArgs, is_in_place};
+use super::call::{Call, Kind, Operand};
 use super::ints::Ints;
 use super::neighbor;
+use super::program::Program;
 use super::reduce_scatter::Counts;
-use super::schedule::{Call, Plan};
+use super::schedule::Plan;
+use super::site::Site;
 use super::{allgather, allreduce, alltoall, barrier, bcast, gather, reduce, reduce_scatter, scan, scatter};
 use crate::comm::Comm;
 use crate::status::{PROC_NULL, ROOT};
@@ -35,35 +38,30 @@ pub fn has_data(comm: &Comm, root: i32) -> bool {
     !comm.is_inter() || (root != ROOT && root != PROC_NULL)
 }
 
-const NO_CALL: Call = Call {
-    kind: 0,
-    root: 0,
-    buffers: [std::ptr::null(); 2],
-    counts: [0; 2],
-    types: [std::ptr::null(); 2],
-    op: std::ptr::null(),
-};
-
-/// What plans for these arguments depend on.
+/// The plan for `call`, or one that isn't remembered.
 #[inline]
-fn reduction(kind: u8, root: i32, args: &ReduceArgs<'_>) -> Call {
-    let (datatype, op) = (Rc::as_ptr(args.datatype), Rc::as_ptr(args.op));
-    let buffers = [args.send, args.recv.cast_const()];
-    Call { kind, root, buffers, counts: [args.count, 0], types: [datatype; 2], op }
+fn plan(
+    comm: &Rc<Comm>,
+    call: Option<Call<'_>>,
+    build: impl FnOnce(&mut Program, &Site<'_>) -> Result,
+) -> Result<Plan> {
+    match call {
+        Some(call) => Plan::recall(comm, call, build),
+        None => Plan::new(comm, PLANE, build),
+    }
 }
 
 /// `MPI_Barrier`.
 #[inline]
 pub fn plan_barrier(comm: &Rc<Comm>) -> Result<Plan> {
-    Plan::recall(comm, NO_CALL, [None; 2], barrier::build)
+    Plan::recall(comm, Call::new(Kind::Barrier, 0, [Operand::NONE; 2]), barrier::build)
 }
 
 /// `MPI_Bcast`.
 #[inline]
 pub fn plan_bcast(comm: &Rc<Comm>, data: Buffer<'_>, root: i32) -> Result<Plan> {
-    let (buffers, types) = ([data.ptr.cast_const(); 2], [Rc::as_ptr(data.datatype); 2]);
-    let call = Call { kind: 1, root, buffers, counts: [data.count, 0], types, ..NO_CALL };
-    Plan::recall(comm, call, [Some(data.datatype), None], |p, site| bcast::build(p, site, data, root))
+    let call = Call::new(Kind::Bcast, root, [Operand::buffer(Some(data)), Operand::NONE]);
+    Plan::recall(comm, call, |p, site| bcast::build(p, site, data, root))
 }
 
 /// `MPI_Gather` (`even`), `MPI_Gatherv`.
@@ -74,7 +72,9 @@ pub fn plan_gather(
     root: i32,
     even: bool,
 ) -> Result<Plan> {
-    Plan::new(comm, PLANE, |p, site| gather::build(p, site, send, recv, root, even))
+    let kind = if even { Kind::Gather } else { Kind::Gatherv };
+    let call = Operand::blocks(recv).map(|recv| Call::new(kind, root, [Operand::buffer(send), recv]));
+    plan(comm, call, |p, site| gather::build(p, site, send, recv, root, even))
 }
 
 /// `MPI_Scatter` (`even`), `MPI_Scatterv`.
@@ -85,62 +85,55 @@ pub fn plan_scatter(
     root: i32,
     even: bool,
 ) -> Result<Plan> {
-    Plan::new(comm, PLANE, |p, site| scatter::build(p, site, send, recv, root, even))
+    let kind = if even { Kind::Scatter } else { Kind::Scatterv };
+    let call = Operand::blocks(send).map(|send| Call::new(kind, root, [send, Operand::buffer(recv)]));
+    plan(comm, call, |p, site| scatter::build(p, site, send, recv, root, even))
 }
 
 /// `MPI_Allgather`, `MPI_Allgatherv`.
 pub fn plan_allgather(comm: &Rc<Comm>, send: Option<Buffer<'_>>, recv: BlockBuffer<'_>) -> Result<Plan> {
-    if let (Some(s), BlockBuffer::Even(r)) = (send, recv) {
-        let (buffers, types) = ([s.ptr.cast_const(), r.ptr], [Rc::as_ptr(s.datatype), Rc::as_ptr(r.datatype)]);
-        let call = Call { kind: 3, buffers, counts: [s.count, r.count], types, ..NO_CALL };
-        let types = [Some(s.datatype), Some(r.datatype)];
-        return Plan::recall(comm, call, types, |p, site| allgather::build(p, site, send, recv));
-    }
-    Plan::new(comm, PLANE, |p, site| allgather::build(p, site, send, recv))
+    let call = Operand::blocks(Some(recv)).map(|recv| Call::new(Kind::Allgather, 0, [Operand::buffer(send), recv]));
+    plan(comm, call, |p, site| allgather::build(p, site, send, recv))
 }
 
 /// `MPI_Alltoall`, `MPI_Alltoallv`, `MPI_Alltoallw`.
 pub fn plan_alltoall(comm: &Rc<Comm>, send: Option<BlockBuffer<'_>>, recv: BlockBuffer<'_>) -> Result<Plan> {
-    if let (Some(BlockBuffer::Even(s)), BlockBuffer::Even(r)) = (send, recv) {
-        let (buffers, types) = ([s.ptr.cast_const(), r.ptr], [Rc::as_ptr(s.datatype), Rc::as_ptr(r.datatype)]);
-        let call = Call { kind: 2, buffers, counts: [s.count, r.count], types, ..NO_CALL };
-        let types = [Some(s.datatype), Some(r.datatype)];
-        return Plan::recall(comm, call, types, |p, site| alltoall::build(p, site, send, recv));
-    }
-    Plan::new(comm, PLANE, |p, site| alltoall::build(p, site, send, recv))
+    let operands = Operand::blocks(send).zip(Operand::blocks(Some(recv)));
+    let call = operands.map(|(send, recv)| Call::new(Kind::Alltoall, 0, [send, recv]));
+    plan(comm, call, |p, site| alltoall::build(p, site, send, recv))
 }
 
 /// `MPI_Reduce`.
 pub fn plan_reduce(comm: &Rc<Comm>, args: ReduceArgs<'_>, root: i32) -> Result<Plan> {
-    let (call, types) = (reduction(4, root, &args), [Some(args.datatype), None]);
-    Plan::recall(comm, call, types, |p, site| reduce::build(p, site, args, root))
+    Plan::recall(comm, Call::reduction(Kind::Reduce, root, &args), |p, site| reduce::build(p, site, args, root))
 }
 
 /// `MPI_Allreduce`.
 #[inline]
 pub fn plan_allreduce(comm: &Rc<Comm>, args: ReduceArgs<'_>) -> Result<Plan> {
-    let (call, types) = (reduction(5, 0, &args), [Some(args.datatype), None]);
-    Plan::recall(comm, call, types, |p, site| allreduce::build(p, site, args))
+    Plan::recall(comm, Call::reduction(Kind::Allreduce, 0, &args), |p, site| allreduce::build(p, site, args))
 }
 
 /// `MPI_Reduce_scatter_block`; the count of `args` is that of a block.
 pub fn plan_reduce_scatter_block(comm: &Rc<Comm>, args: ReduceArgs<'_>) -> Result<Plan> {
-    Plan::new(comm, PLANE, |p, site| reduce_scatter::build(p, site, args, Counts::Block(args.count)))
+    let call = Call::reduction(Kind::ReduceScatterBlock, 0, &args);
+    Plan::recall(comm, call, |p, site| reduce_scatter::build(p, site, args, Counts::Block(args.count)))
 }
 
 /// `MPI_Reduce_scatter`; the count of `args` is not used.
 pub fn plan_reduce_scatter(comm: &Rc<Comm>, args: ReduceArgs<'_>, counts: Ints<'_>) -> Result<Plan> {
-    Plan::new(comm, PLANE, |p, site| reduce_scatter::build(p, site, args, Counts::List(counts)))
+    let call = Call::reduction(Kind::ReduceScatter, 0, &args).with_counts(counts);
+    plan(comm, call, |p, site| reduce_scatter::build(p, site, args, Counts::List(counts)))
 }
 
 /// `MPI_Scan`.
 pub fn plan_scan(comm: &Rc<Comm>, args: ReduceArgs<'_>) -> Result<Plan> {
-    Plan::new(comm, PLANE, |p, site| scan::build(p, site, args, false))
+    Plan::recall(comm, Call::reduction(Kind::Scan, 0, &args), |p, site| scan::build(p, site, args, false))
 }
 
 /// `MPI_Exscan`.
 pub fn plan_exscan(comm: &Rc<Comm>, args: ReduceArgs<'_>) -> Result<Plan> {
-    Plan::new(comm, PLANE, |p, site| scan::build(p, site, args, true))
+    Plan::recall(comm, Call::reduction(Kind::Exscan, 0, &args), |p, site| scan::build(p, site, args, true))
 }
 
 /// `MPI_Neighbor_allgather`, `MPI_Neighbor_allgatherv`; `neighbors` is what [`crate::topo::neighbors`] says.

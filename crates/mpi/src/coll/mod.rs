@@ -12,6 +12,7 @@ pub mod args;
 pub mod barrier;
 pub mod bcast;
 pub mod blocks;
+pub mod call;
 pub mod execute;
 pub mod fold;
 pub mod gather;

@@ -3,15 +3,14 @@
 //! Plans are pooled: in steady state a blocking collective allocates nothing. Short plans are also remembered with the
 //! call that they are for: a program that repeats a call, as most do, gets its plan back as it was ([`Call`]).
 
+use super::call::{Call, MEMO_PLANS, Remembered};
 use super::execute::Cursor;
 use super::program::Program;
 use super::select;
 use super::site::Site;
 use super::wire::{CommWire, Tags};
 use crate::comm::Comm;
-use crate::datatype::Datatype;
 use crate::inside::Inside;
-use crate::op::Op;
 use crate::p2p::transfer::Transfer;
 use crate::progress::{self, Active};
 use crate::request::Operation;
@@ -23,6 +22,9 @@ use std::rc::{Rc, Weak};
 
 /// Plans that the pool keeps.
 const POOL_PLANS: usize = 8;
+/// Remembered plans have at most so many steps and so much temporary memory.
+const MEMO_STEPS: usize = 64;
+const MEMO_BYTES: usize = 8 << 10;
 
 struct State {
     program: Program,
@@ -30,42 +32,10 @@ struct State {
     comm: Option<Rc<Comm>>,
     tags: Tags,
     /// The call that the plan is for, if it may be remembered.
-    call: Option<Call>,
-    /// The types of that call, so that no other type gets their address.
-    types: [Option<Rc<Datatype>>; 2],
+    call: Remembered,
 }
-
-/// Everything that a plan depends on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Call {
-    /// Which collective; any number.
-    pub kind: u8,
-    /// The root, or 0.
-    pub root: i32,
-    /// Send and receive buffer.
-    pub buffers: [*const u8; 2],
-    /// Their counts.
-    pub counts: [usize; 2],
-    /// Their types; kept alive with the plan.
-    pub types: [*const Datatype; 2],
-    /// The operation; the plan's program keeps it alive.
-    pub op: *const Op,
-}
-
-/// Plans that are remembered.
-const MEMO_PLANS: usize = 16;
-/// Remembered plans have at most so many steps and so much temporary memory.
-const MEMO_STEPS: usize = 64;
-const MEMO_BYTES: usize = 8 << 10;
 
 static MEMO: Inside<[Cell<Option<Box<State>>>; MEMO_PLANS]> = Inside::new([const { Cell::new(None) }; MEMO_PLANS]);
-
-/// Where a plan for `call` is remembered.
-#[inline]
-fn memo(call: &Call) -> &'static Cell<Option<Box<State>>> {
-    let mixed = (call.buffers[0].addr() >> 3) ^ (call.buffers[1].addr() >> 4) ^ call.counts[0];
-    &MEMO[(mixed ^ mixed >> 4 ^ usize::from(call.kind)) % MEMO_PLANS]
-}
 
 /// One collective of one process, ready to run.
 pub struct Plan(Option<Box<State>>);
@@ -78,7 +48,7 @@ impl State {
     fn take() -> Box<State> {
         POOL.borrow_mut().pop().unwrap_or_else(|| {
             let (program, cursor) = (Program::default(), Cursor::default());
-            Box::new(State { program, cursor, comm: None, tags: Tags::default(), call: None, types: [None, None] })
+            Box::new(State { program, cursor, comm: None, tags: Tags::default(), call: Remembered::default() })
         })
     }
 
@@ -86,7 +56,8 @@ impl State {
     #[inline]
     fn recycle(mut self: Box<State>) {
         self.program.reset();
-        (self.comm, self.call, self.types) = (None, None, [None, None]);
+        self.comm = None;
+        self.call.forget();
         let mut pool = POOL.borrow_mut();
         if pool.len() < POOL_PLANS {
             pool.push(self);
@@ -98,8 +69,8 @@ impl Drop for Plan {
     #[inline]
     fn drop(&mut self) {
         let Some(state) = self.0.take() else { return };
-        let old = match &state.call {
-            Some(call) => memo(call).replace(Some(state)),
+        let old = match state.call.place() {
+            Some(place) => MEMO[place].replace(Some(state)),
             None => Some(state),
         };
         if let Some(old) = old {
@@ -116,19 +87,17 @@ impl Plan {
         Plan::with_tags(comm, Tags::next(comm, plane), build)
     }
 
-    /// As [`Plan::new`] for the program's collectives, with types as in `call`: if the last plan for the same call is still
-    /// remembered, it is used again.
+    /// As [`Plan::new`] for the program's collectives: if the last plan for the same call is still remembered, it is used again.
     #[inline]
     pub fn recall(
         comm: &Rc<Comm>,
-        call: Call,
-        types: [Option<&Rc<Datatype>>; 2],
+        call: Call<'_>,
         build: impl FnOnce(&mut Program, &Site<'_>) -> Result,
     ) -> Result<Plan> {
         let tags = Tags::next(comm, Plane::Collective);
-        let memo = memo(&call);
+        let memo = &MEMO[call.place()];
         if let Some(mut state) = memo.take() {
-            if state.call == Some(call) && state.comm.as_ref().is_some_and(|c| Rc::ptr_eq(c, comm)) {
+            if state.call.is(&call) && state.comm.as_ref().is_some_and(|c| Rc::ptr_eq(c, comm)) {
                 state.tags = tags;
                 return Ok(Plan(Some(state)));
             }
@@ -137,8 +106,7 @@ impl Plan {
         let mut plan = Plan::with_tags(comm, tags, build)?;
         let state = plan.state();
         if state.program.steps().len() <= MEMO_STEPS && state.program.temp_total() <= MEMO_BYTES {
-            state.call = Some(call);
-            state.types = types.map(Option::<&Rc<Datatype>>::cloned);
+            state.call.remember(&call);
         }
         Ok(plan)
     }
