@@ -20,13 +20,15 @@ use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Sizes of a connection; equal on all ranks of the job.
+/// Sizes of a connection; those of packets are equal on all ranks of the job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sizes {
     /// Largest payload of a packet that isn't `Data`.
     pub eager_max: usize,
     /// Largest payload of `Data`.
     pub packet_max: usize,
+    /// Largest payload that the kernel is given at once.
+    pub write_max: usize,
 }
 
 /// Bytes read ahead behind a payload that lands in the program's memory: the next frame's front and a little.

@@ -41,6 +41,8 @@ base::config! {
     TCP_EAGER_MAX: u64 = 65536, 256..=1048576, "bytes";
     /// Largest piece of a streamed message; the same on all ranks.
     TCP_PACKET_MAX: u64 = 1048576, 4096..=16777216, "bytes";
+    /// Largest piece that the kernel is given at once. What is given later travels while the next piece is copied.
+    TCP_WRITE_MAX: u64 = 131072, 4096..=1073741824, "bytes";
     /// How long a peer is dialled at all of its addresses before it is given up.
     TCP_CONNECT_TIMEOUT_MS: u64 = 30000, 1..=3600000, "ms";
     /// How long whoever connects may take to introduce himself.
@@ -149,13 +151,14 @@ pub struct Net {
 
 /// The sizes that the settings ask for.
 fn configured_sizes() -> Sizes {
-    let sizes = Sizes { eager_max: TCP_EAGER_MAX.value() as usize, packet_max: TCP_PACKET_MAX.value() as usize };
-    Sizes { packet_max: sizes.packet_max.max(sizes.eager_max), ..sizes }
+    let [eager_max, packet_max, write_max] =
+        [&TCP_EAGER_MAX, &TCP_PACKET_MAX, &TCP_WRITE_MAX].map(|size| size.value() as usize);
+    Sizes { eager_max, packet_max: packet_max.max(eager_max), write_max }
 }
 
 #[inline]
 fn limits_of(sizes: Sizes) -> Limits {
-    let Sizes { eager_max, packet_max } = sizes;
+    let Sizes { eager_max, packet_max, .. } = sizes;
     Limits { packet_max, eager_max, announce_max: 0, pull_min: usize::MAX }
 }
 

@@ -71,8 +71,28 @@ impl Conn {
         }
     }
 
-    /// Gives the kernel what it takes of `front` and source from byte `sent` of both on.
+    /// Gives the kernel what it takes of `front` and source from byte `sent` of both on, in pieces of [`Sizes::write_max`].
+    ///
+    /// [`Sizes::write_max`]: super::Sizes::write_max
     fn push(&mut self, front: &Front, sent: usize, source: Option<(&SendBuf, usize, usize)>) -> io::Result<usize> {
+        let left = front.len + source.map_or(0, |(_, _, len)| len) - sent;
+        let mut pushed = self.push_piece(front, sent, source)?;
+        while pushed < left {
+            match self.push_piece(front, sent + pushed, source) {
+                Ok(n) => pushed += n,
+                // An error that lasts comes again.
+                Err(_) => break,
+            }
+        }
+        Ok(pushed)
+    }
+
+    fn push_piece(
+        &mut self,
+        front: &Front,
+        sent: usize,
+        source: Option<(&SendBuf, usize, usize)>,
+    ) -> io::Result<usize> {
         let first = &front.bytes[sent.min(front.len)..front.len];
         let first = Piece::new(first.as_ptr(), first.len());
         let Some((source, from, len)) = source.filter(|(_, _, len)| *len > 0) else {
@@ -80,15 +100,16 @@ impl Conn {
             return unsafe { sock::send(self.stream.as_fd(), &[first]) };
         };
         let skip = sent.saturating_sub(front.len);
+        let now = (len - skip).min(self.sizes.write_max);
         if let Some(at) = source.as_contiguous(from + skip) {
             // SAFETY: the source's bytes are readable (contract of `SendBuf`), `first` is part of `front`.
-            return unsafe { sock::send(self.stream.as_fd(), &[first, Piece::new(at, len - skip)]) };
+            return unsafe { sock::send(self.stream.as_fd(), &[first, Piece::new(at, now)]) };
         }
-        let mut packed = Vec::with_capacity(len - skip);
+        let mut packed = Vec::with_capacity(now);
         // SAFETY: capacity was reserved; `copy_out` writes all of it because the range is inside the message.
         unsafe {
-            source.copy_out(from + skip, packed.as_mut_ptr(), len - skip);
-            packed.set_len(len - skip);
+            source.copy_out(from + skip, packed.as_mut_ptr(), now);
+            packed.set_len(now);
             sock::send(self.stream.as_fd(), &[first, Piece::new(packed.as_ptr(), packed.len())])
         }
     }

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-const SIZES: Sizes = Sizes { eager_max: 512, packet_max: 20_000 };
+const SIZES: Sizes = Sizes { eager_max: 512, packet_max: 20_000, write_max: 1000 };
 
 /// A connection whose other end is in the test's hands.
 fn conn() -> (Conn, UnixStream) {
@@ -213,7 +213,7 @@ fn a_full_kernel_keeps_order_and_contents() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
     theirs.set_nonblocking(true).unwrap();
-    let sizes = Sizes { eager_max: 32 << 10, packet_max: 1 << 20 };
+    let sizes = Sizes { eager_max: 32 << 10, packet_max: 1 << 20, write_max: 10_000 };
     let mut a = Conn::new(TcpStream::from(OwnedFd::from(ours)), sizes);
     let mut b = Conn::new(TcpStream::from(OwnedFd::from(theirs)), sizes);
     let big = bytes_of(5, 900_000);
