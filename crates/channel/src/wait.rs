@@ -8,8 +8,8 @@
 //! awaited rank from running, and the first yield comes after a few polls. How long they yield is for as many turns as others of
 //! the same processor need (docs/design/0009-crowds.md), and less after waits that were longer. Even with enough processors the spin is short, and
 //! halves whenever it was in vain: others use the machine too, and a rank whose peer was put on the same processor must let it
-//! run. A yield costs little when nobody else wants to run. Who sees that somebody always does naps, and wakes up elsewhere
-//! ([`SharedCpu`]). Who has waited for 10 ms sleeps.
+//! run. A yield costs little when nobody else wants to run. Who sees that somebody always does naps, and wakes up elsewhere, or
+//! waits as when crowded ([`SharedCpu`]). Who has waited for 10 ms sleeps.
 
 use crate::shared_cpu::SharedCpu;
 use std::os::fd::BorrowedFd;
@@ -25,7 +25,7 @@ base::config! {
     YIELD_CROWDED_US: u64 = 50, 0..=1000000000, "µs";
     /// Longest sleep before a process looks around by itself.
     SLEEP_MS: u64 = 100, 1..=10000, "ms";
-    /// Whether there are more ranks than processors on this node: `auto`, `yes` or `no`.
+    /// Whether there are more ranks than processors on this node: `auto`, `yes` or `no`. With `auto` it may also be noticed later.
     CROWDED: text = "auto";
 }
 
@@ -50,11 +50,16 @@ const SPIN_SHRINK: u64 = 32;
 const YIELD_SHRINK: u64 = 8;
 /// Polls before the first yield when crowded.
 const CROWDED_POLLS: u64 = 2;
+/// So many may share a processor when nobody has said how many do.
+const CROWD: usize = 4;
 
 /// The waiting of one process.
 #[derive(Debug)]
 pub struct Waiter {
+    /// What the job says; what else is found out doesn't change it.
     crowded: bool,
+    /// Whether it yields almost at once: the processor is shared with others that wait.
+    yields_early: bool,
     spin_max_ns: u64,
     /// Length of the next spin.
     spin_ns: u64,
@@ -63,6 +68,8 @@ pub struct Waiter {
     yield_ns: u64,
     /// When the present wait began, as far as we noticed.
     since_ns: u64,
+    /// When it last looked at the clock.
+    looked_ns: u64,
     now: Idle,
     shared_cpu: SharedCpu,
 }
@@ -93,28 +100,43 @@ pub fn ranks_per_cpu(node_ranks: usize, bound: bool, kernel: (usize, usize)) -> 
 impl Waiter {
     /// A waiter for one of so many [`ranks_per_cpu`].
     pub fn new(ranks_per_cpu: usize) -> Waiter {
-        let crowded = ranks_per_cpu > 1;
-        let spin_ns = if crowded { 0 } else { SPIN_US.value() * 1000 };
-        let yield_us = match crowded {
+        let mut waiter = Waiter {
+            crowded: ranks_per_cpu > 1,
+            yields_early: false,
+            spin_max_ns: 0,
+            spin_ns: 0,
+            yield_max_ns: 0,
+            yield_ns: 0,
+            since_ns: 0,
+            looked_ns: 0,
+            now: Idle::Spin,
+            shared_cpu: SharedCpu::new(),
+        };
+        waiter.share_with(ranks_per_cpu);
+        waiter
+    }
+
+    /// From now on so many ranks share this one's processor.
+    fn share_with(&mut self, ranks_per_cpu: usize) {
+        self.yields_early = ranks_per_cpu > 1;
+        let spin_us = if self.yields_early { 0 } else { SPIN_US.value() };
+        let yield_us = match self.yields_early {
             true => YIELD_CROWDED_US.value().saturating_mul(ranks_per_cpu as u64).min(YIELD_US.value()),
             false => YIELD_US.value(),
         };
-        let yield_ns = yield_us * 1000;
-        Waiter {
-            crowded,
-            spin_max_ns: spin_ns,
-            spin_ns,
-            yield_max_ns: yield_ns,
-            yield_ns,
-            since_ns: 0,
-            now: Idle::Spin,
-            shared_cpu: SharedCpu::new(),
-        }
+        (self.spin_max_ns, self.yield_max_ns) = (spin_us * 1000, yield_us * 1000);
+        (self.spin_ns, self.yield_ns) = (self.spin_max_ns, self.yield_max_ns);
+    }
+
+    /// Whether there are more ranks than processors, as the job says.
+    pub fn crowded(&self) -> bool {
+        self.crowded
     }
 
     /// Whether it yields almost at once.
-    pub fn crowded(&self) -> bool {
-        self.crowded
+    #[inline]
+    pub fn yields_early(&self) -> bool {
+        self.yields_early
     }
 
     /// How long the present wait has lasted, as far as it was noticed: for somebody who asks.
@@ -131,19 +153,31 @@ impl Waiter {
         if idle_polls <= 1 {
             self.start();
         }
-        let look = if self.now == Idle::Spin && !self.crowded {
+        let look = if self.now == Idle::Spin && !self.yields_early {
             idle_polls.is_multiple_of(CLOCK_EVERY)
         } else {
             idle_polls >= CROWDED_POLLS
         };
         if look {
             let now_ns = sys::clock::now_ns();
+            if self.now == Idle::Yield {
+                self.shared_cpu.yielded(now_ns.saturating_sub(self.looked_ns));
+            }
             self.look(now_ns);
-            if self.now == Idle::Yield && !self.crowded && self.shared_cpu.yields(now_ns) {
-                return Idle::Nap;
+            if self.now == Idle::Yield && !self.crowded {
+                return self.yield_or_nap(now_ns);
             }
         }
         self.now
+    }
+
+    /// Learns who runs beside this process while it yields.
+    fn yield_or_nap(&mut self, now_ns: u64) -> Idle {
+        let naps = self.shared_cpu.yields(now_ns);
+        if self.yields_early != self.shared_cpu.is_crowd() && CROWDED.value() != "no" {
+            self.share_with(if self.shared_cpu.is_crowd() { CROWD } else { 1 });
+        }
+        if naps { Idle::Nap } else { Idle::Yield }
     }
 
     /// A new wait begins. The last one tells how long to spin.
@@ -160,7 +194,7 @@ impl Waiter {
 
     /// A sleep is over. When crowded, that was right if the wait was longer than the longest yields, else it should have yielded.
     pub fn woke(&mut self, now_ns: u64) {
-        if self.crowded {
+        if self.yields_early {
             let was_long = now_ns.saturating_sub(self.since_ns) > self.yield_max_ns;
             let next_ns = if was_long { self.yield_ns / 2 } else { 2 * self.yield_ns };
             self.yield_ns = next_ns.clamp(self.yield_max_ns / YIELD_SHRINK, self.yield_max_ns);
@@ -168,6 +202,7 @@ impl Waiter {
     }
 
     fn look(&mut self, now_ns: u64) {
+        self.looked_ns = now_ns;
         if self.since_ns == 0 {
             self.since_ns = now_ns;
         }
@@ -234,11 +269,13 @@ mod tests {
         let (spin_ns, yield_ns) = (spin_max_ns, yield_max_ns);
         Waiter {
             crowded: false,
+            yields_early: false,
             spin_max_ns,
             spin_ns,
             yield_max_ns,
             yield_ns,
             since_ns: 0,
+            looked_ns: 0,
             now: Idle::Spin,
             shared_cpu: SharedCpu::new(),
         }
@@ -246,7 +283,7 @@ mod tests {
 
     #[test]
     fn yields_follow_the_length_of_waits() {
-        let mut w = Waiter { crowded: true, spin_max_ns: 0, spin_ns: 0, yield_max_ns: 800, ..waiter() };
+        let mut w = Waiter { yields_early: true, spin_max_ns: 0, spin_ns: 0, yield_max_ns: 800, ..waiter() };
         let wait = |w: &mut Waiter, ns: u64| {
             w.idle(1);
             w.look(1000);

@@ -65,7 +65,7 @@ fn found_nothing() {
     }
     IN_VAIN.store(0, Ordering::Relaxed);
     waits::answer(&Awaited::Tested);
-    if rt().engine.with(|engine| engine.fabric().waiter().crowded()) {
+    if rt().engine.with(|engine| engine.fabric().waiter().yields_early()) {
         cs::released(sys::wake::yield_cpu);
     }
 }

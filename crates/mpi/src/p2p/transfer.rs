@@ -170,7 +170,7 @@ pub unsafe fn receive_soon(
     // SAFETY: `count` items of a contiguous type, by the caller.
     let sink = unsafe { RecvBuf::contiguous(buf, count * datatype.size()) };
     let completion = rt().engine.with(|engine| {
-        let polls = if engine.fabric().waiter().crowded() { 1 } else { DIRECT_POLLS };
+        let polls = if engine.fabric().waiter().yields_early() { 1 } else { DIRECT_POLLS };
         engine.receive_soon(&pattern, &sink, polls)
     })?;
     let e = &completion.envelope;
