@@ -66,7 +66,8 @@ def launchers() -> list[Launcher]:
             found.append(Launcher(name, one, [many[0], *option, *many[1:]], 7, {}))
     if PRRTE.exists():
         options = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
-        env = {"OPAL_PREFIX": str(PRRTE.parents[1]), "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        # Its files are named after process numbers, which a world counts anew: they belong into the world's own folder.
+        env = {"OPAL_PREFIX": str(PRRTE.parents[1]), "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "TMPDIR": "/run"}
         many = [str(PRRTE), *options, "--prtemca", "plm", "ssh", "--prtemca", "plm_ssh_agent", shell, "--host", hosts(":"), "-n", "6"]
         found.append(Launcher("PRRTE", lambda n: [str(PRRTE), *options, "-n", str(n)], many, 7, env))
     for mpi, code in (("pmi2", 7), ("pmix", 7)):

@@ -274,7 +274,10 @@ impl Bootstrap {
         loop {
             let message = match link.try_read() {
                 // Not every launcher ends a job whose agents are gone, and this process is nobody's child who would.
-                Err(e) if self.adopted => self.abort(1, e.origin),
+                Err(e) if self.adopted => {
+                    self.await_turn_to_abort();
+                    self.abort(1, e.origin)
+                }
                 message => message?,
             };
             let Some(message) = message else { return Ok(None) };
@@ -325,6 +328,15 @@ impl Bootstrap {
             }
         }
         sys::process::exit_now(status)
+    }
+
+    /// All ranks of a node lose their agent at once. Under PRRTE, which takes 0.6 s to end a job, some of the jobs in which a second one aborts
+    /// meanwhile never end (8 of 200). So they take turns, and the first is given time.
+    fn await_turn_to_abort(&self) {
+        const EACH: Duration = Duration::from_secs(2);
+        let ranks = &self.job.local_ranks;
+        let turn = ranks.iter().position(|rank| *rank == self.job.rank.0).unwrap_or(0);
+        std::thread::sleep(EACH * turn.min(10) as u32);
     }
 
     /// From now on the agent takes an exit without [`Bootstrap::finalize`] for a failure.
