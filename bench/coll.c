@@ -1,9 +1,12 @@
-/* Blocking collectives: coll NAME[,NAME...] SIZES. SIZES are bytes per rank (per block for gather, scatter, allgather, alltoall).
+/* Blocking collectives: coll NAME[,NAME...] SIZES. SIZES are bytes per rank (per block for gather, scatter, allgather, alltoall);
+ * what reduce_scatter gives each rank is a part of them, but one number at least.
  * Each call is timed by itself with a barrier between; the result is the mean over calls and ranks. */
 #include "bench.h"
 static char *a, *b;
 static int *counts, *displs;
 static long n;
+
+static int part(void) { return n / 4 < size ? 1 : (int)(n / 4 / size); }
 
 static void call(const char *name)
 {
@@ -14,7 +17,7 @@ static void call(const char *name)
     case 'b' * 256 + 't': MPI_Bcast(a, bytes, MPI_BYTE, 0, w); break;
     case 'r' * 256 + 'e': MPI_Reduce(a, b, ints, MPI_FLOAT, MPI_SUM, 0, w); break;
     case 'r' * 256 + 'r': MPI_Reduce_scatter(a, b, counts, MPI_FLOAT, MPI_SUM, w); break;
-    case 'r' * 256 + 'k': MPI_Reduce_scatter_block(a, b, ints / size, MPI_FLOAT, MPI_SUM, w); break;
+    case 'r' * 256 + 'k': MPI_Reduce_scatter_block(a, b, part(), MPI_FLOAT, MPI_SUM, w); break;
     case 'g' * 256 + 'r': MPI_Gather(a, bytes, MPI_BYTE, b, bytes, MPI_BYTE, 0, w); break;
     case 'g' * 256 + 'v': MPI_Gatherv(a, bytes, MPI_BYTE, b, counts, displs, MPI_BYTE, 0, w); break;
     case 's' * 256 + 'r': MPI_Scatter(a, bytes, MPI_BYTE, b, bytes, MPI_BYTE, 0, w); break;
@@ -49,7 +52,7 @@ static void measure(const char *name, const long *sizes, int ns)
     for (int s = 0; s < (none ? 1 : ns); s++) {
         n = none ? 0 : sizes[s];
         for (int r = 0; r < size; r++) {
-            counts[r] = (int)(blocks ? n / 4 / size : n);
+            counts[r] = blocks ? part() : (int)n;
             displs[r] = (int)n * r;
         }
         double one = run(name, 3);

@@ -14,6 +14,7 @@ import argparse
 import collections
 import dataclasses
 import fnmatch
+import functools
 import json
 import os
 import pathlib
@@ -30,6 +31,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "testbeds/containers")]
 import containers_report
 
 import bed
+import distance
 import engines
 import image
 import peers as registry
@@ -177,14 +179,15 @@ def measure(world: World, arms: list[str], plans: list[Plan], repeats: int, seco
     failures: dict[str, str] = data["failures"]
     failed_plans: collections.Counter[str] = collections.Counter()
     for plan in plans:
-        begin = time.monotonic()
+        begin, place = time.monotonic(), distance.now()
         given_up = {arm for arm in PEERS if failed_plans[arm] >= 2}
         for repeat in range(repeats):
             turn = arms[repeat % len(arms):] + arms[:repeat % len(arms)]
             for arm in turn:
                 if arm in given_up:
                     continue
-                rows, wrong = run_once(arm, plan, world, seconds)
+                rows, wrong, elsewhere = distance.run_at(place, functools.partial(run_once, arm, plan, world, seconds))
+                data["elsewhere"] += elsewhere
                 if wrong:
                     given_up.add(arm)
                     failed_plans[arm] += 1
@@ -258,7 +261,7 @@ def main() -> int:
     compile_programs(arms)
     world = World()
     plans = [p for p in PLANS if (p.quick or not options.quick) and fnmatch.fnmatch(p.label, options.only)]
-    data = {"rows": [], "failures": {}, "detection": [], "repeats": repeats, "quick": options.quick, "ranks_started": MANY,
+    data = {"rows": [], "failures": {}, "detection": [], "elsewhere": 0, "repeats": repeats, "quick": options.quick, "ranks_started": MANY,
             "machine": {"kernel": os.uname().release, "cpus": len(os.sched_getaffinity(0)), "docker": engines.call("docker", "version", "-f", "{{.Server.Version}}"),
                         "date": time.strftime("%Y-%m-%d")}}
     measure(world, arms, plans, repeats, 0.08 if options.quick else 0.15, data, options.out)

@@ -82,7 +82,8 @@ def markdown(data: dict) -> str:
     mode = "quick run: few repeats, short measurements" if data["quick"] else "full run"
     parts = ["# Performance in containers",
              f"Written by `make bench-containers` (`bench/containers.py`, {mode}). All arms take turns in one run; a figure is the median of {data['repeats']} "
-             "repeats, ± is half of the spread between the fastest and the slowest. Ratios are speeds: above 1 is faster.",
+             "repeats, ± is half of the spread between the fastest and the slowest. Ratios are speeds: above 1 is faster. A run is made "
+             f"again, up to three times, if the host has moved the two processors (docs/design/0003-cells.md); in {data['elsewhere']} runs they were elsewhere all the same.",
              "\n".join(f"- {key}: {value}" for key, value in data["machine"].items()),
              "**native**: plain processes under one agent. **containers**: a default Docker container for each rank, an agent in each, with a job directory that "
              "they share, as `mpiexec --container docker` sets up. **containers, CMA allowed**: the same with `--pid=host --cap-add=SYS_PTRACE`. "

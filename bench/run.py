@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import fnmatch
+import functools
 import json
 import os
 import pathlib
@@ -36,8 +37,6 @@ import report
 ROOT = registry.ROOT
 #: A job that prints no row for so long hangs.
 SILENCE_S = 60
-#: How often a run is made until the processors are where they were when the plan began.
-TRIES = 3
 COLLECTIVES = ("barrier,bcast,reduce,allreduce,reduce_scatter,reduce_scatter_block,scan,exscan,gather,gatherv,scatter,scatterv,"
                "allgather,allgatherv,alltoall,alltoallv")
 
@@ -135,16 +134,6 @@ def run_once(peer: registry.Peer, plan: Plan, hosts: Hosts, seconds: float) -> t
     return [dict(row, fabric=plan.fabric) for row in rows], ""
 
 
-def run_at(place: str, peer: registry.Peer, plan: Plan, hosts: Hosts, seconds: float) -> tuple[list[dict], str, bool]:
-    """As `run_once`, again if the host has moved the processors; last: whether they were still elsewhere at the last try."""
-    for _ in range(TRIES):
-        rows, error = run_once(peer, plan, hosts, seconds)
-        elsewhere = distance.now() != place
-        if error or not elsewhere:
-            break
-    return rows, error, elsewhere
-
-
 def measure(plans: list[Plan], who: list[registry.Peer], repeats: int, seconds: float, hosts: Hosts, save: Callable[[list[dict], list[dict]], None]) -> None:
     """Runs all plans; after each, `save` gets a record for each row so far, with the values of each library, and the failures."""
     table: dict[tuple, dict] = {}
@@ -156,7 +145,7 @@ def measure(plans: list[Plan], who: list[registry.Peer], repeats: int, seconds: 
         for repeat in range(repeats):
             turn = [peer for peer in who[repeat % len(who):] + who[:repeat % len(who)] if peer in there]
             for peer in turn:
-                rows, error, elsewhere = run_at(place, peer, plan, hosts, seconds)
+                rows, error, elsewhere = distance.run_at(place, functools.partial(run_once, peer, plan, hosts, seconds))
                 moved += elsewhere
                 if error:
                     print(f"  {peer.title} is left out of this plan: {error}", flush=True)
