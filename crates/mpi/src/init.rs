@@ -190,7 +190,7 @@ pub fn finalize() -> Result {
     crate::p2p::buffered::flush(&rt().buffer)?;
     rt().engine.with(|engine| engine.fabric().end_profile());
     // Nobody leaves while another may still need an answer.
-    let met = rt().world.get().map_or(Ok(()), coll::internal::barrier);
+    let met = rt().world.get().map_or(Ok(()), coll::internal::last_barrier);
     match met {
         // Whoever goes on after failures may leave after them.
         Err(error) if error.class == Class::ERR_PROC_ABORTED && job().is_some_and(|job| job.continue_on_failure) => {}

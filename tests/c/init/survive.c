@@ -56,6 +56,6 @@ int main(int argc, char **argv)
     check_survivors(&survivors);
     OK(MPI_Group_free(&alive));
     OK(MPI_Group_free(&world));
-    MPI_Finalize();
+    OK(MPI_Finalize());
     return check_failed != 0;
 }

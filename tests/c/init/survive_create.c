@@ -95,6 +95,6 @@ int main(int argc, char **argv)
     }
     done();
     check_survivors(&survivors);
-    MPI_Finalize();
+    OK(MPI_Finalize());
     return check_failed != 0;
 }

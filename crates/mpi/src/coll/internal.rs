@@ -14,6 +14,8 @@ use base::{Class, Error, Result};
 use std::rc::Rc;
 
 const PLANE: Plane = Plane::Management;
+/// Tag of the last barrier; sequence numbers aren't negative.
+const LAST: i32 = -1;
 /// Handle of `MPI_INT64_T`.
 const INT64: usize = 0x258;
 
@@ -24,6 +26,12 @@ fn bytes(ptr: *mut u8, count: usize) -> Span {
 /// Waits for all processes.
 pub fn barrier(comm: &Rc<Comm>) -> Result {
     run(Plan::new(comm, PLANE, barrier::build)?)
+}
+
+/// The barrier of `MPI_Finalize`. After failures processes may have entered different numbers of collectives, so it goes by no number: what
+/// is left of a collective that failed is never taken for it.
+pub fn last_barrier(comm: &Rc<Comm>) -> Result {
+    run(Plan::with_tags(comm, Tags::fixed(Plane::Collective, LAST), barrier::build)?)
 }
 
 /// Everybody gets the root's `data`, of a length that all know.
