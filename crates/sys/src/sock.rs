@@ -73,6 +73,17 @@ fn option(fd: BorrowedFd<'_>, level: i32, name: i32, value: i32) -> io::Result<(
     check(done).map(|_| ())
 }
 
+/// Bytes of the stream that one segment of a TCP connection carries at most.
+pub fn segment_bytes(fd: BorrowedFd<'_>) -> io::Result<usize> {
+    let (mut value, mut len) = (0i32, size_of::<i32>() as libc::socklen_t);
+    // SAFETY: both live during the call, and `len` is the size of `value`.
+    let done = unsafe {
+        libc::getsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_MAXSEG, (&raw mut value).cast(), &raw mut len)
+    };
+    check(done)?;
+    usize::try_from(value).ok().filter(|bytes| *bytes > 0).ok_or(io::ErrorKind::InvalidData.into())
+}
+
 fn family(address: &SocketAddr) -> i32 {
     if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 }
 }

@@ -27,7 +27,7 @@ pub struct Sizes {
     pub eager_max: usize,
     /// Largest payload of `Data`.
     pub packet_max: usize,
-    /// Largest payload that the kernel is given at once.
+    /// Most bytes that the kernel is given at once; less if that makes whole segments.
     pub write_max: usize,
 }
 

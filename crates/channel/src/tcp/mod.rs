@@ -41,8 +41,8 @@ base::config! {
     TCP_EAGER_MAX: u64 = 65536, 256..=1048576, "bytes";
     /// Largest piece of a streamed message; the same on all ranks.
     TCP_PACKET_MAX: u64 = 1048576, 4096..=16777216, "bytes";
-    /// Largest piece that the kernel is given at once. What is given later travels while the next piece is copied.
-    TCP_WRITE_MAX: u64 = 131072, 4096..=1073741824, "bytes";
+    /// Largest piece that the kernel is given at once, which travels while the next one is copied; less if that makes whole segments.
+    TCP_WRITE_MAX: u64 = 524288, 4096..=1073741824, "bytes";
     /// How long a peer is dialled at all of its addresses before it is given up.
     TCP_CONNECT_TIMEOUT_MS: u64 = 30000, 1..=3600000, "ms";
     /// How long whoever connects may take to introduce himself.

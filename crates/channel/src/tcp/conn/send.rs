@@ -9,6 +9,9 @@ use std::io;
 use std::os::fd::AsFd;
 use sys::sock::{self, Piece};
 
+/// What the kernel takes into one buffer, from which the network device makes segments.
+const BUFFER_BYTES: usize = 65_200;
+
 impl Conn {
     /// Sends a packet.
     #[inline]
@@ -71,14 +74,15 @@ impl Conn {
         }
     }
 
-    /// Gives the kernel what it takes of `front` and source from byte `sent` of both on, in pieces of [`Sizes::write_max`].
+    /// Gives the kernel what it takes of `front` and source from byte `sent` of both on, in pieces of [`Sizes::write_max`] bytes.
     ///
     /// [`Sizes::write_max`]: super::Sizes::write_max
     fn push(&mut self, front: &Front, sent: usize, source: Option<(&SendBuf, usize, usize)>) -> io::Result<usize> {
         let left = front.len + source.map_or(0, |(_, _, len)| len) - sent;
-        let mut pushed = self.push_piece(front, sent, source)?;
+        let most = if left > self.sizes.write_max { self.piece() } else { left };
+        let mut pushed = self.push_piece(front, sent, source, most)?;
         while pushed < left {
-            match self.push_piece(front, sent + pushed, source) {
+            match self.push_piece(front, sent + pushed, source, most) {
                 Ok(n) => pushed += n,
                 // An error that lasts comes again.
                 Err(_) => break,
@@ -87,20 +91,28 @@ impl Conn {
         Ok(pushed)
     }
 
+    /// How much the kernel is given at once. Segments grow with the connection's window.
+    fn piece(&self) -> usize {
+        let most = self.sizes.write_max;
+        sock::segment_bytes(self.stream.as_fd()).map_or(most, |segment| whole_segments(most, segment))
+    }
+
     fn push_piece(
         &mut self,
         front: &Front,
         sent: usize,
         source: Option<(&SendBuf, usize, usize)>,
+        most: usize,
     ) -> io::Result<usize> {
         let first = &front.bytes[sent.min(front.len)..front.len];
+        let room = most - first.len();
         let first = Piece::new(first.as_ptr(), first.len());
         let Some((source, from, len)) = source.filter(|(_, _, len)| *len > 0) else {
             // SAFETY: the piece is part of `front`.
             return unsafe { sock::send(self.stream.as_fd(), &[first]) };
         };
         let skip = sent.saturating_sub(front.len);
-        let now = (len - skip).min(self.sizes.write_max);
+        let now = (len - skip).min(room);
         if let Some(at) = source.as_contiguous(from + skip) {
             // SAFETY: the source's bytes are readable (contract of `SendBuf`), `first` is part of `front`.
             return unsafe { sock::send(self.stream.as_fd(), &[first, Piece::new(at, now)]) };
@@ -183,6 +195,13 @@ impl Front {
         bytes[FRAME_BYTES..FRAME_BYTES + body.len()].copy_from_slice(body);
         Front { bytes, len: FRAME_BYTES + body.len() }
     }
+}
+
+/// The largest number of bytes up to `most` that fills the kernel's buffers with whole segments: what is left over would travel in a segment and
+/// a buffer of its own, which takes as long as a full one.
+pub(super) fn whole_segments(most: usize, segment: usize) -> usize {
+    let buffer = segment * (BUFFER_BYTES / segment).max(1);
+    [buffer, segment].into_iter().find(|unit| *unit <= most).map_or(most, |unit| most - most % unit)
 }
 
 fn data_id(header: &Header, body: &[u8], len: usize) -> DataId {

@@ -259,3 +259,17 @@ fn a_full_kernel_keeps_order_and_contents() {
     }
     assert!(landed && data_done && room == big);
 }
+
+#[test]
+fn pieces_are_whole_segments() {
+    const CASES: [(usize, usize, usize); 5] = [
+        (524_288, 65_483, 523_864),
+        (524_288, 1448, 521_280),
+        (60_000, 1448, 59_368),
+        (1000, 1448, 1000),
+        (4096, 8948, 4096),
+    ];
+    for (most, segment, piece) in CASES {
+        assert_eq!(super::send::whole_segments(most, segment), piece, "{most} bytes, segments of {segment}");
+    }
+}
