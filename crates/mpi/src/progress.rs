@@ -44,30 +44,44 @@ pub fn poll_some() {
             if round == 0 {
                 found_nothing();
             } else {
-                IN_VAIN.store(0, Ordering::Relaxed);
+                found_something();
             }
             break;
         }
     }
 }
 
-/// Test calls in a row that found nothing to do. Only a hint, so threads may overwrite each other's.
+/// Test calls that have found nothing since the processor was last given away. Only a hint, so threads may overwrite each other's.
 static IN_VAIN: AtomicU32 = AtomicU32::new(0);
+/// How many of them it takes until it is given away again.
+static PATIENCE: AtomicU32 = AtomicU32::new(PATIENCE_LEAST);
+const PATIENCE_LEAST: u32 = 16;
+const PATIENCE_MOST: u32 = 128;
 
 /// A program that tests in a loop on a node with more ranks than processors would keep the others from what it waits for:
-/// every so often its processor is given away.
+/// every so often its processor is given away. Each time that brings nothing soon makes it rarer, for a program may also test
+/// between the steps of its own work.
 fn found_nothing() {
-    const PATIENCE: u32 = 16;
     let count = IN_VAIN.load(Ordering::Relaxed) + 1;
-    if count < PATIENCE {
+    let patience = PATIENCE.load(Ordering::Relaxed);
+    if count < patience {
         IN_VAIN.store(count, Ordering::Relaxed);
         return;
     }
     IN_VAIN.store(0, Ordering::Relaxed);
+    PATIENCE.store((patience * 2).min(PATIENCE_MOST), Ordering::Relaxed);
     waits::answer(&Awaited::Tested);
     if rt().engine.with(|engine| engine.fabric().waiter().yields_early()) {
         cs::released(sys::wake::yield_cpu);
     }
+}
+
+fn found_something() {
+    const SOON: u32 = 2 * PATIENCE_LEAST;
+    if IN_VAIN.load(Ordering::Relaxed) < SOON {
+        PATIENCE.store(PATIENCE_LEAST, Ordering::Relaxed);
+    }
+    IN_VAIN.store(0, Ordering::Relaxed);
 }
 
 /// Advances the schedules. They may run callbacks of the program and start others, so no borrow is held meanwhile.
