@@ -27,7 +27,7 @@ bench-interconnect: interconnect-venv
 	$(INTERCONNECT_VENV)/bin/python interconnect/bench/report.py
 	$(MAKE) bench-interconnect-net
 
-# make bench-interconnect-net   the papers' experiment on real switches (about 25 minutes) and what the manager adds to srun; part of bench-interconnect; root
+# make bench-interconnect-net   the papers' experiment on real switches (about 40 minutes) and what the manager adds to srun; part of bench-interconnect; root
 .PHONY: bench-interconnect-net
 bench-interconnect-net: build interconnect-venv interconnect-packages spank
 	$(INTERCONNECT_VENV)/bin/python interconnect/bench/experiment.py

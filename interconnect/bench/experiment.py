@@ -121,7 +121,7 @@ def main() -> int:
     parser.add_argument("--mbit", type=float, default=5.0, help="rate of every link")
     parser.add_argument("--programs", default="cg,ft,stencil")
     parser.add_argument("--placements", default=",".join(PLACEMENTS))
-    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--output", type=Path, default=OUTPUT)
     options = parser.parse_args()
     why = ovs.missing()
