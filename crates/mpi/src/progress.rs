@@ -76,6 +76,7 @@ fn found_nothing() {
     }
 }
 
+/// What is found soon after the processor was given away shows that this was worth it: it is given away as often again.
 fn found_something() {
     const SOON: u32 = 2 * PATIENCE_LEAST;
     if IN_VAIN.load(Ordering::Relaxed) < SOON {
