@@ -105,7 +105,7 @@ def over_hosts() -> Cases:
     yield "jobs beside each other", two_jobs
 
 
-def size_of_card(ranks: int) -> float:
+def size_of_address(ranks: int) -> float:
     """Bytes that a rank registers: what `lazy` sends, less the frame's and the message's own."""
     done = mpiexec("-n", str(ranks), "--launcher", "fork", "-host", f"a:{ranks // 2},b:{ranks // 2}", str(BUILD / "all"), report=True)
     return done.report["exchange"]["bytes"] / ranks - 6
@@ -119,13 +119,13 @@ def bytes_moved() -> Cases:
             for ranks in [16, 32, 64, 128]:
                 done = mpiexec("-n", str(ranks), "--launcher", "fork", "-host", f"a:{ranks // 2},b:{ranks // 2}", f"--startup={scheme}", str(BUILD / "all"), "0", "ring", report=True)
                 check(done.code == 0, f"{scheme}, {ranks} ranks: {done.text[-500:]}")
-                n, card, moved = ranks, size_of_card(ranks), done.report["exchange"]["bytes"]
+                n, address, moved = ranks, size_of_address(ranks), done.report["exchange"]["bytes"]
                 check(done.report["exchange"]["messages"] == 5 * n, f"{scheme}: {done.report['exchange']['messages']} messages for {n} ranks, not 5 each")
-                # Up: a card and ids, the ids twice (to the agent, to mpiexec). Down: to the agent, to the rank.
-                up = n * (card + 2 * IDS * (n - 1) + card)
-                down = 2 * n * (n * (card + 8) + IDS * n * (n - 1)) if scheme == "original" else 2 * n * (n - 1) * (card + 5 + IDS)
+                # Up: an endpoint address and ids, the ids twice (to the agent, to mpiexec). Down: to the agent, to the rank.
+                up = n * (address + 2 * IDS * (n - 1) + address)
+                down = 2 * n * (n * (address + 8) + IDS * n * (n - 1)) if scheme == "original" else 2 * n * (n - 1) * (address + 5 + IDS)
                 check(abs(moved / (up + down) - 1) < 0.05, f"{scheme}, {n} ranks: {moved} bytes, {up + down:.0f} expected")
-                ids[n] = moved - up - 2 * n * n * (card + 8) if scheme == "original" else moved - up
+                ids[n] = moved - up - 2 * n * n * (address + 8) if scheme == "original" else moved - up
             power = 3 if scheme == "original" else 2
             law = [ids[n] / n**power for n in ids if n >= 32]
             check(max(law) / min(law) < 1.05, f"{scheme}: bytes down over N^{power} are {law}")

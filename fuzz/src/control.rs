@@ -14,7 +14,7 @@ use protocol::control::inquiry::{Answer, Question, RankStatus};
 use protocol::control::near::Neighbor;
 use protocol::control::rank::Times;
 use protocol::control::tree::{self, JobSpec, Packet};
-use protocol::control::{Card, JobInfo, ToAgent, ToRank, Wire, decode, encode};
+use protocol::control::{EndpointAddress, JobInfo, ToAgent, ToRank, Wire, decode, encode};
 
 /// Plays one input.
 pub fn run(data: &[u8]) {
@@ -24,7 +24,7 @@ pub fn run(data: &[u8]) {
         1 => codec::<ToAgent>(input.rest()),
         2 => codec::<ToRank>(input.rest()),
         3 => codec::<JobInfo>(input.rest()),
-        4 => codec::<Card>(input.rest()),
+        4 => codec::<EndpointAddress>(input.rest()),
         5 => codec::<JobSpec>(input.rest()),
         6 => invite(input.rest()),
         7 => splitter(&mut input),

@@ -4,7 +4,7 @@
 use crate::input::Input;
 use base::Peer;
 use launch::preload::elf::parse_cache;
-use protocol::control::Card;
+use protocol::control::EndpointAddress;
 use protocol::control::exchange::hypercube::Hypercube;
 use protocol::control::exchange::original::{Collector, pick};
 use protocol::control::exchange::ring::Ring;
@@ -23,12 +23,12 @@ pub fn run(data: &[u8]) {
     }
 }
 
-fn card(rank: u32) -> Card {
-    Card { rank_id: rank.into(), pid: 1, ..Card::default() }
+fn address(rank: u32) -> EndpointAddress {
+    EndpointAddress { rank_id: rank.into(), pid: 1, ..EndpointAddress::default() }
 }
 
 fn offer(rank: u32, ids: usize) -> Offer {
-    Offer { rank: Peer(rank), card: card(rank), ids: vec![[rank as u8; 16]; ids] }
+    Offer { rank: Peer(rank), address: address(rank), ids: vec![[rank as u8; 16]; ids] }
 }
 
 /// A small number, or a large one now and then.
@@ -107,8 +107,8 @@ fn gather(input: &mut Input<'_>) {
     for _ in 0..input.below(60) {
         let (node, generation) = (number(input, 4), number(input, 3));
         match input.below(5) {
-            0 => gather.own(node, generation, card(node)),
-            1 => gather.report(node, generation, vec![(Peer(node), card(node))]),
+            0 => gather.own(node, generation, address(node)),
+            1 => gather.report(node, generation, vec![(Peer(node), address(node))]),
             2 => {
                 let present = gather.generation();
                 assert_eq!(gather.advance(generation), generation == present);

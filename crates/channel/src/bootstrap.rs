@@ -1,6 +1,6 @@
 //! The rank's side of its conversation with the node agent: who am I, who are the others, how are they reached, who died.
 //!
-//! Exchange is on demand: a rank registers its own card and asks for a peer's when it first needs it, so that init costs O(1) per rank.
+//! Exchange is on demand: a rank registers its own endpoint address and asks for a peer's when it first needs it, so that init costs O(1) per rank.
 //! Invariants: a process started by a launcher that we don't understand is never "rank 0 of 1"; after [`Bootstrap::finalize`] nothing
 //! is read that belongs to a next program of the same rank; only [`Bootstrap::barrier`], [`Bootstrap::exchange`],
 //! [`Bootstrap::finalize`] and the very first message block.
@@ -25,7 +25,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 pub use protocol::control::rank::MAX_FDS;
-pub use protocol::control::{Card, JobInfo};
+pub use protocol::control::{EndpointAddress, JobInfo};
 
 base::config! {
     /// Run as a job of one rank even if another launcher has started this process, or a rank of a job has.
@@ -41,12 +41,12 @@ base::config! {
 /// What the agent has to say.
 #[derive(Debug)]
 pub enum Event {
-    /// A requested card; with the descriptors that the peer registered, if it is under this kernel.
-    Card {
+    /// A requested endpoint address; with the descriptors that the peer registered, if it is under this kernel.
+    Address {
         /// Whose.
         peer: Peer,
-        /// The card.
-        card: Card,
+        /// The endpoint address.
+        address: EndpointAddress,
         /// In the order of registration.
         fds: Vec<OwnedFd>,
         /// Why the peer's node is not taken for near, if somebody knows.
@@ -72,7 +72,7 @@ pub enum Exchanged {
     Table(Vec<Offer>),
     /// What this rank needs of that.
     Entries(Vec<Entry>),
-    /// The node agent has all cards.
+    /// The node agent has all endpoint addresses.
     AtAgent,
 }
 
@@ -82,7 +82,7 @@ pub struct Bootstrap {
     link: Option<Link>,
     events: VecDeque<Event>,
     /// What a singleton has registered.
-    own: Option<(Card, Vec<OwnedFd>)>,
+    own: Option<(EndpointAddress, Vec<OwnedFd>)>,
     /// When joining began and when the job's description had come, on the monotonic clock.
     joined_ns: (u64, u64),
     /// The launcher of others that has started this process.
@@ -214,14 +214,14 @@ impl Bootstrap {
         &self.job
     }
 
-    /// Gives this rank's card to whoever asks; up to [`MAX_FDS`] descriptors are kept by the agent for ranks under the same kernel.
-    pub fn register(&mut self, card: &Card, fds: Vec<OwnedFd>) -> Result {
+    /// Gives this rank's endpoint address to whoever asks; up to [`MAX_FDS`] descriptors are kept by the agent for ranks under the same kernel.
+    pub fn register(&mut self, address: &EndpointAddress, fds: Vec<OwnedFd>) -> Result {
         ensure!(fds.len() <= MAX_FDS, ERR_INTERN, "too many descriptors to register");
         let Some(link) = &mut self.link else {
-            self.own = Some((card.clone(), fds));
+            self.own = Some((address.clone(), fds));
             return Ok(());
         };
-        link.write(&ToAgent::Register { card: card.clone(), fd_count: fds.len() as u8 }, &fds)
+        link.write(&ToAgent::Register { address: address.clone(), fd_count: fds.len() as u8 }, &fds)
     }
 
     /// When joining the job began, and when its description had come: on the monotonic clock, in nanoseconds.
@@ -236,7 +236,7 @@ impl Bootstrap {
         }
     }
 
-    /// Offers `ids` to the other ranks, besides the card, and waits for what they offer.
+    /// Offers `ids` to the other ranks, besides the endpoint address, and waits for what they offer.
     pub fn exchange(&mut self, ids: Vec<Id>) -> Result<Exchanged> {
         self.send(&ToAgent::Offer { ids })?;
         let Some(link) = &mut self.link else { return Ok(Exchanged::Entries(Vec::new())) };
@@ -255,11 +255,11 @@ impl Bootstrap {
         self.send(&ToAgent::Startup { times })
     }
 
-    /// Asks for the card of `peer`; [`Bootstrap::poll`] yields it as soon as the peer has registered.
-    pub fn request_card(&mut self, peer: Peer) -> Result {
+    /// Asks for the endpoint address of `peer`; [`Bootstrap::poll`] yields it as soon as the peer has registered.
+    pub fn request_address(&mut self, peer: Peer) -> Result {
         ensure!(peer.0 < self.job.size, ERR_RANK, "no such rank in the job");
         match self.own.take() {
-            Some((card, fds)) => self.events.push_back(Event::Card { peer, card, fds, far: String::new() }),
+            Some((address, fds)) => self.events.push_back(Event::Address { peer, address, fds, far: String::new() }),
             None => self.send(&ToAgent::Request { peer })?,
         }
         Ok(())
@@ -433,19 +433,19 @@ mod tests {
         (rank, theirs)
     }
 
-    fn card() -> Card {
-        Card { rank_id: 1, pid: 2, uid: 3, numa: Some(0), extra: vec![9], ..Card::default() }
+    fn address() -> EndpointAddress {
+        EndpointAddress { rank_id: 1, pid: 2, uid: 3, numa: Some(0), extra: vec![9], ..EndpointAddress::default() }
     }
 
     #[test]
-    fn cards_come_with_their_descriptors_and_finalize_leaves_the_rest_unread() {
+    fn addresses_come_with_their_descriptors_and_finalize_leaves_the_rest_unread() {
         let (mut rank, agent) = pair();
         let (reader, writer) = std::io::pipe().unwrap();
-        let message = ToRank::Card { peer: Peer(0), card: Box::new(card()), fd_count: 2, far: String::new() };
+        let message = ToRank::Address { peer: Peer(0), address: Box::new(address()), fd_count: 2, far: String::new() };
         let bytes = frame::frame(&message);
         sys::fdpass::send(agent.as_fd(), &bytes, &[reader.as_fd(), writer.as_fd()], true).unwrap();
-        let Some(Event::Card { fds, card: got, .. }) = rank.poll().unwrap() else { panic!() };
-        assert_eq!((fds.len(), got), (2, card()));
+        let Some(Event::Address { fds, address: got, .. }) = rank.poll().unwrap() else { panic!() };
+        assert_eq!((fds.len(), got), (2, address()));
         assert!(rank.poll().unwrap().is_none());
 
         let mut bytes = frame::frame(&ToRank::Dump {});

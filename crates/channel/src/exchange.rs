@@ -4,12 +4,12 @@
 //! ```text
 //! open channels ─ register ─► exchange ─► barrier ─► connect all (if asked for) ─► barrier
 //! ```
-//! After the exchange nobody asks the agents for cards any more, except for the descriptors of ranks under the same kernel. The barrier
+//! After the exchange nobody asks the agents for endpoint addresses any more, except for the descriptors of ranks under the same kernel. The barrier
 //! keeps messages of the program apart from those of the exchange, which travel on the same lanes.
 
 mod in_band;
 
-use crate::bootstrap::{Card, Exchanged, JobInfo};
+use crate::bootstrap::{EndpointAddress, Exchanged, JobInfo};
 use crate::fabric::ChannelFabric;
 use crate::tcp::hello::Ids;
 use base::{Peer, Result, counters, ensure};
@@ -33,7 +33,7 @@ pub(crate) fn own_ids(job: &JobInfo) -> HashMap<Peer, Id> {
     (0..job.size).map(Peer).zip(ids.iter().copied()).filter(|(peer, _)| *peer != job.rank).collect()
 }
 
-/// What a card carries besides in a ring: ids for the two neighbors, who must connect before ids go round.
+/// What an endpoint address carries besides in a ring: ids for the two neighbors, who must connect before ids go round.
 pub(crate) fn ids_for_neighbors(job: &JobInfo, ids: &HashMap<Peer, Id>) -> Vec<u8> {
     if ids.is_empty() || !job.startup.scheme().described().in_band {
         return Vec::new();
@@ -43,9 +43,9 @@ pub(crate) fn ids_for_neighbors(job: &JobInfo, ids: &HashMap<Peer, Id>) -> Vec<u
     encode(&known.collect::<Vec<(u32, Id)>>())
 }
 
-/// Notes the id for `me` in the card of a neighbor, if there is one.
-pub(crate) fn note_neighbors_id(me: Peer, peer: Peer, card: &Card, ids: &mut Ids) {
-    let known = decode::<Vec<(u32, Id)>>(&card.extra).unwrap_or_default();
+/// Notes the id for `me` in the endpoint address of a neighbor, if there is one.
+pub(crate) fn note_neighbors_id(me: Peer, peer: Peer, address: &EndpointAddress, ids: &mut Ids) {
+    let known = decode::<Vec<(u32, Id)>>(&address.extra).unwrap_or_default();
     if let Some((_, id)) = known.into_iter().find(|(rank, _)| *rank == me.0) {
         ids.theirs.entry(peer).or_insert(id);
     }
@@ -97,9 +97,9 @@ fn exchange(fabric: &mut ChannelFabric, scheme: Scheme, generation: u32) -> Resu
     let (me, size) = (fabric.job().rank, fabric.job().size);
     let ids: Vec<Id> = fabric.own_ids();
     let own = |fabric: &ChannelFabric, ids| {
-        let card = fabric.card().cloned();
-        ensure!(card.is_some(), ERR_INTERN, "an exchange of endpoints without a card");
-        Ok(card.map(|card| Offer { rank: me, card, ids }))
+        let address = fabric.address().cloned();
+        ensure!(address.is_some(), ERR_INTERN, "an exchange of endpoints without an endpoint address");
+        Ok(address.map(|address| Offer { rank: me, address, ids }))
     };
     let exchange: Box<dyn Exchange> = match scheme {
         Scheme::Lazy => return Ok(()),
@@ -122,5 +122,5 @@ fn exchange(fabric: &mut ChannelFabric, scheme: Scheme, generation: u32) -> Resu
     };
     let offers = in_band::run(fabric, exchange)?;
     let entries = offers.into_iter().filter(|o| o.rank != me);
-    fabric.learn(entries.map(|o| Entry { peer: o.rank, id: o.id_for(me), card: o.card }).collect())
+    fabric.learn(entries.map(|o| Entry { peer: o.rank, id: o.id_for(me), address: o.address }).collect())
 }

@@ -1,7 +1,7 @@
 //! The coordinator: one lane to every peer, resolved when it is first needed, and one poll over all of them.
 //!
 //! ```text
-//! Unresolved ─ limits/send ─► Resolving ─ card ─► Shm | Net ─ peer gone ─► Lost
+//! Unresolved ─ limits/send ─► Resolving ─ endpoint address ─► Shm | Net ─ peer gone ─► Lost
 //! ```
 //! The lane to a peer only decides how this process sends; packets are taken from every channel, whatever lane the peer chose.
 //! Polling order: shared memory at every call, then the own queue, then sockets as often as they have had traffic, then
@@ -15,7 +15,7 @@ mod open;
 mod poll;
 mod startup;
 
-use crate::bootstrap::{Bootstrap, Card, JobInfo};
+use crate::bootstrap::{Bootstrap, EndpointAddress, JobInfo};
 use crate::kept::{self, SharedPool};
 use crate::profile::{Call, Profile};
 use crate::self_::{SelfLane, SelfPacket};
@@ -44,7 +44,7 @@ base::config! {
 enum Lane {
     /// Nobody has asked yet.
     Unresolved,
-    /// The peer's card has been asked for.
+    /// The peer's endpoint address has been asked for.
     Resolving,
     /// This process itself.
     Own,
@@ -123,10 +123,10 @@ pub struct ChannelFabric {
     reasons: HashMap<Peer, Why>,
     dump_requested: bool,
     control_lost: bool,
-    /// What an exchange has told of the others, by rank; empty if cards are asked for on first use.
-    directory: Vec<Option<Box<Card>>>,
+    /// What an exchange has told of the others, by rank; empty if endpoint addresses are asked for on first use.
+    directory: Vec<Option<Box<EndpointAddress>>>,
     /// What this process has registered.
-    card: Option<Box<Card>>,
+    address: Option<Box<EndpointAddress>>,
     /// Where messages wait that nobody waits for.
     pool: SharedPool,
     /// Where messages are counted.
@@ -141,7 +141,7 @@ fn refused(what: &'static str, error: &std::io::Error) -> Error {
 }
 
 impl ChannelFabric {
-    /// Opens the receiving sides and registers this process's card with the node agent. No exchange with peers.
+    /// Opens the receiving sides and registers this process's endpoint address with the node agent. No exchange with peers.
     pub fn open(bootstrap: Bootstrap) -> Result<ChannelFabric> {
         let job = bootstrap.job().clone();
         let mut lanes: Vec<Lane> = Vec::new();
@@ -169,7 +169,7 @@ impl ChannelFabric {
             dump_requested: false,
             control_lost: false,
             directory: Vec::new(),
-            card: None,
+            address: None,
             pool: SharedPool::default(),
             profile: None,
             call: None,
@@ -209,16 +209,16 @@ impl ChannelFabric {
         self.open_doorbell();
         let addresses = self.net.as_ref().map_or(Vec::new(), |net| net.addresses().to_vec());
         let ids = exchange::own_ids(job);
-        let mut card = locality::own_card(rank_id, addresses);
-        card.inbox_file = inbox_file;
-        card.region_part = region_part;
-        card.extra = exchange::ids_for_neighbors(job, &ids);
+        let mut address = locality::own_address(rank_id, addresses);
+        address.inbox_file = inbox_file;
+        address.region_part = region_part;
+        address.extra = exchange::ids_for_neighbors(job, &ids);
         if let Some(net) = &mut self.net {
             net.ids().own = ids;
         }
         self.bootstrap.count_as_exchange(true);
-        self.bootstrap.register(&card, fds)?;
-        self.card = Some(Box::new(card));
+        self.bootstrap.register(&address, fds)?;
+        self.address = Some(Box::new(address));
         Ok(())
     }
 
@@ -267,8 +267,8 @@ impl ChannelFabric {
     /// How long a sleep may be at most, if timers run.
     pub fn sleep_limit(&self) -> Option<Duration> {
         let net = self.net.as_ref().and_then(|net| net.sleep_limit());
-        let file = match &self.card {
-            Some(card) if !card.inbox_file.is_empty() || self.region.is_some() => {
+        let file = match &self.address {
+            Some(address) if !address.inbox_file.is_empty() || self.region.is_some() => {
                 Some(Duration::from_micros(locality::FILE_SLEEP_US.value()))
             }
             _ => None,
@@ -344,7 +344,7 @@ impl ChannelFabric {
         if let Some(net) = &mut self.net {
             net.close();
         }
-        if self.card.as_ref().is_some_and(|card| !card.inbox_file.is_empty()) {
+        if self.address.as_ref().is_some_and(|address| !address.inbox_file.is_empty()) {
             let _ = std::fs::remove_file(open::path_of(&self.job().inbox_file));
         }
         Ok(())
@@ -374,7 +374,7 @@ impl ChannelFabric {
         if self.connect_by_directory(peer) {
             return;
         }
-        if self.bootstrap.request_card(peer).is_ok() {
+        if self.bootstrap.request_address(peer).is_ok() {
             *self.lane(peer) = Lane::Resolving;
             self.resolving += 1;
         } else {
@@ -387,10 +387,10 @@ impl ChannelFabric {
         if self.may_be_near(peer) {
             return false;
         }
-        let Some(card) = self.directory.get(peer.0 as usize).cloned().flatten() else { return false };
+        let Some(address) = self.directory.get(peer.0 as usize).cloned().flatten() else { return false };
         *self.lane(peer) = Lane::Resolving;
         self.resolving += 1;
-        self.connect(peer, &card, Vec::new(), "");
+        self.connect(peer, &address, Vec::new(), "");
         true
     }
 
@@ -399,26 +399,26 @@ impl ChannelFabric {
         self.hub.is_some() && self.job().local_ranks.contains(&peer.0)
     }
 
-    /// Builds the lane to a peer whose card has come.
-    fn connect(&mut self, peer: Peer, card: &Card, fds: Vec<OwnedFd>, far: &str) {
+    /// Builds the lane to a peer whose endpoint address has come.
+    fn connect(&mut self, peer: Peer, address: &EndpointAddress, fds: Vec<OwnedFd>, far: &str) {
         if !matches!(self.lane(peer), Lane::Resolving) {
             return;
         }
         self.resolving -= 1;
         if let Some(net) = &mut self.net {
-            exchange::note_neighbors_id(self.me, peer, card, net.ids());
+            exchange::note_neighbors_id(self.me, peer, address, net.ids());
         }
         let mut why = Why::default();
         let job = self.bootstrap.job();
-        let lane = locality::try_shm(self.hub.as_ref(), job, (peer, card, fds), far, &mut why)
-            .or_else(|| locality::try_region(self.region.as_deref(), job, (peer, card), &mut why));
+        let lane = locality::try_shm(self.hub.as_ref(), job, (peer, address, fds), far, &mut why)
+            .or_else(|| locality::try_region(self.region.as_deref(), job, (peer, address), &mut why));
         match (lane, &mut self.net) {
             (Some(lane), _) => {
                 *self.lane(peer) = Lane::Shm(Box::new(lane));
                 self.tell_lane(peer);
             }
             (None, Some(net)) => {
-                let slot = net.dial(peer, card.addresses.clone());
+                let slot = net.dial(peer, address.tcp.clone());
                 *self.lane(peer) = Lane::Net(slot);
             }
             (None, None) => {

@@ -1,12 +1,12 @@
 //! Who is near: proof, not hints (DESIGN.md, section 4).
 //!
-//! Descriptors that came with a card were passed by node agents over unix sockets, which proves that both processes run on
+//! Descriptors that came with an endpoint address were passed by node agents over unix sockets, which proves that both processes run on
 //! the same kernel; agents of different containers find each other as `protocol::control::near` says. The nonce in the inbox that
-//! the descriptors open must be that of the card, which proves that it is the right process. Anything else means that the peer is
+//! the descriptors open must be that of the endpoint address, which proves that it is the right process. Anything else means that the peer is
 //! reached over the network; nothing here is ever fatal. Peers under other kernels of the same host are proved by their agents, which have
 //! found each other's random numbers in memory that a hypervisor shares between the kernels (`protocol::control::near`).
 
-use crate::bootstrap::{Card, JobInfo};
+use crate::bootstrap::{EndpointAddress, JobInfo};
 use crate::shm::{PeerFds, ShmHub, ShmLane};
 use crate::why::Why;
 use base::{Peer, log};
@@ -88,7 +88,12 @@ pub fn across_kernels(job: &JobInfo, rank: Peer) -> Vec<Peer> {
 }
 
 /// Tries to reach `peer` through memory that this kernel and its one share.
-pub fn try_region(hub: Option<&ShmHub>, job: &JobInfo, (peer, card): (Peer, &Card), why: &mut Why) -> Option<ShmLane> {
+pub fn try_region(
+    hub: Option<&ShmHub>,
+    job: &JobInfo,
+    (peer, address): (Peer, &EndpointAddress),
+    why: &mut Why,
+) -> Option<ShmLane> {
     let slot = across_kernels(job, peer).iter().position(|p| *p == job.rank);
     let reason = match (hub, slot) {
         // Nothing to tell where there is no such memory.
@@ -97,10 +102,10 @@ pub fn try_region(hub: Option<&ShmHub>, job: &JobInfo, (peer, card): (Peer, &Car
         (None, _) if !job.region.why.is_empty() => job.region.why.clone(),
         (None, _) => "this process has no part of the memory that its host's VMs share".into(),
         (Some(_), None) => "nobody has proved that its node shares memory with this one".into(),
-        (Some(_), Some(_)) if card.region_part.1 == 0 => {
+        (Some(_), Some(_)) if address.region_part.1 == 0 => {
             "its process has no part of the memory that both kernels share".into()
         }
-        (Some(hub), Some(slot)) => match open_in_region(hub, job, (peer, slot), card) {
+        (Some(hub), Some(slot)) => match open_in_region(hub, job, (peer, slot), address) {
             Ok(lane) => {
                 why.channel = IVSHMEM;
                 return Some(lane);
@@ -112,25 +117,30 @@ pub fn try_region(hub: Option<&ShmHub>, job: &JobInfo, (peer, card): (Peer, &Car
     None
 }
 
-fn open_in_region(hub: &ShmHub, job: &JobInfo, to: (Peer, usize), card: &Card) -> std::io::Result<ShmLane> {
-    let (offset, len) = card.region_part;
+fn open_in_region(
+    hub: &ShmHub,
+    job: &JobInfo,
+    to: (Peer, usize),
+    address: &EndpointAddress,
+) -> std::io::Result<ShmLane> {
+    let (offset, len) = address.region_part;
     let file = shm::region::Region::open_file(Path::new(OsStr::from_bytes(&job.region.path)), job.region.id)?;
     let len = usize::try_from(len).map_err(|_| std::io::ErrorKind::InvalidData)?;
-    ShmLane::open_in_region(hub, to, card.rank_id, (&file, (offset, len)), &card.addresses)
+    ShmLane::open_in_region(hub, to, address.rank_id, (&file, (offset, len)), &address.tcp)
 }
 
 /// Tries to reach `peer` through shared memory.
 pub fn try_shm(
     hub: Option<&ShmHub>,
     job: &JobInfo,
-    (peer, card, fds): (Peer, &Card, Vec<OwnedFd>),
+    (peer, address, fds): (Peer, &EndpointAddress, Vec<OwnedFd>),
     far: &str,
     why: &mut Why,
 ) -> Option<ShmLane> {
     if !job.local_ranks.contains(&peer.0) {
         let reason = match across_kernels(job, job.rank).contains(&peer) {
             true => "same host, other VM".into(),
-            false => far_reason(card, far),
+            false => far_reason(address, far),
         };
         why.reject("shm", reason);
         return None;
@@ -141,8 +151,8 @@ pub fn try_shm(
     };
     let channel = if fds.is_empty() { BY_FILE } else { "shm" };
     let fds = match PeerFds::from_vec(fds) {
-        Some(fds) => PeerFds { in_file: !card.inbox_file.is_empty(), ..fds },
-        None => match file_of(job, card) {
+        Some(fds) => PeerFds { in_file: !address.inbox_file.is_empty(), ..fds },
+        None => match file_of(job, address) {
             Ok(Some(file)) => PeerFds::from_file(file),
             Ok(None) => {
                 why.reject("shm", if far.is_empty() { "the peer passed no descriptors" } else { far });
@@ -154,7 +164,7 @@ pub fn try_shm(
             }
         },
     };
-    match ShmLane::open(hub, peer, card.rank_id, i32::try_from(card.pid).ok(), fds) {
+    match ShmLane::open(hub, peer, address.rank_id, i32::try_from(address.pid).ok(), fds) {
         Ok(lane) => {
             why.channel = channel;
             why.single_copy = lane.single_copy().name();
@@ -168,18 +178,21 @@ pub fn try_shm(
 }
 
 /// The file of a peer's inbox, in the directory where this process has its own; none if there is no such directory.
-fn file_of(job: &JobInfo, card: &Card) -> std::io::Result<Option<File>> {
+fn file_of(job: &JobInfo, address: &EndpointAddress) -> std::io::Result<Option<File>> {
     let own = Path::new(OsStr::from_bytes(&job.inbox_file));
-    let Some(directory) = own.parent().filter(|_| !card.inbox_file.is_empty()) else { return Ok(None) };
-    if card.inbox_file.contains('/') || !card.inbox_file.starts_with(INBOX_PREFIX) {
-        return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, "its card names an impossible file"));
+    let Some(directory) = own.parent().filter(|_| !address.inbox_file.is_empty()) else { return Ok(None) };
+    if address.inbox_file.contains('/') || !address.inbox_file.starts_with(INBOX_PREFIX) {
+        return Err(std::io::Error::new(
+            std::io::ErrorKind::InvalidData,
+            "its endpoint address names an impossible file",
+        ));
     }
-    sys::shared_file::open(&directory.join(&card.inbox_file)).map(Some)
+    sys::shared_file::open(&directory.join(&address.inbox_file)).map(Some)
 }
 
 /// Why a peer is not taken to be on this host: what the agents found, or else what the boot ids say.
-fn far_reason(card: &Card, far: &str) -> String {
-    let reason = match (far, &card.boot_id, boot_id()) {
+fn far_reason(address: &EndpointAddress, far: &str) -> String {
+    let reason = match (far, &address.boot_id, boot_id()) {
         ("", Some(theirs), Some(mine)) if *theirs != mine => "another kernel: the boot ids differ",
         ("", ..) => "nobody has proved it",
         (far, ..) => far,
@@ -199,13 +212,13 @@ fn no_hub_reason() -> String {
 }
 
 /// Who this process is, for its peers.
-pub fn own_card(rank_id: u128, addresses: Vec<SocketAddr>) -> Card {
-    Card {
+pub fn own_address(rank_id: u128, addresses: Vec<SocketAddr>) -> EndpointAddress {
+    EndpointAddress {
         rank_id,
         boot_id: boot_id(),
         pid: sys::cma::own_pid() as u32,
         uid: sys::process::effective_uid(),
-        addresses,
+        tcp: addresses,
         numa: sys::affinity::current_cpu().and_then(sys::affinity::numa_node).map(|n| n as u32),
         inbox_file: String::new(),
         region_part: (0, 0),

@@ -61,7 +61,7 @@ pub struct PeerFds {
 }
 
 impl PeerFds {
-    /// From what came with its card, in the order of [`ShmHub::descriptors`].
+    /// From what came with its endpoint address, in the order of [`ShmHub::descriptors`].
     pub fn from_vec(fds: Vec<OwnedFd>) -> Option<PeerFds> {
         let mut fds = fds.into_iter();
         Some(PeerFds { inbox: fds.next()?, in_file: false, bell: Some(fds.next()?), memory: fds.next() })

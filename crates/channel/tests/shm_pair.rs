@@ -22,13 +22,13 @@ fn pattern(i: usize) -> u8 {
     (i % 251) as u8
 }
 
-/// Swaps cards and descriptors with the other process.
+/// Swaps endpoint addresses and descriptors with the other process.
 fn connect(me: u32, socket: &UnixStream) -> (ShmHub, ShmLane) {
     let rank_id = u128::from(std::process::id()) << 64 | 77;
     let hub = ShmHub::create(Peer(me), vec![Peer(0), Peer(1)], rank_id, false).unwrap();
-    let mut card = rank_id.to_le_bytes().to_vec();
-    card.extend(sys::cma::own_pid().to_le_bytes());
-    assert_eq!(sys::fdpass::send(socket.as_fd(), &card, &hub.descriptors(), true).unwrap(), 20);
+    let mut address = rank_id.to_le_bytes().to_vec();
+    address.extend(sys::cma::own_pid().to_le_bytes());
+    assert_eq!(sys::fdpass::send(socket.as_fd(), &address, &hub.descriptors(), true).unwrap(), 20);
     let (mut bytes, mut fds) = ([0u8; 20], Vec::<OwnedFd>::new());
     assert_eq!(sys::fdpass::recv(socket.as_fd(), &mut bytes, &mut fds, true).unwrap(), 20);
     let (id, pid) = bytes.split_at(16);

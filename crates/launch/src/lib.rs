@@ -1,4 +1,4 @@
-//! `mpiexec` and the node agents: starts the ranks of a job, carries their cards, input, output and signals, and leaves nothing behind.
+//! `mpiexec` and the node agents: starts the ranks of a job, carries their endpoint addresses, input, output and signals, and leaves nothing behind.
 //!
 //! ```text
 //! mpiexec (front) ──fork──► agent of this host ──clone──► ranks        links: socketpair, TCP or the launcher's stdio

@@ -25,7 +25,7 @@ fn costs() -> impl Strategy<Value = Cost> {
         init_s: own.2,
         compose_s: own.3,
         id_bytes: sizes.0,
-        card_bytes: sizes.1,
+        endpoint_bytes: sizes.1,
         address_bytes: sizes.2,
         header_bytes: sizes.3,
     })

@@ -22,7 +22,7 @@ pub mod report;
 pub mod tree;
 
 pub use codec::{Wire, decode, encode};
-pub use rank::{Card, JobInfo, ToAgent, ToRank};
+pub use rank::{EndpointAddress, JobInfo, ToAgent, ToRank};
 
 /// Version of both conversations; ends of different versions refuse each other.
 pub const VERSION: u16 = 4;

@@ -4,7 +4,7 @@
 //! each node's first rank: put host name          fence          rank 0: starts the front, puts its invitation, the key and the nodes
 //! fence          each other node's first rank: starts an agent with the invitation          every rank: calls its node's agent
 //! ```
-//! Two fences, whatever the number of ranks; from then on everything is as under our own mpiexec: cards and descriptors, deaths, waits.
+//! Two fences, whatever the number of ranks; from then on everything is as under our own mpiexec: endpoint addresses and descriptors, deaths, waits.
 //! Invariant: what is started here is nobody's child and ends by itself when the node's ranks are gone.
 
 use super::launcher::{Launcher, Place, get_long, put_long};

@@ -129,12 +129,12 @@ impl Link {
 
     pub(super) fn event(&mut self, message: ToRank) -> Result<Option<Event>> {
         Ok(match message {
-            ToRank::Card { peer, card, fd_count, far } => {
+            ToRank::Address { peer, address, fd_count, far } => {
                 let fds = self.fds.take(self.splitter.frame_start(), usize::from(fd_count)).unwrap_or_else(|| {
                     log!(Warn, "descriptors of rank {} got lost: open files are at their limit (ulimit -n)", peer.0);
                     Vec::new()
                 });
-                Some(Event::Card { peer, card: *card, fds, far })
+                Some(Event::Address { peer, address: *address, fds, far })
             }
             ToRank::PeerGone { peer, host, why } => Some(Event::PeerGone { peer, host, why }),
             ToRank::Dump {} => Some(Event::Dump),

@@ -9,7 +9,7 @@ use protocol::fabric::Event;
 
 /// Polls between two looks at the node agent.
 const CONTROL_EVERY: u32 = 1024;
-/// The same while cards are awaited.
+/// The same while endpoint addresses are awaited.
 const CONTROL_EVERY_RESOLVING: u32 = 8;
 /// Polls in a row that only shared memory may serve.
 pub(super) const SHM_STREAK: u32 = 64;
@@ -111,8 +111,8 @@ impl ChannelFabric {
         loop {
             match self.bootstrap.poll() {
                 Ok(None) => return,
-                Ok(Some(Told::Card { peer, card, fds, far })) if peer.0 < self.lanes.len() as u32 => {
-                    self.connect(peer, &card, fds, &far);
+                Ok(Some(Told::Address { peer, address, fds, far })) if peer.0 < self.lanes.len() as u32 => {
+                    self.connect(peer, &address, fds, &far);
                 }
                 Ok(Some(Told::PeerGone { peer, host, why })) if peer.0 < self.lanes.len() as u32 => {
                     log!(Warn, "rank {} on {host} is gone: {why}", peer.0);

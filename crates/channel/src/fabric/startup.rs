@@ -1,7 +1,7 @@
 //! What the fabric does for the exchange of endpoints ([`crate::exchange`]): waiting for an event, and opening all lanes at once.
 
 use super::{ChannelFabric, FabricPacket, Lane};
-use crate::bootstrap::Card;
+use crate::bootstrap::EndpointAddress;
 use crate::shared_cpu;
 use crate::wait::{self, Idle};
 use base::{Peer, Result, ensure, fail, log};
@@ -14,8 +14,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 impl ChannelFabric {
     /// What this process has registered; none in a job of one rank.
-    pub(crate) fn card(&self) -> Option<&Card> {
-        self.card.as_deref()
+    pub(crate) fn address(&self) -> Option<&EndpointAddress> {
+        self.address.as_deref()
     }
 
     /// Ids for the other ranks, ascending; empty if there are none.
@@ -41,7 +41,7 @@ impl ChannelFabric {
             if let (Some(net), Some(id)) = (&mut self.net, entry.id) {
                 net.ids().theirs.insert(entry.peer, id);
             }
-            self.directory[entry.peer.0 as usize] = Some(Box::new(entry.card));
+            self.directory[entry.peer.0 as usize] = Some(Box::new(entry.address));
         }
         Ok(())
     }

@@ -57,7 +57,7 @@ enum PeerBell {
 
 impl ShmHub {
     /// A hub for process `me` among `peers`, all ranks under this kernel including `me` in an order on which they agree.
-    /// `rank_id` is the random identity in this process's card; `crowded`: there are more ranks than processors.
+    /// `rank_id` is the random identity in this process's endpoint address; `crowded`: there are more ranks than processors.
     pub fn create(me: Peer, peers: Vec<Peer>, rank_id: u128, crowded: bool) -> io::Result<ShmHub> {
         ShmHub::create_in(None, me, peers, rank_id, crowded)
     }

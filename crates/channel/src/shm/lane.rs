@@ -57,7 +57,7 @@ pub struct ShmLane {
 }
 
 impl ShmLane {
-    /// Connects to `peer`, whose card says `rank_id` and, if somebody vouches for it, `pid`.
+    /// Connects to `peer`, whose endpoint address says `rank_id` and, if somebody vouches for it, `pid`.
     pub fn open(hub: &ShmHub, peer: Peer, rank_id: u128, pid: Option<i32>, fds: PeerFds) -> io::Result<ShmLane> {
         let outbox = match fds.in_file {
             true => Outbox::open_file(&fds.inbox.into(), hub.slot, rank_id)?,

@@ -1,6 +1,6 @@
 //! The plan by which a peer is dialled: which of its addresses next, and when to give up. No I/O, no clock of its own.
 //!
-//! Every address of the peer's card is tried, one more each [`STAGGER`] or as soon as one has failed, without giving up the
+//! Every TCP address in the peer's endpoint address is tried, one more each [`STAGGER`] or as soon as one has failed, without giving up the
 //! earlier ones; whoever answers with the right proof is the peer. After the last address the round starts again.
 
 use std::net::SocketAddr;
@@ -87,7 +87,7 @@ impl Dial {
     /// Each address with what came of it.
     pub fn describe(&self) -> String {
         if self.addresses.is_empty() {
-            return "its card names no address".into();
+            return "its endpoint address has no TCP address".into();
         }
         let all: Vec<String> = self.addresses.iter().map(|(a, none, why)| format!("{a}: {none}{why}")).collect();
         all.join(", ")

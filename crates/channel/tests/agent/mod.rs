@@ -1,7 +1,7 @@
-//! A node agent for tests, in a thread per rank: hands out cards with descriptors, and tells who is dead.
+//! A node agent for tests, in a thread per rank: hands out endpoint addresses with descriptors, and tells who is dead.
 
 use base::Peer;
-use channel::bootstrap::{Bootstrap, Card, JobInfo};
+use channel::bootstrap::{Bootstrap, EndpointAddress, JobInfo};
 use channel::fabric::ChannelFabric;
 use protocol::control::frame::{self, Splitter};
 use protocol::control::rank::Region;
@@ -12,12 +12,12 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-type Left = Option<(Card, Vec<OwnedFd>)>;
+type Left = Option<(EndpointAddress, Vec<OwnedFd>)>;
 
 struct Agent {
     node_of: Vec<u32>,
     sockets: Vec<UnixStream>,
-    cards: Mutex<Vec<Left>>,
+    addresses: Mutex<Vec<Left>>,
 }
 
 /// A file that the nodes share as if they were VMs, and how much of it each rank gets: `FERRULE_TEST_REGION=BYTES:PATH`.
@@ -43,14 +43,18 @@ impl Agent {
         let _ = sys::fdpass::send(self.sockets[rank].as_fd(), &frame::frame(message), &borrowed, true);
     }
 
-    /// Sends the card of `peer` as soon as there is one.
+    /// Sends the endpoint address of `peer` as soon as there is one.
     fn answer(&self, rank: usize, peer: Peer) {
         loop {
-            if let Some((card, fds)) = &self.cards.lock().unwrap()[peer.0 as usize] {
+            if let Some((address, fds)) = &self.addresses.lock().unwrap()[peer.0 as usize] {
                 let near = self.node_of[rank] == self.node_of[peer.0 as usize];
                 let fds = if near { fds.as_slice() } else { &[] };
-                let message =
-                    ToRank::Card { peer, card: Box::new(card.clone()), fd_count: fds.len() as u8, far: String::new() };
+                let message = ToRank::Address {
+                    peer,
+                    address: Box::new(address.clone()),
+                    fd_count: fds.len() as u8,
+                    far: String::new(),
+                };
                 return self.tell(rank, &message, fds);
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -67,8 +71,8 @@ impl Agent {
             splitter.feed(&bytes[..n]);
             while let Some(body) = splitter.next_frame(frame::RANK_LIMIT).unwrap() {
                 match decode::<ToAgent>(body).unwrap() {
-                    ToAgent::Register { card, .. } => {
-                        self.cards.lock().unwrap()[rank] = Some((card, std::mem::take(&mut fds)));
+                    ToAgent::Register { address, .. } => {
+                        self.addresses.lock().unwrap()[rank] = Some((address, std::mem::take(&mut fds)));
                     }
                     ToAgent::Request { peer } => self.answer(rank, peer),
                     ToAgent::Finalize {} => {
@@ -136,8 +140,8 @@ pub fn run_job(node_of: &[u32], body: fn(&mut Engine<ChannelFabric>, &mut End)) 
         std::process::exit(101);
     }));
     let (theirs, sockets): (Vec<_>, Vec<_>) = node_of.iter().map(|_| UnixStream::pair().unwrap()).unzip();
-    let cards = Mutex::new(node_of.iter().map(|_| None).collect());
-    let agent = Arc::new(Agent { node_of: node_of.to_vec(), sockets, cards });
+    let addresses = Mutex::new(node_of.iter().map(|_| None).collect());
+    let agent = Arc::new(Agent { node_of: node_of.to_vec(), sockets, addresses });
     for rank in 0..node_of.len() {
         agent.tell(rank, &ToRank::Job { job: Box::new(agent.job(rank)) }, &[]);
         let agent = agent.clone();

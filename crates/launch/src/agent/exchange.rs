@@ -1,6 +1,6 @@
 //! An agent's part in exchanges of endpoints (`protocol::control::exchange`), and what it tells of its ranks' start.
 //!
-//! `original`, `dr`: ranks' offers go to mpiexec, and what comes back goes to the rank that it is for. `tree`: cards are gathered here
+//! `original`, `dr`: ranks' offers go to mpiexec, and what comes back goes to the rank that it is for. `tree`: endpoint addresses are gathered here
 //! and passed up; when all come down they are kept, and the ranks learn that they may ask.
 
 use super::Agent;
@@ -11,7 +11,7 @@ use protocol::control::exchange::{Id, Offer, Scheme};
 use protocol::control::frame::HEADER;
 use protocol::control::rank::Times;
 use protocol::control::tree::{Message, ROOT, RankTimes, children, parent};
-use protocol::control::{Card, ToRank};
+use protocol::control::{EndpointAddress, ToRank};
 
 /// What an agent knows of the exchange that goes on.
 #[derive(Default)]
@@ -46,17 +46,17 @@ impl Agent {
     pub(super) fn on_offer(&mut self, at: usize, ids: Vec<Id>) {
         let rank = &self.ranks[at];
         let (world, generation) = (rank.world, rank.generation);
-        let Some((card, _)) = &rank.card else {
-            return log!(Warn, "rank {world} offers endpoints without a card");
+        let Some((address, _)) = &rank.address else {
+            return log!(Warn, "rank {world} offers endpoints without an endpoint address");
         };
-        let card = card.clone();
+        let address = address.clone();
         match self.scheme() {
             Scheme::Original | Scheme::Dr => {
-                let offer = Offer { rank: Peer(world), card, ids };
+                let offer = Offer { rank: Peer(world), address, ids };
                 self.up.send(counted(packet(ROOT, Message::Offer { generation, offer })));
             }
             Scheme::Tree => {
-                self.exchange.gather.own(world, generation, card);
+                self.exchange.gather.own(world, generation, address);
                 self.exchange_changed();
             }
             _ => log!(Warn, "rank {world} offers endpoints, which the scheme of this job does not want"),
@@ -77,8 +77,8 @@ impl Agent {
         self.tell_exchanged(to, answer, bytes.saturating_sub(ADDRESS_BYTES));
     }
 
-    pub(super) fn on_gathered(&mut self, node: u32, generation: u32, cards: Vec<(Peer, Card)>) {
-        self.exchange.gather.report(node, generation, cards);
+    pub(super) fn on_gathered(&mut self, node: u32, generation: u32, addresses: Vec<(Peer, EndpointAddress)>) {
+        self.exchange.gather.report(node, generation, addresses);
         self.exchange_changed();
     }
 
@@ -89,7 +89,7 @@ impl Agent {
         self.exchange_changed();
     }
 
-    /// Passes the subtree's cards up as soon as they are complete; ranks that have ended are not waited for.
+    /// Passes the subtree's endpoint addresses up as soon as they are complete; ranks that have ended are not waited for.
     pub(super) fn exchange_changed(&mut self) {
         let Some(job) = self.job.as_ref().filter(|job| job.startup.scheme() == Scheme::Tree) else { return };
         let (width, nodes) = (job.launcher.width, job.hosts.len() as u32);
@@ -102,17 +102,17 @@ impl Agent {
             return;
         }
         self.exchange.reported = Some(generation);
-        let message = Message::Gathered { node: self.node, generation, cards: self.exchange.gather.take() };
+        let message = Message::Gathered { node: self.node, generation, addresses: self.exchange.gather.take() };
         self.up.send(counted(packet(parent(self.node, width), message)));
     }
 
-    /// All cards are here.
-    pub(super) fn on_spread(&mut self, generation: u32, cards: Vec<(Peer, Card)>) {
+    /// All endpoint addresses are here.
+    pub(super) fn on_spread(&mut self, generation: u32, addresses: Vec<(Peer, EndpointAddress)>) {
         if !self.exchange.gather.advance(generation) {
             return;
         }
-        let far: Vec<_> = cards.into_iter().filter(|(peer, _)| self.node_of(*peer) != Some(self.node)).collect();
-        self.cards.learn(generation, far);
+        let far: Vec<_> = addresses.into_iter().filter(|(peer, _)| self.node_of(*peer) != Some(self.node)).collect();
+        self.addresses.learn(generation, far);
         let waiting: Vec<u32> = self.ranks.iter().map(|rank| rank.world).collect();
         for world in waiting {
             self.tell_exchanged((world, generation), &ToRank::Exchanged {}, 1);

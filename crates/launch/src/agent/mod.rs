@@ -3,9 +3,9 @@
 //! Life: linked ─Start─► ranks run ─all ended─► leftovers killed, output drained ─NodeDone─► link closed by the parent ─► exit.
 //! Losing the link, or SIGTERM from the guardian, kills everything at once.
 
+mod addresses;
 pub mod adopt;
 pub mod barrier;
-mod cards;
 mod exchange;
 pub use exchange::count_sent;
 mod fdlink;
@@ -24,9 +24,9 @@ use crate::link::{Link, packet};
 use crate::pollset::PollSet;
 use crate::reap;
 use crate::trail::Trail;
+use addresses::Addresses;
 use barrier::Barrier;
 use base::log;
-use cards::Cards;
 use near::Near;
 use protocol::control::handshake::Key;
 use protocol::control::tree::{End, JobSpec, Message, Phase, ROOT};
@@ -48,7 +48,7 @@ pub struct Agent {
     children: Children,
     job: Option<Box<JobSpec>>,
     ranks: Vec<Rank>,
-    cards: Cards,
+    addresses: Addresses,
     near: Near,
     /// Where ranks call that another launcher has started.
     porch: Option<adopt::Porch>,
@@ -99,7 +99,7 @@ pub fn run(node: u32, key: Key, up: Link, (trail, switch): (Trail, Option<OwnedF
         children: Children::new(key),
         job: None,
         ranks: Vec::new(),
-        cards: Cards::default(),
+        addresses: Addresses::default(),
         near: Near::new(key, node, trail, switch),
         porch: None,
         barrier: Barrier::default(),
@@ -268,7 +268,7 @@ impl Agent {
         self.tell_profile(at);
         self.send_up(ROOT, Message::Exited { rank: world, pid: pid as u32, end, phase: phase.clone(), killed });
         let why = self.death_words(at, how);
-        self.on_card_never(world, &why);
+        self.on_no_address(world, &why);
         self.barrier_changed();
         self.exchange_changed();
         self.tell_times();

@@ -8,7 +8,7 @@ use crate::reap::parent_of;
 use base::{Peer, log};
 use protocol::control::rank::Times;
 use protocol::control::tree::{Message, Phase, ROOT};
-use protocol::control::{Card, JobInfo, ToAgent, ToRank};
+use protocol::control::{EndpointAddress, JobInfo, ToAgent, ToRank};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use sys::process::{Ended, Pid};
@@ -29,7 +29,7 @@ pub struct Rank {
     /// It called `MPI_Abort`.
     pub aborted: bool,
     /// What it registered.
-    pub card: Option<(Card, Vec<Rc<OwnedFd>>)>,
+    pub address: Option<(EndpointAddress, Vec<Rc<OwnedFd>>)>,
     /// When its process was begun and when it ran, on the monotonic clock.
     pub spawned_ns: (u64, u64),
     /// How its first program has started, if it said.
@@ -66,7 +66,7 @@ impl Rank {
             phase: Phase::Started {},
             ended: None,
             aborted: false,
-            card: None,
+            address: None,
             spawned_ns: (began_ns, spawned_ns),
             times: None,
             generation: 0,
@@ -95,7 +95,7 @@ impl Rank {
             phase: Phase::Started {},
             ended: None,
             aborted: false,
-            card: None,
+            address: None,
             generation: 0,
             counts: Vec::new(),
             info,
@@ -169,10 +169,10 @@ impl Rank {
         }
     }
 
-    /// Forgets the control socket and the card's descriptors.
+    /// Forgets the control socket and the endpoint address's descriptors.
     pub fn close_control(&mut self) {
         self.control = None;
-        self.card = None;
+        self.address = None;
     }
 
     /// Registers with the loop.
@@ -242,25 +242,25 @@ impl Agent {
         let rank = &mut self.ranks[at];
         let world = rank.world;
         match message {
-            ToAgent::Register { card, fd_count } => {
+            ToAgent::Register { address, fd_count } => {
                 if fds.len() < usize::from(fd_count) && !std::mem::replace(&mut self.short_of_files, true) {
                     log!(
                         Warn,
                         "open files are at their limit (ulimit -n): rank {world} and maybe others get no shared memory"
                     );
                 }
-                rank.card = Some((card, fds.into_iter().map(Rc::new).collect()));
-                self.on_card(at);
+                rank.address = Some((address, fds.into_iter().map(Rc::new).collect()));
+                self.on_address(at);
             }
             ToAgent::Request { peer } => self.on_request(at, peer),
             ToAgent::Initialized {} => rank.phase = Phase::Initialized {},
             ToAgent::Finalize {} => {
                 rank.phase = Phase::Finalized {};
-                rank.card = None;
+                rank.address = None;
                 rank.generation += 1;
                 rank.send(&ToRank::Finalized {}, Vec::new());
                 rank.introduce();
-                self.cards.forget(Peer(world));
+                self.addresses.forget(Peer(world));
             }
             ToAgent::Barrier {} => self.on_barrier(world),
             ToAgent::Offer { ids } => self.on_offer(at, ids),

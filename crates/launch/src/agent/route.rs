@@ -63,7 +63,7 @@ impl Agent {
             Message::Signal { signal } => self.signal_ranks(signal),
             Message::Kill { now, code } => self.kill(now, code),
             Message::Want { peer, from, generation } => self.on_want(peer, from, generation),
-            Message::Have { peer, generation, card, why } => self.on_have(peer, generation, card, &why),
+            Message::Have { peer, generation, address, why } => self.on_have(peer, generation, address, &why),
             Message::PeerGone { peer, why } => self.on_peer_gone(peer, &why),
             Message::Meet { calls, listen, files } => self.on_meet(calls, listen, files),
             Message::Dial {} => self.on_dial(),
@@ -79,8 +79,8 @@ impl Agent {
             Message::Entries { rank, generation, entries } => {
                 self.answer_rank((rank, generation), &ToRank::Entries { entries }, body.len());
             }
-            Message::Gathered { node, generation, cards } => self.on_gathered(node, generation, cards),
-            Message::Spread { generation, cards } => self.on_spread(generation, cards),
+            Message::Gathered { node, generation, addresses } => self.on_gathered(node, generation, addresses),
+            Message::Spread { generation, addresses } => self.on_spread(generation, addresses),
             Message::BarrierUp { node, epoch } => self.on_barrier_up(node, epoch),
             Message::BarrierDone { epoch } => self.on_barrier_done(epoch),
             other => log!(Warn, "message for the front arrived at an agent: {other:?}"),

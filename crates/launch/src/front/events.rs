@@ -88,7 +88,7 @@ impl Front {
                 self.end();
             }
             Message::Offer { generation, offer } => self.on_offer(generation, offer),
-            Message::Gathered { node, generation, cards } => self.on_gathered(node, generation, cards),
+            Message::Gathered { node, generation, addresses } => self.on_gathered(node, generation, addresses),
             Message::ProfileRank { head } => self.on_profile_rank(head),
             Message::ProfilePart { rank, part, rows } => self.on_profile_part(rank, part, rows),
             Message::StartupTimes { node, sent, ranks } => self.on_times(node, sent, ranks),

@@ -5,7 +5,7 @@ use super::Front;
 use crate::agent::count_sent;
 use crate::link::Frame;
 use base::{Peer, log};
-use protocol::control::Card;
+use protocol::control::EndpointAddress;
 use protocol::control::exchange::original::Collector;
 use protocol::control::exchange::tree::{FOR_EVER, Gather};
 use protocol::control::exchange::{Offer, Scheme, dr};
@@ -106,20 +106,20 @@ impl Front {
         }
     }
 
-    pub(super) fn on_gathered(&mut self, node: u32, generation: u32, cards: Vec<(Peer, Card)>) {
+    pub(super) fn on_gathered(&mut self, node: u32, generation: u32, addresses: Vec<(Peer, EndpointAddress)>) {
         if self.job.startup.scheme() != Scheme::Tree {
             return;
         }
         let nodes = children(ROOT, self.job.launcher.width, self.nodes.len() as u32);
         let gather = &mut self.exchange.gather;
-        gather.report(node, generation, cards);
+        gather.report(node, generation, addresses);
         let (complete, nobody_left) = gather.complete(nodes);
         if !complete || nobody_left {
             return;
         }
-        let (generation, cards) = (gather.generation(), gather.take());
+        let (generation, addresses) = (gather.generation(), gather.take());
         gather.advance(generation);
-        let frame = crate::link::packet(ALL, Message::Spread { generation, cards });
+        let frame = crate::link::packet(ALL, Message::Spread { generation, addresses });
         let copies = self.children.broadcast(&frame);
         count_sent(copies, frame.len() - HEADER);
     }

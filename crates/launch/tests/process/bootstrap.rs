@@ -2,7 +2,7 @@
 
 use crate::harness::{Done, role as arguments, run};
 use base::Peer;
-use channel::bootstrap::{Bootstrap, Card, Event};
+use channel::bootstrap::{Bootstrap, EndpointAddress, Event};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -39,11 +39,11 @@ fn role() {
     std::process::exit(0);
 }
 
-fn card(rank: &Bootstrap) -> Card {
+fn address(rank: &Bootstrap) -> EndpointAddress {
     let extra = vec![rank.job().rank.0 as u8; 1000];
     let addresses = vec!["10.0.0.1:5".parse().unwrap()];
     let rank_id = u128::from(rank.job().rank.0);
-    Card { rank_id, pid: std::process::id(), addresses, extra, ..Card::default() }
+    EndpointAddress { rank_id, pid: std::process::id(), tcp: addresses, extra, ..EndpointAddress::default() }
 }
 
 fn wait(rank: &mut Bootstrap) -> Event {
@@ -59,15 +59,15 @@ fn wait(rank: &mut Bootstrap) -> Event {
 fn exchange(rank: &mut Bootstrap) {
     let job = rank.job().clone();
     let (mut reader, writer) = std::io::pipe().unwrap();
-    let card = card(rank);
-    rank.register(&card, vec![OwnedFd::from(writer)]).unwrap();
+    let address = address(rank);
+    rank.register(&address, vec![OwnedFd::from(writer)]).unwrap();
     rank.initialized().unwrap();
     for peer in 0..job.size {
-        rank.request_card(Peer(peer)).unwrap();
+        rank.request_address(Peer(peer)).unwrap();
     }
     for _ in 0..job.size {
-        let Event::Card { peer, card, fds, .. } = wait(rank) else { panic!("not a card") };
-        assert_eq!((card.rank_id, card.extra.len()), (u128::from(peer.0), 1000));
+        let Event::Address { peer, address, fds, .. } = wait(rank) else { panic!("not an endpoint address") };
+        assert_eq!((address.rank_id, address.extra.len()), (u128::from(peer.0), 1000));
         let kernel = |rank: Peer| job.kernel_of[job.node_of[rank.0 as usize] as usize];
         let near = kernel(peer) == kernel(job.rank);
         assert_eq!(fds.len(), usize::from(near));
@@ -113,12 +113,12 @@ fn dump(rank: &mut Bootstrap) {
     std::thread::sleep(Duration::from_secs(1000));
 }
 
-/// Rank 0 never registers; whoever wants its card learns that it has ended.
+/// Rank 0 never registers; whoever wants its endpoint address learns that it has ended.
 fn absent(rank: &mut Bootstrap) {
     if rank.job().rank.0 == 0 {
         std::process::exit(0);
     }
-    rank.request_card(Peer(0)).unwrap();
+    rank.request_address(Peer(0)).unwrap();
     let Event::PeerGone { peer, .. } = wait(rank) else { panic!("not the end") };
     println!("{} gone", peer.0);
     rank.finalize().unwrap();
@@ -129,7 +129,7 @@ fn lines_with<'a>(done: &'a Done, text: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn cards_descriptors_and_barriers_on_one_node_and_on_several() {
+fn addresses_descriptors_and_barriers_on_one_node_and_on_several() {
     let done = go(&[], "4", "exchange");
     assert_eq!((done.code, lines_with(&done, "of 4").len()), (0, 4), "{}", done.stderr);
     let done = go(&["--launcher", "fork", "-hosts", "a:2,b:2,c"], "5", "exchange");

@@ -8,8 +8,8 @@
 //! | dr | the same | ask, N² id b; then N(compose + max(m, N id b)) |
 //! | bc | the same | addresses; then the ring: N − 1 steps of N ids |
 //! | mpd-bc | levels(s + l + f) + w f + r f | addresses up and down the tree; N compose; then the ring |
-//! | tree | the same | table up: N card b(1 + 1/k + …); down: w N card b |
-//! | hypercube | the same | log₂H (2m + l) + N card b, twice N card b more if H is no power of two |
+//! | tree | the same | table up: N endpoint b(1 + 1/k + …); down: w N endpoint b |
+//! | hypercube | the same | log₂H (2m + l) + N endpoint b, twice N endpoint b more if H is no power of two |
 //! | lazy | the same | none |
 //!
 //! w is the longest way through the tree, counted in siblings: an agent starts its children, and sends to them, one after the other.
@@ -56,7 +56,7 @@ fn remote(bytes: f64, cost: &Cost) -> f64 {
 
 fn exchange(scheme: Scheme, shape: Shape, cost: &Cost) -> f64 {
     let n = shape.ranks() as f64;
-    let (id, card, address) = (cost.id_bytes as f64, cost.card_bytes as f64, cost.address_bytes as f64);
+    let (id, endpoint, address) = (cost.id_bytes as f64, cost.endpoint_bytes as f64, cost.address_bytes as f64);
     match scheme {
         Scheme::Original => gather(shape, n * id, cost) + scatter(shape, n * n * id, 0.0, cost),
         Scheme::Dr => gather(shape, n * id, cost) + scatter(shape, n * id, cost.compose_s, cost),
@@ -69,9 +69,11 @@ fn exchange(scheme: Scheme, shape: Shape, cost: &Cost) -> f64 {
             let way = up(shape, address, cost) + n * cost.compose_s + down(shape, n * 2.0 * address, cost);
             way + ring(shape, cost)
         }
-        Scheme::Tree => up(shape, card, cost) + down(shape, n * card, cost) + deliver(shape, n * card, cost),
-        Scheme::Hypercube => local(card, cost) + doubling(shape, cost) + deliver(shape, n * card, cost),
-        Scheme::Lazy => cost.net.message_s + (card + cost.header_bytes as f64) * cost.net.local_byte_s,
+        Scheme::Tree => {
+            up(shape, endpoint, cost) + down(shape, n * endpoint, cost) + deliver(shape, n * endpoint, cost)
+        }
+        Scheme::Hypercube => local(endpoint, cost) + doubling(shape, cost) + deliver(shape, n * endpoint, cost),
+        Scheme::Lazy => cost.net.message_s + (endpoint + cost.header_bytes as f64) * cost.net.local_byte_s,
     }
 }
 
@@ -125,7 +127,7 @@ fn deliver(shape: Shape, bytes: f64, cost: &Cost) -> f64 {
 
 /// Recursive doubling between agents.
 fn doubling(shape: Shape, cost: &Cost) -> f64 {
-    let (h, r, card) = (shape.hosts, shape.ranks_per_host as f64, cost.card_bytes as f64);
+    let (h, r, endpoint) = (shape.hosts, shape.ranks_per_host as f64, cost.endpoint_bytes as f64);
     if h == 1 {
         return 0.0;
     }
@@ -135,15 +137,15 @@ fn doubling(shape: Shape, cost: &Cost) -> f64 {
     let round = cost.net.latency_s + 2.0 * cost.net.message_s + small(cost);
     let mut sum = rounds * round;
     if h == power {
-        sum += (n - r) * card * cost.net.byte_s;
+        sum += (n - r) * endpoint * cost.net.byte_s;
     } else {
-        // The fullest agents hold two hosts' cards when the doubling begins, but never more than all.
+        // The fullest agents hold two hosts' endpoint addresses when the doubling begins, but never more than all.
         let mut held = 2.0 * r;
         for _ in 0..h.ilog2() {
-            sum += held.min(n) * card * cost.net.byte_s;
+            sum += held.min(n) * endpoint * cost.net.byte_s;
             held *= 2.0;
         }
-        sum += 2.0 * round + (r + n) * card * cost.net.byte_s;
+        sum += 2.0 * round + (r + n) * endpoint * cost.net.byte_s;
     }
     sum
 }

@@ -23,11 +23,11 @@ pub enum Scheme {
     Bc,
     /// A tree of agents starts all hosts in parallel; then the ring.
     MpdBc,
-    /// A tree of agents; cards go up and the table comes down that tree.
+    /// A tree of agents; endpoint addresses go up and the table comes down that tree.
     Tree,
-    /// A tree of agents, which exchange cards by recursive doubling.
+    /// A tree of agents, which exchange endpoint addresses by recursive doubling.
     Hypercube,
-    /// A tree of agents; no exchange at all: a card is asked for when it is needed.
+    /// A tree of agents; no exchange at all: an endpoint address is asked for when it is needed.
     Lazy,
 }
 
@@ -104,8 +104,8 @@ pub struct Cost {
     pub compose_s: f64,
     /// An endpoint's id: one for each pair in `original`, `dr` and the rings.
     pub id_bytes: u64,
-    /// A rank's card: all that anybody needs to reach it.
-    pub card_bytes: u64,
+    /// A rank's endpoint address: all that anybody needs to reach it.
+    pub endpoint_bytes: u64,
     /// A listening address, which ring neighbours need.
     pub address_bytes: u64,
     /// What each message has besides.
@@ -128,7 +128,7 @@ impl Default for Cost {
             init_s: 2e-3,
             compose_s: 2e-6,
             id_bytes: 8,
-            card_bytes: 64,
+            endpoint_bytes: 64,
             address_bytes: 16,
             header_bytes: 24,
         }

@@ -60,15 +60,15 @@ const IDS_NEEDED: Term = Term {
     emulated: |s| 2.0 * ranks(s).powi(2),
     cluster: |s| 2.0 * ranks(s).powi(2),
 };
-const CARDS: Term = Term {
+const ADDRESSES: Term = Term {
     growth: "N^2",
-    meaning: "a card handed to a rank",
+    meaning: "an endpoint address handed to a rank",
     emulated: |s| ranks(s).powi(2),
     cluster: |s| ranks(s) * s.ranks_per_host as f64,
 };
 
-/// As a card that is handed to a rank: work of that rank for each other one. Where the model has such a term already, connections add to it.
-const CONNECTIONS: Term = Term { meaning: "a connection", ..CARDS };
+/// As an endpoint address that is handed to a rank: work of that rank for each other one. Where the model has such a term already, connections add to it.
+const CONNECTIONS: Term = Term { meaning: "a connection", ..ADDRESSES };
 
 /// The terms of a scheme's model; `connect_all` if `MPI_Init` makes all connections.
 pub fn terms(scheme: Scheme, connect_all: bool) -> &'static [Term] {
@@ -81,8 +81,8 @@ pub fn terms(scheme: Scheme, connect_all: bool) -> &'static [Term] {
         Scheme::Dr => &[FIXED, START_AND_SERIAL, IDS_NEEDED],
         Scheme::Bc => &[FIXED, START_AND_SERIAL, MESSAGES, RING],
         Scheme::MpdBc => &[FIXED, LEVELS, START_AND_SERIAL, MESSAGES, RING],
-        Scheme::Tree => &[FIXED, LEVELS, START, CARDS],
-        Scheme::Hypercube => &[FIXED, LEVELS, START, ROUNDS, CARDS],
+        Scheme::Tree => &[FIXED, LEVELS, START, ADDRESSES],
+        Scheme::Hypercube => &[FIXED, LEVELS, START, ROUNDS, ADDRESSES],
         Scheme::Lazy => &[FIXED, LEVELS, START],
     }
 }

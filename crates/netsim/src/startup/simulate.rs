@@ -5,7 +5,7 @@
 //! - `original`, `dr`: when all hosts have started, the launcher asks each agent for the N ids of each of its ranks. It sends each rank,
 //!   through its agent, all N² ids (`original`) or the N that it needs (`dr`).
 //! - `bc`, `mpd-bc`: the launcher collects addresses and tells each rank its neighbours; ranks connect, and each rank's N ids go round the ring.
-//! - `tree`: cards go up, the table comes down. `hypercube`: agents double what they hold in each round; with H not a power of two the
+//! - `tree`: endpoint addresses go up, the table comes down. `hypercube`: agents double what they hold in each round; with H not a power of two the
 //!   agents beyond it give theirs to a partner first and get the result from it at the end.
 //! - `lazy`: nothing follows.
 
@@ -151,7 +151,7 @@ impl Job {
         match self.scheme {
             Scheme::Original | Scheme::Dr => self.shape.ranks() * cost.id_bytes as usize,
             Scheme::Bc | Scheme::MpdBc => cost.address_bytes as usize,
-            Scheme::Tree | Scheme::Hypercube | Scheme::Lazy => cost.card_bytes as usize,
+            Scheme::Tree | Scheme::Hypercube | Scheme::Lazy => cost.endpoint_bytes as usize,
         }
     }
 
@@ -228,7 +228,7 @@ impl Job {
             Scheme::Original => ranks * ranks * cost.id_bytes as usize,
             Scheme::Dr => ranks * cost.id_bytes as usize,
             Scheme::Bc | Scheme::MpdBc => ranks * 2 * cost.address_bytes as usize,
-            Scheme::Tree | Scheme::Hypercube | Scheme::Lazy => ranks * cost.card_bytes as usize,
+            Scheme::Tree | Scheme::Hypercube | Scheme::Lazy => ranks * cost.endpoint_bytes as usize,
         }
     }
 
@@ -324,13 +324,13 @@ impl Job {
     fn try_double(&mut self, world: &mut World<Message>, node: usize) {
         let hosts = self.shape.hosts;
         let power = 1 << hosts.ilog2();
-        let card = self.cost.card_bytes as usize;
+        let endpoint = self.cost.endpoint_bytes as usize;
         if self.agents[node].registered < self.shape.ranks_per_host {
             return;
         }
         let held = self.agents[node].held;
         if node >= power {
-            self.send(world, self.agent_actor(node - power), held * card, Message::Fold { ranks: held });
+            self.send(world, self.agent_actor(node - power), held * endpoint, Message::Fold { ranks: held });
             return;
         }
         if node < hosts - power && !self.agents[node].folded {
@@ -351,10 +351,10 @@ impl Job {
     /// The message of the present round, or what follows the last one.
     fn speak(&self, world: &mut World<Message>, node: usize, power: usize) {
         let Agent { round, held, .. } = self.agents[node];
-        let card = self.cost.card_bytes as usize;
+        let endpoint = self.cost.endpoint_bytes as usize;
         if 1 << round < power {
             let partner = self.agent_actor(node ^ (1 << round));
-            self.send(world, partner, held * card, Message::Round { round, ranks: held });
+            self.send(world, partner, held * endpoint, Message::Round { round, ranks: held });
             return;
         }
         if node < self.shape.hosts - power {

@@ -1,7 +1,7 @@
 //! What the exchange of each scheme sends between hosts: closed forms that the simulation meets exactly.
 //!
 //! `original` moves N³ ids, `dr` 2 N² of them. `bc` and `mpd-bc` move N³ as well, but round the ring, where N links carry them at the same
-//! time. `tree` and `hypercube` move a card for each rank to each host, `lazy` nothing.
+//! time. `tree` and `hypercube` move an endpoint address for each rank to each host, `lazy` nothing.
 
 use super::{Cost, Scheme, Shape};
 
@@ -18,7 +18,7 @@ pub struct Sent {
 /// have to be walked (`tree` and `mpd-bc` with more than one level).
 pub fn between_hosts(scheme: Scheme, shape: Shape, cost: &Cost) -> Option<Sent> {
     let (n, h, r) = (shape.ranks() as u64, shape.hosts as u64, shape.ranks_per_host as u64);
-    let Cost { id_bytes: id, card_bytes: card, address_bytes: address, header_bytes: header, .. } = *cost;
+    let Cost { id_bytes: id, endpoint_bytes: endpoint, address_bytes: address, header_bytes: header, .. } = *cost;
     let flat = shape.levels() == 1;
     // Each agent says that it has started, is asked, and answers.
     let asked = 3 * h;
@@ -28,8 +28,8 @@ pub fn between_hosts(scheme: Scheme, shape: Shape, cost: &Cost) -> Option<Sent> 
         Scheme::Dr => (asked + n, 2 * n * n * id),
         Scheme::Bc => (asked + h + ring.0, n * address + n * 2 * address + ring.1),
         Scheme::MpdBc if flat => (2 * h + ring.0, n * address + h * n * 2 * address + ring.1),
-        Scheme::Tree if flat => (2 * h, n * card + h * n * card),
-        Scheme::Hypercube => doubling(h, r * card),
+        Scheme::Tree if flat => (2 * h, n * endpoint + h * n * endpoint),
+        Scheme::Hypercube => doubling(h, r * endpoint),
         Scheme::Lazy => (0, 0),
         _ => return None,
     };

@@ -2,10 +2,10 @@
 //!
 //! The published schemes (Yu, Wu, Panda: EuroPVM/MPI 2004) exchange one *endpoint id* for each ordered pair of ranks, because a queue
 //! pair serves one peer: N·(N-1) ids in all. Here an id is a random number that the caller must know besides the job's key when it
-//! connects. The schemes of ours exchange one card per rank, because one listener serves all peers.
+//! connects. The schemes of ours exchange one endpoint address per rank, because one listener serves all peers.
 //!
 //! Each scheme is a state machine in a file of its own: [`original`] and [`dr`] run in mpiexec, [`tree`] in the agents, [`ring`] and
-//! [`hypercube`] in the ranks. [`Scheme::Lazy`] needs none: cards are asked for on first use.
+//! [`hypercube`] in the ranks. [`Scheme::Lazy`] needs none: endpoint addresses are asked for on first use.
 //! Every message carries a *generation*, the number of MPI programs that the rank has finalized before, so that nothing late counts.
 
 pub mod dr;
@@ -15,7 +15,7 @@ pub mod ring;
 pub mod tree;
 
 use super::codec::wire;
-use super::rank::Card;
+use super::rank::EndpointAddress;
 use base::{Peer, Result, ensure};
 
 /// What a caller must know to connect to one rank from one other.
@@ -28,7 +28,7 @@ pub const ORIGINAL_RANKS_MAX: usize = 1024;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Scheme {
-    /// Nothing is exchanged; a card is asked for on first use.
+    /// Nothing is exchanged; an endpoint address is asked for on first use.
     Lazy = 0,
     /// Serial launch, all ids to everybody through mpiexec.
     Original = 1,
@@ -38,7 +38,7 @@ pub enum Scheme {
     Bc = 3,
     /// Parallel launch, ids go round a ring of ranks.
     MpdBc = 4,
-    /// Parallel launch, cards go up and down the tree of agents.
+    /// Parallel launch, endpoint addresses go up and down the tree of agents.
     Tree = 5,
     /// Parallel launch, ranks double what they know in each round.
     Hypercube = 6,
@@ -66,9 +66,19 @@ pub const SCHEMES: [Described; 7] = [
     described(Scheme::Dr, "dr", [true, true, false], "serial launch; each rank gets only the ids that it needs"),
     described(Scheme::Bc, "bc", [true, true, true], "serial launch; ids go round a ring of ranks"),
     described(Scheme::MpdBc, "mpd-bc", [false, true, true], "parallel launch; ids go round a ring of ranks"),
-    described(Scheme::Tree, "tree", [false, false, false], "parallel launch; cards go up and down the tree of agents"),
+    described(
+        Scheme::Tree,
+        "tree",
+        [false, false, false],
+        "parallel launch; endpoint addresses go up and down the tree of agents",
+    ),
     described(Scheme::Hypercube, "hypercube", [false, false, true], "parallel launch; ranks double what they know"),
-    described(Scheme::Lazy, "lazy", [false, false, false], "parallel launch; no exchange, cards on first use"),
+    described(
+        Scheme::Lazy,
+        "lazy",
+        [false, false, false],
+        "parallel launch; no exchange, endpoint addresses on first use",
+    ),
 ];
 
 const fn described(
@@ -122,12 +132,12 @@ impl Startup {
 }
 
 wire! {
-    /// What a rank offers: its card, and the ids by which each of the others may call it.
+    /// What a rank offers: its endpoint address, and the ids by which each of the others may call it.
     pub struct Offer {
         /// Who.
         pub rank: Peer,
-        /// Its card.
-        pub card: Card,
+        /// Its endpoint address.
+        pub address: EndpointAddress,
         /// For the other ranks, ascending; empty if the scheme has none.
         pub ids: Vec<Id>,
     }
@@ -151,8 +161,8 @@ wire! {
     pub struct Entry {
         /// Whom.
         pub peer: Peer,
-        /// Its card.
-        pub card: Card,
+        /// Its endpoint address.
+        pub address: EndpointAddress,
         /// The id by which the rank may call it.
         pub id: Option<Id>,
     }
@@ -223,7 +233,7 @@ pub(crate) mod testing {
     use super::*;
 
     pub fn offer(rank: u32, size: u32, with_ids: bool) -> Offer {
-        let card = Card { rank_id: u128::from(rank) + 1000, pid: rank, ..Card::default() };
+        let address = EndpointAddress { rank_id: u128::from(rank) + 1000, pid: rank, ..EndpointAddress::default() };
         let id = |peer: u32| {
             let mut id = [0; 16];
             id[..4].copy_from_slice(&rank.to_le_bytes());
@@ -231,7 +241,7 @@ pub(crate) mod testing {
             id
         };
         let ids = (0..size).filter(|p| with_ids && *p != rank).map(id).collect();
-        Offer { rank: Peer(rank), card, ids }
+        Offer { rank: Peer(rank), address, ids }
     }
 
     pub struct Random(pub u64);

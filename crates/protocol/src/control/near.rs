@@ -10,7 +10,7 @@
 //! sees the number that the other has left, and the other way round, shares that memory with it. Every step is skipped that nobody needs: without candidates `Kernels` follows the hints at once.
 
 use super::codec::wire;
-use super::rank::Card;
+use super::rank::EndpointAddress;
 use base::Peer;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -133,7 +133,7 @@ wire! {
 wire! {
     /// What agents say to each other over links that have proved that both ends are under one kernel.
     pub enum Neighbor {
-        /// To the rank's home: its card is wanted, with its descriptors.
+        /// To the rank's home: its endpoint address is wanted, with its descriptors.
         Want = 1 {
             /// Whose.
             peer: Peer,
@@ -150,8 +150,8 @@ wire! {
             peer: Peer,
             /// As in `Want`.
             generation: u32,
-            /// The card, or none if the peer has ended.
-            card: Option<Card>,
+            /// The endpoint address, or none if the peer has ended.
+            address: Option<EndpointAddress>,
             /// Why there is none.
             why: String,
             /// Number of descriptors sent with this message.
@@ -410,7 +410,7 @@ mod tests {
     #[test]
     fn no_bytes_of_a_neighbor_panic() {
         let message =
-            Neighbor::Have { to: 1, peer: Peer(3), generation: 1, card: None, why: "gone".into(), fd_count: 2 };
+            Neighbor::Have { to: 1, peer: Peer(3), generation: 1, address: None, why: "gone".into(), fd_count: 2 };
         let bytes = encode(&message);
         assert_eq!(decode::<Neighbor>(&bytes).unwrap(), message);
         for at in 0..bytes.len() {

@@ -1,7 +1,7 @@
 //! The conversation of a rank with its node agent.
 //!
 //! ```text
-//! agent: Job ─► rank: Register(card, fds), Initialized ─► { Request ─► Card | PeerGone,  Barrier ─► BarrierDone }*
+//! agent: Job ─► rank: Register(address, fds), Initialized ─► { Request ─► Address | PeerGone,  Barrier ─► BarrierDone }*
 //!                                                    ─► Finalize ─► Finalized ─► Job (for a next program of the same rank)
 //! with an exchange (`super::exchange`), after Register: Offer ─► Table | Entries, or ─► Exchanged;  at last: Startup
 //! at any time: agent: Dump ─► rank: Report;  agent: PeerGone;  rank: Abort
@@ -89,7 +89,7 @@ wire! {
 wire! {
     /// What a peer must know to reach a rank; made by the rank's channels.
     #[derive(Default)]
-    pub struct Card {
+    pub struct EndpointAddress {
         /// Random identity of the process; proves locality.
         pub rank_id: u128,
         /// Boot id of its kernel: a hint.
@@ -99,7 +99,7 @@ wire! {
         /// Its user.
         pub uid: u32,
         /// Where its TCP channel listens.
-        pub addresses: Vec<SocketAddr>,
+        pub tcp: Vec<SocketAddr>,
         /// Its NUMA node.
         pub numa: Option<u32>,
         /// Name of its inbox in the directory for them, if that is a file; else empty.
@@ -142,14 +142,14 @@ wire! {
 wire! {
     /// Rank to agent.
     pub enum ToAgent {
-        /// The rank's card; its file descriptors come along.
+        /// The rank's endpoint address; its file descriptors come along.
         Register = 1 {
-            /// The card.
-            card: Card,
+            /// The endpoint address.
+            address: EndpointAddress,
             /// Number of descriptors sent with this message.
             fd_count: u8,
         },
-        /// Asks for a peer's card.
+        /// Asks for a peer's endpoint address.
         Request = 2 {
             /// Whose.
             peer: Peer,
@@ -195,12 +195,12 @@ wire! {
             /// The job.
             job: Box<JobInfo>,
         },
-        /// The card of a peer; descriptors come along if the peer is under the same kernel and left some.
-        Card = 2 {
+        /// The endpoint address of a peer; descriptors come along if the peer is under the same kernel and left some.
+        Address = 2 {
             /// Whose.
             peer: Peer,
-            /// The card.
-            card: Box<Card>,
+            /// The endpoint address.
+            address: Box<EndpointAddress>,
             /// Number of descriptors sent with this message.
             fd_count: u8,
             /// Why the peer's node is not taken for near; empty if it is, or if nobody has looked.
@@ -231,7 +231,7 @@ wire! {
             /// In order of ranks; those that have ended are missing.
             entries: Vec<Entry>,
         },
-        /// The agent knows all cards (scheme `tree`).
+        /// The agent knows all endpoint addresses (scheme `tree`).
         Exchanged = 9 {},
         /// The job is over: exit. Only ranks get it that another launcher has started; who doesn't follow is killed.
         End = 10 {
@@ -256,19 +256,19 @@ mod tests {
 
     #[test]
     fn no_bytes_of_a_rank_make_the_agent_panic() {
-        let card = Card {
+        let address = EndpointAddress {
             rank_id: 7,
             boot_id: Some("x".into()),
             pid: 1,
             uid: 2,
-            addresses: vec!["127.0.0.1:80".parse().unwrap(); 3],
+            tcp: vec!["127.0.0.1:80".parse().unwrap(); 3],
             numa: Some(1),
             inbox_file: String::new(),
             region_part: (1 << 20, 4096),
             extra: vec![0; 50],
         };
         let messages = [
-            ToAgent::Register { card, fd_count: 3 },
+            ToAgent::Register { address, fd_count: 3 },
             ToAgent::Abort { code: -1, text: "no".into() },
             ToAgent::Barrier {},
         ];

@@ -8,7 +8,7 @@ use super::exchange::{Entry, Offer};
 pub use super::job::{App, Bind, CHUNK_MAX, JobSpec, Launcher, Placed, PreloadFile};
 use super::near::{Call, Groups, Hints, Spot};
 use super::profile::{Part, RankHead, Row};
-use super::rank::{Card, Times};
+use super::rank::{EndpointAddress, Times};
 use super::report::{Process, Report};
 use base::Peer;
 
@@ -183,7 +183,7 @@ wire! {
             /// What mpiexec exits with.
             code: i32,
         },
-        /// To a rank's home: its card is wanted.
+        /// To a rank's home: its endpoint address is wanted.
         Want = 12 {
             /// Whose.
             peer: Peer,
@@ -198,8 +198,8 @@ wire! {
             peer: Peer,
             /// As in `Want`.
             generation: u32,
-            /// The card, or none if the peer has ended.
-            card: Option<Card>,
+            /// The endpoint address, or none if the peer has ended.
+            address: Option<EndpointAddress>,
             /// Why there is none.
             why: String,
         },
@@ -320,21 +320,21 @@ wire! {
             /// In order of ranks.
             entries: Vec<Entry>,
         },
-        /// To the parent: all cards of this node and below (scheme `tree`).
+        /// To the parent: all endpoint addresses of this node and below (scheme `tree`).
         Gathered = 53 {
             /// Node that says so.
             node: u32,
             /// Program, or [`super::exchange::tree::FOR_EVER`] if nobody is left.
             generation: u32,
-            /// The cards.
-            cards: Vec<(Peer, Card)>,
+            /// The endpoint addresses.
+            addresses: Vec<(Peer, EndpointAddress)>,
         },
-        /// Down: all cards.
+        /// Down: all endpoint addresses.
         Spread = 54 {
             /// Program.
             generation: u32,
-            /// The cards.
-            cards: Vec<(Peer, Card)>,
+            /// The endpoint addresses.
+            addresses: Vec<(Peer, EndpointAddress)>,
         },
         /// Up: how the ranks of a node have started.
         StartupTimes = 55 {
@@ -426,15 +426,15 @@ mod tests {
 
     #[test]
     fn messages_survive_encoding_and_no_mutation_panics() {
-        let card = Card {
+        let address = EndpointAddress {
             rank_id: 1 << 100,
             boot_id: Some("b".into()),
             pid: 7,
-            addresses: vec!["10.0.0.1:99".parse().unwrap(), "[fe80::1%3]:99".parse().unwrap()],
+            tcp: vec!["10.0.0.1:99".parse().unwrap(), "[fe80::1%3]:99".parse().unwrap()],
             extra: vec![1, 2, 3],
-            ..Card::default()
+            ..EndpointAddress::default()
         };
-        let have = Message::Have { peer: Peer(3), generation: 1, card: Some(card), why: String::new() };
+        let have = Message::Have { peer: Peer(3), generation: 1, address: Some(address), why: String::new() };
         let packet = Packet { to: 4, body: have };
         let bytes = encode(&packet);
         assert_eq!(decode::<Packet>(&bytes).unwrap(), packet);

@@ -1,4 +1,4 @@
-//! Other agents under this kernel: found by proof, and asked directly for cards and descriptors of their ranks.
+//! Other agents under this kernel: found by proof, and asked directly for endpoint addresses and descriptors of their ranks.
 //!
 //! ```text
 //! Start ─► Hints ─► (Meet ─► sockets open ─► Dial ─► calls) ─► Kernels: sockets gone, ranks learn who is near

@@ -161,8 +161,8 @@ impl Agent {
                 None => {}
             },
             Neighbor::Have { to, .. } if *to != self.node => _ = self.near.send(*to, &message, fds),
-            Neighbor::Have { peer, generation, card, why, .. } => {
-                self.on_neighbor_have(*peer, *generation, card.clone(), fds, why);
+            Neighbor::Have { peer, generation, address, why, .. } => {
+                self.on_neighbor_have(*peer, *generation, address.clone(), fds, why);
             }
             Neighbor::Cut { node } => {
                 self.near.broadcast(&message, from);

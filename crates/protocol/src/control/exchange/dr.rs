@@ -6,7 +6,7 @@ use base::Peer;
 /// What rank `me` is sent.
 pub fn entries_for(me: Peer, offers: &[Offer]) -> Vec<Entry> {
     let others = offers.iter().filter(|offer| offer.rank != me);
-    others.map(|offer| Entry { peer: offer.rank, card: offer.card.clone(), id: offer.id_for(me) }).collect()
+    others.map(|offer| Entry { peer: offer.rank, address: offer.address.clone(), id: offer.id_for(me) }).collect()
 }
 
 #[cfg(test)]

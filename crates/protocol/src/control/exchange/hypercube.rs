@@ -1,6 +1,6 @@
-//! `hypercube`: recursive doubling. In round k ranks whose numbers differ in bit k-1 tell each other all cards that they know.
+//! `hypercube`: recursive doubling. In round k ranks whose numbers differ in bit k-1 tell each other all endpoint addresses that they know.
 //!
-//! For N ranks let p be the largest power of two that is at most N. Each of the N-p ranks above gives its card to the rank p below
+//! For N ranks let p be the largest power of two that is at most N. Each of the N-p ranks above gives its endpoint address to the rank p below
 //! it (round 0), those p run log2 p rounds, and give the result back (the last round): ceil(log2 N)+1 rounds at most, any N.
 //! A round is sent only when all before it are complete, so that a partner who is ahead can't make anybody pass on too little.
 
@@ -156,7 +156,7 @@ mod tests {
         assert!(cube.on_step(Peer(0), Step { blocks: vec![offer(8, 9, false)], ..step(1) }).is_err());
         cube.on_step(Peer(0), Step { generation: 2, ..step(1) }).unwrap();
         assert!(!cube.heard[1]);
-        // Rank 5 is above the cube and gives its card first: until then nothing can be passed on.
+        // Rank 5 is above the cube and gives its endpoint address first: until then nothing can be passed on.
         assert_eq!(cube.next_outgoing(), None);
         cube.on_step(Peer(5), Step { blocks: vec![offer(5, 6, false)], ..step(0) }).unwrap();
         let (to, sent) = cube.next_outgoing().unwrap();

@@ -1,6 +1,6 @@
 //! `original`: mpiexec gathers what every rank offers and sends all of it to every rank.
 //!
-//! N·(card + (N-1) ids) come in and N times that goes out: O(N³) bytes, N messages up and N down, all through one process.
+//! N·(endpoint address + (N-1) ids) come in and N times that goes out: O(N³) bytes, N messages up and N down, all through one process.
 
 use super::{Entry, Offer};
 use base::{Peer, Result, ensure};
@@ -61,7 +61,7 @@ impl Collector {
 pub fn pick(me: Peer, size: u32, table: Vec<Offer>) -> Result<Vec<Entry>> {
     ensure!(table.iter().all(|o| o.is_sound(size)), ERR_OTHER, "the table of endpoints is wrong");
     let others = table.into_iter().filter(|offer| offer.rank != me);
-    Ok(others.map(|offer| Entry { peer: offer.rank, id: offer.id_for(me), card: offer.card }).collect())
+    Ok(others.map(|offer| Entry { peer: offer.rank, id: offer.id_for(me), address: offer.address }).collect())
 }
 
 #[cfg(test)]
@@ -92,10 +92,10 @@ mod tests {
     #[test]
     fn the_table_grows_with_the_square_of_the_ranks() {
         let bytes = |size: u32| encode(&(0..size).map(|r| offer(r, size, true)).collect::<Vec<_>>()).len() as u64;
-        let card = bytes(1) - 4;
+        let address = bytes(1) - 4;
         for size in [2, 16, 100] {
             let n = u64::from(size);
-            assert_eq!(bytes(size), 4 + n * card + 16 * n * (n - 1));
+            assert_eq!(bytes(size), 4 + n * address + 16 * n * (n - 1));
         }
     }
 

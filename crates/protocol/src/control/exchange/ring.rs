@@ -1,7 +1,7 @@
 //! `bc` and `mpd-bc`: the bootstrap channel, a ring of ranks round which every rank's block of ids travels.
 //!
 //! In round s a rank passes to its right neighbor the block of the rank s places to its left: its own first, then what came from the left.
-//! N-1 rounds, all ranks at once: each sends (N-1)·(card + (N-1) ids), which is O(N²) per rank, without a bottleneck.
+//! N-1 rounds, all ranks at once: each sends (N-1)·(endpoint address + (N-1) ids), which is O(N²) per rank, without a bottleneck.
 
 use super::{Exchange, Known, Offer, Step};
 use base::{Peer, Result, ensure};

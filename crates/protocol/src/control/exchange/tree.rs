@@ -1,9 +1,9 @@
-//! `tree`: cards go up the tree of agents, and all of them down again. Agents keep them; a rank asks its own agent on first use.
+//! `tree`: endpoint addresses go up the tree of agents, and all of them down again. Agents keep them; a rank asks its own agent on first use.
 //!
-//! Each agent sends its parent the cards of its subtree in one message, as soon as they are complete: O(N) bytes on each edge in each
+//! Each agent sends its parent the endpoint addresses of its subtree in one message, as soon as they are complete: O(N) bytes on each edge in each
 //! direction, 2 messages per edge, depth log_k N.
 
-use super::super::rank::Card;
+use super::super::rank::EndpointAddress;
 use base::Peer;
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ pub const FOR_EVER: u32 = u32::MAX;
 /// What has come from one agent below.
 struct Report {
     generation: u32,
-    cards: Vec<(Peer, Card)>,
+    addresses: Vec<(Peer, EndpointAddress)>,
 }
 
 /// What one agent, or mpiexec, has gathered for the present program.
 #[derive(Default)]
 pub struct Gather {
     generation: u32,
-    own: BTreeMap<u32, Card>,
+    own: BTreeMap<u32, EndpointAddress>,
     below: BTreeMap<u32, Report>,
     /// Reports of a program that some ranks have begun already.
     early: Vec<(u32, Report)>,
@@ -33,9 +33,9 @@ impl Gather {
     }
 
     /// A rank of this node has registered.
-    pub fn own(&mut self, rank: u32, generation: u32, card: Card) {
+    pub fn own(&mut self, rank: u32, generation: u32, address: EndpointAddress) {
         if generation == self.generation {
-            self.own.insert(rank, card);
+            self.own.insert(rank, address);
         }
     }
 
@@ -45,8 +45,8 @@ impl Gather {
     }
 
     /// An agent below has reported its subtree. What is late doesn't count.
-    pub fn report(&mut self, node: u32, generation: u32, cards: Vec<(Peer, Card)>) {
-        let report = Report { generation, cards };
+    pub fn report(&mut self, node: u32, generation: u32, addresses: Vec<(Peer, EndpointAddress)>) {
+        let report = Report { generation, addresses };
         if generation == FOR_EVER || generation == self.generation {
             self.below.insert(node, report);
         } else if generation == self.generation + 1 {
@@ -62,9 +62,9 @@ impl Gather {
     }
 
     /// Everything that has been gathered.
-    pub fn take(&mut self) -> Vec<(Peer, Card)> {
-        let own = std::mem::take(&mut self.own).into_iter().map(|(rank, card)| (Peer(rank), card));
-        let below = self.below.values_mut().flat_map(|report| std::mem::take(&mut report.cards));
+    pub fn take(&mut self) -> Vec<(Peer, EndpointAddress)> {
+        let own = std::mem::take(&mut self.own).into_iter().map(|(rank, address)| (Peer(rank), address));
+        let below = self.below.values_mut().flat_map(|report| std::mem::take(&mut report.addresses));
         own.chain(below.collect::<Vec<_>>()).collect()
     }
 
@@ -90,14 +90,14 @@ mod tests {
     use crate::control::tree::{ROOT, children, parent};
 
     /// Gathers one program in a tree of agents with one rank each, events in random order; what mpiexec has in the end.
-    fn gather(all: &mut [Gather], width: u32, random: &mut Random) -> Vec<(Peer, Card)> {
+    fn gather(all: &mut [Gather], width: u32, random: &mut Random) -> Vec<(Peer, EndpointAddress)> {
         let nodes = all.len() as u32 - 1;
         let generation = all[0].generation();
         let mut waiting: Vec<u32> = (0..nodes).collect();
         let mut sent = vec![false; all.len()];
         while !waiting.is_empty() {
             let node = waiting.swap_remove(random.below(waiting.len()));
-            all[node as usize].own(node, generation, offer(node, nodes, false).card);
+            all[node as usize].own(node, generation, offer(node, nodes, false).address);
             let mut at = node;
             // Reports go up as far as they are complete.
             while at != ROOT {
@@ -106,11 +106,11 @@ mod tests {
                     break;
                 }
                 sent[at as usize] = true;
-                let cards = gather.take();
+                let addresses = gather.take();
                 let above = parent(at, width);
                 let index = if above == ROOT { nodes } else { above };
                 all[index as usize].report(at, generation, Vec::new());
-                all[index as usize].below.get_mut(&at).unwrap().cards = cards;
+                all[index as usize].below.get_mut(&at).unwrap().addresses = addresses;
                 at = above;
             }
         }
@@ -119,16 +119,16 @@ mod tests {
     }
 
     #[test]
-    fn all_cards_reach_the_root_for_every_shape_and_program() {
+    fn all_addresses_reach_the_root_for_every_shape_and_program() {
         let mut random = Random(3);
         for nodes in 1..=130u32 {
             let width = [1, 2, 3, 16][random.below(4)];
             let mut all: Vec<Gather> = (0..=nodes).map(|_| Gather::default()).collect();
             for program in 0..2 {
-                let mut cards = gather(&mut all, width, &mut random);
-                cards.sort_by_key(|c| c.0);
-                let want: Vec<_> = (0..nodes).map(|r| (Peer(r), offer(r, nodes, false).card)).collect();
-                assert_eq!(cards, want);
+                let mut addresses = gather(&mut all, width, &mut random);
+                addresses.sort_by_key(|c| c.0);
+                let want: Vec<_> = (0..nodes).map(|r| (Peer(r), offer(r, nodes, false).address)).collect();
+                assert_eq!(addresses, want);
                 for gather in &mut all {
                     assert!(!gather.advance(program + 1) && gather.advance(program));
                 }
@@ -139,16 +139,16 @@ mod tests {
     #[test]
     fn late_reports_do_not_count_and_early_ones_wait() {
         let mut gather = Gather::default();
-        let card = |rank| (Peer(rank), offer(rank, 3, false).card);
-        gather.report(1, 1, vec![card(1)]);
-        gather.report(2, 5, vec![card(2)]);
+        let address = |rank| (Peer(rank), offer(rank, 3, false).address);
+        gather.report(1, 1, vec![address(1)]);
+        gather.report(2, 5, vec![address(2)]);
         assert_eq!(gather.complete(1..2), (false, false));
         gather.report(1, 0, vec![]);
         assert!(gather.complete(1..2).0 && gather.take().is_empty());
         assert!(gather.advance(0));
         assert!(gather.complete(1..2).0);
-        assert_eq!(gather.take(), vec![card(1)]);
-        gather.report(1, 0, vec![card(1)]);
+        assert_eq!(gather.take(), vec![address(1)]);
+        gather.report(1, 0, vec![address(1)]);
         gather.report(2, FOR_EVER, vec![]);
         assert!(gather.advance(1));
         assert_eq!((gather.complete(2..3), gather.complete(1..3).0), ((true, true), false));

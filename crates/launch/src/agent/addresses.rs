@@ -1,8 +1,8 @@
-//! Cards on demand: who asked for which, and where the answer comes from.
+//! Endpoint addresses on demand: who asked for which, and where the answer comes from.
 //!
-//! A card of this node is answered from the rank itself, with its descriptors; one of another node is asked for
+//! An endpoint address of this node is answered from the rank itself, with its descriptors; one of another node is asked for
 //! once, however many ranks wait for it: over the direct link if that node is near, and then it comes with descriptors and isn't kept;
-//! else through the tree, and then it is remembered. A card belongs to one *generation* of its rank: the number of MPI
+//! else through the tree, and then it is remembered. An endpoint address belongs to one *generation* of its rank: the number of MPI
 //! programs that the asking rank has finalized before, so that a second program never gets the first one's.
 
 use super::Agent;
@@ -10,7 +10,7 @@ use crate::link::packet;
 use base::Peer;
 use protocol::control::near::Neighbor;
 use protocol::control::tree::Message;
-use protocol::control::{Card, ToRank};
+use protocol::control::{EndpointAddress, ToRank};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -18,10 +18,10 @@ use std::rc::Rc;
 /// A rank's program.
 type Program = (Peer, u32);
 
-/// A card and the descriptors of its rank.
-type Left = (Card, Vec<Rc<OwnedFd>>);
+/// An endpoint address and the descriptors of its rank.
+type Left = (EndpointAddress, Vec<Rc<OwnedFd>>);
 
-/// Another agent that waits for a card.
+/// Another agent that waits for an endpoint address.
 #[derive(Clone, Copy)]
 enum Asker {
     /// It has asked through the tree.
@@ -30,22 +30,22 @@ enum Asker {
     Near(u32),
 }
 
-/// Requests that wait and cards of other nodes.
+/// Requests that wait and endpoint addresses of other nodes.
 #[derive(Default)]
-pub struct Cards {
-    /// World ranks of this node that wait for a card.
+pub struct Addresses {
+    /// World ranks of this node that wait for an endpoint address.
     waiting: HashMap<Program, Vec<u32>>,
-    /// Nodes that wait for the card of a rank of this node.
+    /// Nodes that wait for the endpoint address of a rank of this node.
     remote: HashMap<Program, Vec<Asker>>,
-    /// Cards of other nodes, without descriptors.
-    known: HashMap<Program, Card>,
+    /// Endpoint addresses of other nodes, without descriptors.
+    known: HashMap<Program, EndpointAddress>,
 }
 
-impl Cards {
-    /// Notes the cards of other nodes that an exchange has brought for one program; those of programs long gone are dropped.
-    pub fn learn(&mut self, generation: u32, cards: Vec<(Peer, Card)>) {
+impl Addresses {
+    /// Notes the endpoint addresses of other nodes that an exchange has brought for one program; those of programs long gone are dropped.
+    pub fn learn(&mut self, generation: u32, addresses: Vec<(Peer, EndpointAddress)>) {
         self.known.retain(|(_, known), _| known.saturating_add(1) >= generation);
-        self.known.extend(cards.into_iter().map(|(peer, card)| ((peer, generation), card)));
+        self.known.extend(addresses.into_iter().map(|(peer, address)| ((peer, generation), address)));
     }
 
     /// Drops what is known of a rank's finished program, as far as nobody can need it any more.
@@ -59,16 +59,16 @@ impl Agent {
         self.ranks.iter().position(|r| r.world == world)
     }
 
-    /// A rank of this node wants a card.
+    /// A rank of this node wants an endpoint address.
     pub(super) fn on_request(&mut self, at: usize, peer: Peer) {
         let (asker, generation) = (self.ranks[at].world, self.ranks[at].generation);
         let Some(home) = self.node_of(peer) else { return };
-        if let Some(card) = self.cards.known.get(&(peer, generation)).cloned() {
+        if let Some(address) = self.addresses.known.get(&(peer, generation)).cloned() {
             let far = self.near.far(home);
-            self.ranks[at].send(&ToRank::Card { peer, card: Box::new(card), fd_count: 0, far }, Vec::new());
+            self.ranks[at].send(&ToRank::Address { peer, address: Box::new(address), fd_count: 0, far }, Vec::new());
             return;
         }
-        let waiting = self.cards.waiting.entry((peer, generation)).or_default();
+        let waiting = self.addresses.waiting.entry((peer, generation)).or_default();
         waiting.push(asker);
         let first = waiting.len() == 1;
         if home == self.node {
@@ -87,34 +87,34 @@ impl Agent {
 
     /// A direct link has broken: what was asked there is asked through the tree.
     pub(super) fn ask_again(&mut self) {
-        for (peer, generation) in self.cards.waiting.keys().copied().collect::<Vec<_>>() {
+        for (peer, generation) in self.addresses.waiting.keys().copied().collect::<Vec<_>>() {
             if let Some(home) = self.node_of(peer).filter(|home| self.near.is_cut_off(*home)) {
                 self.ask(home, peer, generation);
             }
         }
     }
 
-    /// Another node wants the card of a rank of this node.
+    /// Another node wants the endpoint address of a rank of this node.
     pub(super) fn on_want(&mut self, peer: Peer, from: u32, generation: u32) {
-        self.cards.remote.entry((peer, generation)).or_default().push(Asker::Far(from));
+        self.addresses.remote.entry((peer, generation)).or_default().push(Asker::Far(from));
         self.answer(peer, generation);
     }
 
     /// The same, over a direct link.
     pub(super) fn on_neighbor_want(&mut self, peer: Peer, from: u32, generation: u32) {
         if self.local(peer.0).is_some() {
-            self.cards.remote.entry((peer, generation)).or_default().push(Asker::Near(from));
+            self.addresses.remote.entry((peer, generation)).or_default().push(Asker::Near(from));
             self.answer(peer, generation);
         }
     }
 
     /// A rank of this node has registered.
-    pub(super) fn on_card(&mut self, at: usize) {
+    pub(super) fn on_address(&mut self, at: usize) {
         let (peer, generation) = (Peer(self.ranks[at].world), self.ranks[at].generation);
         self.answer(peer, generation);
     }
 
-    /// Answers everybody who waits for the card of a local rank, if it is there or will never be.
+    /// Answers everybody who waits for the endpoint address of a local rank, if it is there or will never be.
     fn answer(&mut self, peer: Peer, generation: u32) {
         let Some(at) = self.local(peer.0) else { return };
         let rank = &self.ranks[at];
@@ -127,44 +127,54 @@ impl Agent {
             return self.answer_with(peer, generation, None, &why);
         }
         if rank.generation == generation
-            && let Some((card, fds)) = rank.card.clone()
+            && let Some((address, fds)) = rank.address.clone()
         {
-            self.answer_with(peer, generation, Some((card, fds)), "");
+            self.answer_with(peer, generation, Some((address, fds)), "");
         }
     }
 
-    fn answer_with(&mut self, peer: Peer, generation: u32, card: Option<Left>, why: &str) {
-        let (fds, card) = match card {
-            Some((card, fds)) => (fds, Some(card)),
+    fn answer_with(&mut self, peer: Peer, generation: u32, address: Option<Left>, why: &str) {
+        let (fds, address) = match address {
+            Some((address, fds)) => (fds, Some(address)),
             None => (Vec::new(), None),
         };
-        for asker in self.cards.remote.remove(&(peer, generation)).unwrap_or_default() {
-            let (card, why) = (card.clone(), why.to_string());
+        for asker in self.addresses.remote.remove(&(peer, generation)).unwrap_or_default() {
+            let (address, why) = (address.clone(), why.to_string());
             match asker {
-                Asker::Far(node) => self.send_up_or_down(node, Message::Have { peer, generation, card, why }),
+                Asker::Far(node) => self.send_up_or_down(node, Message::Have { peer, generation, address, why }),
                 Asker::Near(node) => {
                     let fd_count = fds.len() as u8;
                     // Should the link be broken, the other side asks again.
                     self.near.send(
                         node,
-                        &Neighbor::Have { to: node, peer, generation, card, why, fd_count },
+                        &Neighbor::Have { to: node, peer, generation, address, why, fd_count },
                         fds.clone(),
                     );
                 }
             }
         }
-        self.tell_waiting(peer, generation, card, fds, why);
+        self.tell_waiting(peer, generation, address, fds, why);
     }
 
-    fn tell_waiting(&mut self, peer: Peer, generation: u32, card: Option<Card>, fds: Vec<Rc<OwnedFd>>, why: &str) {
+    fn tell_waiting(
+        &mut self,
+        peer: Peer,
+        generation: u32,
+        address: Option<EndpointAddress>,
+        fds: Vec<Rc<OwnedFd>>,
+        why: &str,
+    ) {
         let host = self.host_of(peer);
         let far = self.node_of(peer).map_or(String::new(), |node| self.near.far(node));
-        for world in self.cards.waiting.remove(&(peer, generation)).unwrap_or_default() {
+        for world in self.addresses.waiting.remove(&(peer, generation)).unwrap_or_default() {
             let Some(at) = self.local(world) else { continue };
-            let message = match &card {
-                Some(card) => {
-                    ToRank::Card { peer, card: Box::new(card.clone()), fd_count: fds.len() as u8, far: far.clone() }
-                }
+            let message = match &address {
+                Some(address) => ToRank::Address {
+                    peer,
+                    address: Box::new(address.clone()),
+                    fd_count: fds.len() as u8,
+                    far: far.clone(),
+                },
                 None => ToRank::PeerGone { peer, host: host.clone(), why: why.into() },
             };
             self.ranks[at].send(&message, fds.clone());
@@ -172,11 +182,11 @@ impl Agent {
     }
 
     /// The answer from another node.
-    pub(super) fn on_have(&mut self, peer: Peer, generation: u32, card: Option<Card>, why: &str) {
-        if let Some(card) = &card {
-            self.cards.known.insert((peer, generation), card.clone());
+    pub(super) fn on_have(&mut self, peer: Peer, generation: u32, address: Option<EndpointAddress>, why: &str) {
+        if let Some(address) = &address {
+            self.addresses.known.insert((peer, generation), address.clone());
         }
-        self.tell_waiting(peer, generation, card, Vec::new(), why);
+        self.tell_waiting(peer, generation, address, Vec::new(), why);
     }
 
     /// The answer over a direct link.
@@ -184,17 +194,17 @@ impl Agent {
         &mut self,
         peer: Peer,
         generation: u32,
-        card: Option<Card>,
+        address: Option<EndpointAddress>,
         fds: Vec<Rc<OwnedFd>>,
         why: &str,
     ) {
-        self.tell_waiting(peer, generation, card, fds, why);
+        self.tell_waiting(peer, generation, address, fds, why);
     }
 
-    /// A rank of this node has ended: whoever waits for its card learns that.
-    pub(super) fn on_card_never(&mut self, world: u32, why: &str) {
+    /// A rank of this node has ended: whoever waits for its endpoint address learns that.
+    pub(super) fn on_no_address(&mut self, world: u32, why: &str) {
         let peer = Peer(world);
-        let programs = self.cards.waiting.keys().chain(self.cards.remote.keys());
+        let programs = self.addresses.waiting.keys().chain(self.addresses.remote.keys());
         let mut generations: Vec<u32> = programs.filter(|p| p.0 == peer).map(|p| p.1).collect();
         generations.dedup();
         for generation in generations {
