@@ -1,7 +1,10 @@
 //! Project chores. `cargo xtask tidy` enforces what STYLE.md says can be enforced; `cargo xtask api` writes the list of functions.
 
 mod api;
+mod circles;
+mod imports;
 mod tidy;
+mod tokens;
 
 use std::process::ExitCode;
 

@@ -1,5 +1,6 @@
 //! The rules of STYLE.md and ARCHITECTURE.md that a program can check.
 
+use crate::{circles, imports};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -23,6 +24,9 @@ const EDGES: &[(&str, &[&str])] = &[
     ("testkit", &["base", "protocol"]),
     ("xtask", &[]),
 ];
+
+/// Crates whose parts still use each other in circles: they are not checked. No crate is added.
+const WITH_CIRCLES: &[&str] = &["protocol", "channel", "mpi", "abi", "launch"];
 
 /// Crates without unsafe code; each says so in its first lines.
 const SAFE: &[&str] = &["base", "protocol", "testkit", "netsim"];
@@ -74,6 +78,7 @@ pub fn run() -> ExitCode {
         report.0.push(format!("SYNC({name}) stands {count} time: both sides of the pair carry the name"));
     }
     check_crates(&files, &mut report);
+    check_circles(&files, &mut report);
     for line in &report.0 {
         eprintln!("{line}");
     }
@@ -175,6 +180,28 @@ fn check_crates(files: &[PathBuf], report: &mut Report) {
             }
         }
     }
+}
+
+/// No circle of imports runs through several folders of a crate (ARCHITECTURE.md, "Allowed edges").
+fn check_circles(files: &[PathBuf], report: &mut Report) {
+    for (name, _) in EDGES.iter().filter(|(name, _)| !WITH_CIRCLES.contains(name)) {
+        let root =
+            if *name == "xtask" { PathBuf::from("xtask/src") } else { Path::new("crates").join(name).join("src") };
+        let imports = imports::read(&root, &sources(&root, files));
+        for circle in circles::circles(&root, &imports) {
+            let names: Vec<_> = circle.modules.iter().map(|m| m.display().to_string()).collect();
+            for step in &circle.steps {
+                let what = format!("`{}` closes a circle of imports: {}", step.path, names.join(" -> "));
+                report.add(&step.from, step.line, &what);
+            }
+        }
+    }
+}
+
+/// The Rust files below a folder, with their texts.
+fn sources(root: &Path, files: &[PathBuf]) -> Vec<(PathBuf, String)> {
+    let rust = files.iter().filter(|path| path.starts_with(root) && path.extension().is_some_and(|e| e == "rs"));
+    rust.filter_map(|path| Some((path.clone(), std::fs::read_to_string(path).ok()?))).collect()
 }
 
 /// Names of the entries of one section of a manifest.
