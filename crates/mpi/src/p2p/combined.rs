@@ -21,7 +21,16 @@ use std::rc::Rc;
 pub unsafe fn sendrecv(out: &Outgoing<'_>, inc: &Incoming<'_>, status: &mut Status) -> Result {
     // SAFETY: both are waited for below.
     let (receive, send) = unsafe { (receive::start(inc)?, send::start(SendMode::Standard, out)) };
-    let send = send.inspect_err(|_| transfer::detach(receive))?;
+    let send = match send {
+        Ok(send) => send,
+        Err(error) => {
+            // The buffer is the program's again, so nothing may arrive in it any more.
+            if !transfer::cancel(receive) {
+                let _ = transfer::wait(receive);
+            }
+            return Err(error);
+        }
+    };
     let done = || transfer::is_complete(receive) && transfer::is_complete(send);
     progress::wait_for(Awaited::Both(receive, send), done);
     let sent = transfer::test(send).expect("the send is complete");
@@ -125,11 +134,16 @@ impl Operation for Pair {
 unsafe fn start_pair(out: &Outgoing<'_>, inc: &Incoming<'_>, bytes: Option<Box<[u8]>>) -> Result<Handle> {
     // SAFETY: handed on from the caller.
     let (receive, send) = unsafe { (receive::start(inc)?, send::start(SendMode::Standard, out)) };
-    let send = send.inspect_err(|_| transfer::detach(receive))?;
+    let (send, outcome) = match send {
+        Ok(send) => (Some(send), Ok(Status::EMPTY)),
+        Err(error) if transfer::cancel(receive) => return Err(error),
+        // A message is on its way into the buffer: the request fails when that is over.
+        Err(error) => (None, Err(error)),
+    };
     let pair = Rc::new(Pair {
-        send: Cell::new(Some(send)),
+        send: Cell::new(send),
         receive: Cell::new(Some(receive)),
-        outcome: RefCell::new(Ok(Status::EMPTY)),
+        outcome: RefCell::new(outcome),
         _bytes: bytes,
     });
     progress::activate(Rc::<Pair>::clone(&pair));
