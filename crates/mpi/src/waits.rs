@@ -83,7 +83,7 @@ impl Selection {
         }
         rt().requests.with(handle, |request| match request {
             Request::Transfer { transfer, .. } => self.add_transfer(*transfer, pending),
-            Request::Persistent(p) => p.transfer.into_iter().for_each(|t| self.add_transfer(t, pending)),
+            Request::Persistent(p) => p.transfer.get().into_iter().for_each(|t| self.add_transfer(t, pending)),
             Request::Collective { operation, comm }
             | Request::PersistentCollective { operation, comm, active: true } => {
                 if operation.outcome().is_none() {

@@ -8,6 +8,7 @@ use crate::datatype::Datatype;
 use crate::handle::Handle;
 use crate::request::{self, Request};
 use base::{Result, ensure};
+use std::cell::Cell;
 use std::rc::Rc;
 
 #[derive(Clone, Copy)]
@@ -28,22 +29,22 @@ pub struct Persistent {
     /// Communicator.
     pub comm: Rc<Comm>,
     /// The transfer of the current activation.
-    pub transfer: Option<Transfer>,
+    pub transfer: Cell<Option<Transfer>>,
 }
 
 impl Persistent {
-    /// `MPI_Start`.
-    pub fn start(&mut self) -> Result {
-        ensure!(self.transfer.is_none(), ERR_REQUEST, "the persistent request is active already");
-        let Persistent { buf, count, rank, tag, .. } = *self;
-        let (datatype, comm) = (&self.datatype, &self.comm);
+    /// `MPI_Start`. A buffered send may make progress and let other threads in, so no table is borrowed meanwhile.
+    pub fn start(&self) -> Result {
+        ensure!(self.transfer.get().is_none(), ERR_REQUEST, "the persistent request is active already");
+        let Persistent { buf, count, rank, tag, ref datatype, ref comm, .. } = *self;
         // SAFETY: the program promised, when it made the request, that the buffer stays valid while the request is active.
-        self.transfer = Some(unsafe {
+        let transfer = unsafe {
             match self.direction {
                 Direction::Send(mode) => send::start(mode, &Outgoing { buf, count, datatype, dest: rank, tag, comm })?,
                 Direction::Receive => receive::start(&Incoming { buf, count, datatype, source: rank, tag, comm })?,
             }
-        });
+        };
+        self.transfer.set(Some(transfer));
         Ok(())
     }
 }
@@ -55,9 +56,17 @@ impl Persistent {
 pub unsafe fn send_init(mode: SendMode, m: &Outgoing<'_>) -> Result<Handle> {
     let direction = Direction::Send(mode);
     let (buf, datatype, comm) = (m.buf.cast_mut(), Rc::clone(m.datatype), Rc::clone(m.comm));
-    let persistent =
-        Persistent { direction, buf, count: m.count, datatype, rank: m.dest, tag: m.tag, comm, transfer: None };
-    Ok(request::enter(Request::Persistent(Box::new(persistent))))
+    let persistent = Persistent {
+        direction,
+        buf,
+        count: m.count,
+        datatype,
+        rank: m.dest,
+        tag: m.tag,
+        comm,
+        transfer: Cell::new(None),
+    };
+    Ok(request::enter(Request::Persistent(Rc::new(persistent))))
 }
 
 /// `MPI_Recv_init`.
@@ -68,6 +77,6 @@ pub unsafe fn recv_init(m: &Incoming<'_>) -> Result<Handle> {
     let (datatype, comm) = (Rc::clone(m.datatype), Rc::clone(m.comm));
     let (buf, count, rank, tag) = (m.buf, m.count, m.source, m.tag);
     let persistent =
-        Persistent { direction: Direction::Receive, buf, count, datatype, rank, tag, comm, transfer: None };
-    Ok(request::enter(Request::Persistent(Box::new(persistent))))
+        Persistent { direction: Direction::Receive, buf, count, datatype, rank, tag, comm, transfer: Cell::new(None) };
+    Ok(request::enter(Request::Persistent(Rc::new(persistent))))
 }

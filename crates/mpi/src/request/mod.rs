@@ -41,7 +41,7 @@ pub enum Request {
     /// A send that left at once. All of them are this one request, which is never removed: there is nothing to tell them apart by.
     Sent,
     /// A persistent send or receive.
-    Persistent(Box<Persistent>),
+    Persistent(Rc<Persistent>),
     /// A non-blocking collective or the like, started and activated.
     Collective {
         /// The operation.
@@ -133,7 +133,7 @@ impl Request {
     #[inline]
     fn is_active(&self) -> bool {
         match self {
-            Request::Persistent(p) => p.transfer.is_some(),
+            Request::Persistent(p) => p.transfer.get().is_some(),
             Request::PersistentCollective { active, .. } => *active,
             _ => true,
         }
@@ -145,7 +145,7 @@ impl Request {
         match self {
             Request::Transfer { transfer, .. } => transfer::is_complete(*transfer),
             Request::Sent => true,
-            Request::Persistent(p) => p.transfer.is_none_or(transfer::is_complete),
+            Request::Persistent(p) => p.transfer.get().is_none_or(transfer::is_complete),
             Request::Collective { operation, .. } => operation.outcome().is_some(),
             Request::PersistentCollective { operation, active, .. } => !active || operation.outcome().is_some(),
             Request::Generalized(g) => g.is_complete(),
@@ -157,26 +157,26 @@ fn unknown() -> Error {
     Error::new(Class::ERR_REQUEST, "not the handle of a live request")
 }
 
-/// `MPI_Start`.
+/// `MPI_Start`. What is started may make progress, which runs callbacks and lets other threads in: nothing of the table is borrowed.
 pub fn start(handle: Handle) -> Result {
-    enum Todo {
-        Done(Result),
-        Start(Rc<dyn Operation>),
+    enum Startable {
+        Message(Rc<Persistent>),
+        Operation(Rc<dyn Operation>),
     }
-    let todo = rt().requests.with(handle, |request| match request {
-        Request::Persistent(p) => Todo::Done(p.start()),
+    let found = rt().requests.with(handle, |request| match request {
+        Request::Persistent(p) => Ok(Startable::Message(Rc::clone(p))),
         Request::PersistentCollective { active: true, .. } => {
-            Todo::Done(Err(Error::new(Class::ERR_REQUEST, "the persistent request is active already")))
+            Err(Error::new(Class::ERR_REQUEST, "the persistent request is active already"))
         }
         Request::PersistentCollective { operation, active, .. } => {
             *active = true;
-            Todo::Start(Rc::clone(operation))
+            Ok(Startable::Operation(Rc::clone(operation)))
         }
-        _ => Todo::Done(Err(Error::new(Class::ERR_REQUEST, "the request is not persistent"))),
+        _ => Err(Error::new(Class::ERR_REQUEST, "the request is not persistent")),
     });
-    match todo.ok_or_else(unknown)? {
-        Todo::Done(result) => result,
-        Todo::Start(operation) => operation.start(),
+    match found.ok_or_else(unknown)?? {
+        Startable::Message(message) => message.start(),
+        Startable::Operation(operation) => operation.start(),
     }
 }
 
@@ -187,7 +187,7 @@ pub fn cancel(handle: Handle) -> Result {
         let transfer = match request {
             Request::Transfer { transfer, .. } => *transfer,
             Request::Sent => Transfer::Sent,
-            Request::Persistent(p) => match p.transfer {
+            Request::Persistent(p) => match p.transfer.get() {
                 Some(transfer) => transfer,
                 None => return Err(Error::new(Class::ERR_REQUEST, "the request is inactive")),
             },
@@ -225,7 +225,7 @@ pub fn free(handle: Handle) -> Result {
     }
     match rt().requests.remove(handle).ok_or_else(unknown)? {
         Request::Transfer { transfer, .. } => transfer::detach(transfer),
-        Request::Persistent(p) => p.transfer.into_iter().for_each(transfer::detach),
+        Request::Persistent(p) => p.transfer.get().into_iter().for_each(transfer::detach),
         // A schedule is among the active ones until it is done.
         Request::Collective { .. } | Request::PersistentCollective { .. } | Request::Generalized(_) | Request::Sent => {
         }
@@ -327,7 +327,7 @@ fn peek(handle: Handle) -> Result<Status> {
     let outcome = rt().requests.with(handle, |request| match request {
         Request::Transfer { transfer, .. } => Outcome::Known(transfer::peek(*transfer)),
         Request::Sent => Outcome::Known(Status::EMPTY),
-        Request::Persistent(p) => Outcome::Known(p.transfer.map_or(Status::EMPTY, transfer::peek)),
+        Request::Persistent(p) => Outcome::Known(p.transfer.get().map_or(Status::EMPTY, transfer::peek)),
         Request::PersistentCollective { active: false, .. } => Outcome::Known(Status::EMPTY),
         Request::Collective { operation, .. } | Request::PersistentCollective { operation, .. } => {
             Outcome::Operation(Rc::clone(operation))
