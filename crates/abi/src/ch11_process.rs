@@ -7,7 +7,7 @@ use mpi::thread::Level;
 use mpi::{info, init, session};
 
 api! {
-    /// Ends every process of the communicator's job
+    /// Ends the job; of one that continues on failure only the communicator's processes
     MPI_Abort => (comm: Comm, errorcode: Int) on comm { init::abort_from(&comm, errorcode) }
 
     /// Leaves the world model

@@ -276,7 +276,7 @@ impl Bootstrap {
                 // Not every launcher ends a job whose agents are gone, and this process is nobody's child who would.
                 Err(e) if self.adopted => {
                     self.await_turn_to_abort();
-                    self.abort(1, e.origin)
+                    self.abort(1, e.origin, &[])
                 }
                 message => message?,
             };
@@ -298,8 +298,9 @@ impl Bootstrap {
         self.wait_for(|m| matches!(m, ToRank::BarrierDone {}))
     }
 
-    /// `MPI_Abort`: the whole job ends, mpiexec exits with `code` and shows `text`.
-    pub fn abort(&mut self, code: i32, text: &str) -> ! {
+    /// `MPI_Abort`: mpiexec exits with `code` and shows `text`. The whole job ends, unless it continues on failure and `ranks` names some.
+    /// This process is one of them.
+    pub fn abort(&mut self, code: i32, text: &str, ranks: &[Peer]) -> ! {
         let status = match code & 0xff {
             0 if code != 0 => 1,
             status => status,
@@ -313,7 +314,7 @@ impl Bootstrap {
                 }
             }
             Some(link) => {
-                let told = link.write(&ToAgent::Abort { code, text: text.into() }, &[]).is_ok();
+                let told = link.write(&ToAgent::Abort { code, text: text.into(), ranks: ranks.to_vec() }, &[]).is_ok();
                 // The launcher ends the job with that code; the agents do it if it does not, or if it would lose the code.
                 if let Some(launcher) = self.launcher.as_mut().filter(|launcher| !told || launcher.keeps_code()) {
                     if launcher.closes_outputs() {

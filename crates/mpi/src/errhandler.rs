@@ -58,7 +58,7 @@ impl Named for UserHandler {
 pub enum Errhandler {
     /// `MPI_ERRORS_ARE_FATAL`: ends the job.
     Fatal,
-    /// `MPI_ERRORS_ABORT`: ends the processes of the communicator; Ferrule ends the job.
+    /// `MPI_ERRORS_ABORT`: ends the processes of the communicator, as `MPI_Abort` does.
     Abort,
     /// `MPI_ERRORS_RETURN`.
     Return,
@@ -200,7 +200,8 @@ impl Errhandler {
     pub fn run(&self, handle: Handle, code: i32, origin: &str) {
         match self {
             Errhandler::Return => {}
-            Errhandler::Fatal | Errhandler::Abort => fatal(handle, code, origin),
+            Errhandler::Fatal => fatal(handle, code, origin, None),
+            Errhandler::Abort => fatal(handle, code, origin, crate::comm::from_handle(handle).ok().as_deref()),
             Errhandler::User(user) => {
                 let (mut handle, mut code) = (handle, code);
                 // SAFETY: the program gave a function of this type; nothing is borrowed meanwhile.
@@ -210,12 +211,12 @@ impl Errhandler {
     }
 }
 
-/// mpiexec shows the text, with rank and host; a process without mpiexec shows it itself.
-fn fatal(handle: Handle, code: i32, origin: &str) -> ! {
+/// Ends the job, or the processes `of` a communicator. mpiexec shows the text, with rank and host; a process without mpiexec shows it itself.
+fn fatal(handle: Handle, code: i32, origin: &str, of: Option<&Comm>) -> ! {
     let function = FUNCTION.with(|f| *f.borrow()).unwrap_or("an MPI call");
     let object = crate::comm::describe(handle).map_or(String::new(), |name| format!(" on {name}"));
     let text = format!("{function} failed{object}: {} ({origin})", errors::describe(code));
-    init::abort(errors::class_of(code).unwrap_or(Class::ERR_OTHER.0), &text)
+    init::abort(errors::class_of(code).unwrap_or(Class::ERR_OTHER.0), &text, of)
 }
 
 #[cfg(test)]

@@ -288,10 +288,14 @@ extern "C" fn close_at_exit() {
     }
 }
 
-/// Ends the job.
-pub fn abort(code: i32, text: &str) -> ! {
+/// Ends the job; of one that continues on failure only the processes `of` a communicator, if there is one.
+pub fn abort(code: i32, text: &str, of: Option<&Comm>) -> ! {
     if rt().engine.is_set() {
-        rt().engine.with(|engine| engine.fabric().bootstrap().abort(code, text));
+        let mut ranks = of.map_or(Vec::new(), Comm::processes);
+        if ranks.len() == world_size() as usize {
+            ranks.clear();
+        }
+        rt().engine.with(|engine| engine.fabric().bootstrap().abort(code, text, &ranks));
     }
     log!(Error, "{text}");
     sys::process::exit_now(if code & 0xff == 0 { 1 } else { code & 0xff })
@@ -300,7 +304,7 @@ pub fn abort(code: i32, text: &str) -> ! {
 /// `MPI_Abort`.
 pub fn abort_from(comm: &Comm, code: i32) -> ! {
     let on = crate::comm::describe(comm.handle.get()).unwrap_or_default();
-    abort(code, &format!("MPI_Abort was called on {on} with code {code}"))
+    abort(code, &format!("MPI_Abort was called on {on} with code {code}"), Some(comm))
 }
 
 /// The value of a predefined attribute of communicators (9.1.2): where its integer is, if it is set. `None` for keyvals

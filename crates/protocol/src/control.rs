@@ -25,4 +25,4 @@ pub use codec::{Wire, decode, encode};
 pub use rank::{EndpointAddress, JobInfo, ToAgent, ToRank};
 
 /// Version of both conversations; ends of different versions refuse each other.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;

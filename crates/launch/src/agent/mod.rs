@@ -26,7 +26,7 @@ use crate::reap;
 use crate::trail::Trail;
 use addresses::Addresses;
 use barrier::Barrier;
-use base::log;
+use base::{Peer, log};
 use near::Near;
 use protocol::control::handshake::Key;
 use protocol::control::tree::{End, JobSpec, Message, Phase, ROOT};
@@ -282,14 +282,25 @@ impl Agent {
     }
 
     fn signal_ranks(&mut self, signal: i32) {
-        for rank in self.ranks.iter().filter(|r| r.ended.is_none()) {
-            if self.porch.is_some() {
-                rank.signal_adopted(signal);
-                continue;
-            }
+        self.ranks.iter().filter(|r| r.ended.is_none()).for_each(|rank| self.signal_rank(rank, signal));
+    }
+
+    fn signal_rank(&self, rank: &Rank, signal: i32) {
+        if self.porch.is_some() {
+            rank.signal_adopted(signal);
+        } else if kill_group(rank.pid, signal).is_err() {
             // The group reaches the children of a shell; the rank itself is not in it if it has moved away.
-            if kill_group(rank.pid, signal).is_err() {
-                let _ = sys::process::kill(rank.pid, signal);
+            let _ = sys::process::kill(rank.pid, signal);
+        }
+    }
+
+    /// Kills the ranks of this node that a part of the job takes with it by `MPI_Abort`.
+    fn kill_some(&mut self, doomed: &[Peer]) {
+        for at in 0..self.ranks.len() {
+            let rank = &mut self.ranks[at];
+            if rank.ended.is_none() && doomed.contains(&Peer(rank.world)) {
+                rank.aborted = true;
+                self.signal_rank(&self.ranks[at], signals::KILL);
             }
         }
     }

@@ -267,9 +267,9 @@ impl Agent {
             ToAgent::Startup { times } => self.on_times(at, times),
             ToAgent::Profile {} => self.on_profile(at, fds),
             ToAgent::Report { report } => self.send_up(ROOT, Message::Report { rank: world, report }),
-            ToAgent::Abort { code, text } => {
+            ToAgent::Abort { code, text, ranks } => {
                 rank.aborted = true;
-                self.send_up(ROOT, Message::Aborted { rank: world, code, text });
+                self.send_up(ROOT, Message::Aborted { rank: world, code, text, ranks });
             }
         }
     }

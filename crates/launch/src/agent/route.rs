@@ -62,6 +62,7 @@ impl Agent {
             Message::Stdin { bytes } => self.feed_stdin(bytes),
             Message::Signal { signal } => self.signal_ranks(signal),
             Message::Kill { now, code } => self.kill(now, code),
+            Message::KillRanks { ranks } => self.kill_some(&ranks),
             Message::Want { peer, from, generation } => self.on_want(peer, from, generation),
             Message::Have { peer, generation, address, why } => self.on_have(peer, generation, address, &why),
             Message::PeerGone { peer, why } => self.on_peer_gone(peer, &why),

@@ -71,7 +71,7 @@ impl Front {
             Message::Output { rank, stream, bytes, .. } => self.on_output(rank, stream, bytes),
             Message::StdinAck { .. } => self.input.acknowledged(),
             Message::Exited { rank, pid, end, phase, killed } => self.on_exited(rank, pid, (&end, &phase), killed),
-            Message::Aborted { rank, code, text } => self.on_aborted(rank, code, &text),
+            Message::Aborted { rank, code, text, ranks } => self.on_aborted(rank, code, &text, &ranks),
             Message::BarrierUp { node, epoch } => {
                 self.barrier.report(node, epoch);
                 self.check_barrier();
@@ -149,12 +149,16 @@ impl Front {
             let harmless = *phase == (Phase::Finalized {}) && !crash;
             self.on_rank_failure(rank, text, code, crash, harmless);
         }
+        if self.ranks[rank as usize].aborted && self.ending.is_none() {
+            let why = format!("{who} was ended by MPI_Abort");
+            self.send(ALL, Message::PeerGone { peer: Peer(rank), why });
+        }
         if self.job.stdin_rank == rank {
             self.input.stop();
         }
     }
 
-    fn on_aborted(&mut self, rank: u32, code: i32, text: &str) {
+    fn on_aborted(&mut self, rank: u32, code: i32, text: &str, ranks: &[Peer]) {
         let host = self.host_of(rank).to_string();
         let pid = self.ranks.get(rank as usize).map_or(0, |r| r.pid);
         let who = who(rank, pid, &host);
@@ -166,8 +170,23 @@ impl Front {
             text => format!("{who} called MPI_Abort with code {code}: {text}"),
         };
         let status = if code & 0xff == 0 && code != 0 { 1 } else { code & 0xff };
+        if self.is_part(ranks) {
+            eprintln!("mpiexec: {text}; the others go on");
+            for peer in ranks {
+                if let Some(state) = self.ranks.get_mut(peer.0 as usize) {
+                    state.aborted = true;
+                }
+            }
+            self.verdict.add(text, status, false);
+            return self.send(ALL, Message::KillRanks { ranks: ranks.to_vec() });
+        }
         self.verdict.add(text, status, false);
         self.end();
+    }
+
+    /// Whether an abort of these ranks leaves the others alone.
+    fn is_part(&self, ranks: &[Peer]) -> bool {
+        self.job.continue_on_failure && self.ending.is_none() && self.interrupts == 0 && !ranks.is_empty()
     }
 
     fn give(&mut self, orders: Vec<super::near::Order>) {

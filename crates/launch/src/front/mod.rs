@@ -53,6 +53,8 @@ struct Node {
 struct Rank {
     pid: u32,
     ended: bool,
+    /// `MPI_Abort` takes it along, and others go on.
+    aborted: bool,
 }
 
 /// mpiexec.
@@ -153,7 +155,7 @@ impl Front {
             sinks: [Sink::new(std::io::stdout().as_fd()), Sink::new(std::io::stderr().as_fd())],
             input: Input::new(readers),
             nodes: (0..nodes).map(|_| Node { over: false, credit: 0 }).collect(),
-            ranks: plan.job.ranks.iter().map(|_| Rank { pid: 0, ended: false }).collect(),
+            ranks: plan.job.ranks.iter().map(|_| Rank { pid: 0, ended: false, aborted: false }).collect(),
             barrier: Collector::default(),
             exchange: exchange::Exchange::default(),
             launching: launching::Launching::new(key, plan.local_nodes, plan.containers),

@@ -90,7 +90,7 @@ fn exchange(rank: &mut Bootstrap) {
 fn abort(rank: &mut Bootstrap) {
     rank.initialized().unwrap();
     if rank.job().rank.0 == 1 {
-        rank.abort(42, "because of the test");
+        rank.abort(42, "because of the test", &[]);
     }
     std::thread::sleep(Duration::from_secs(1000));
 }

@@ -172,6 +172,11 @@ impl Comm {
         self.peers().peer(rank)
     }
 
+    /// All processes of the communicator, on both sides.
+    pub fn processes(&self) -> Vec<Peer> {
+        self.group.peers().chain(self.remote.iter().flat_map(|remote| remote.peers())).collect()
+    }
+
     /// Whether collectives of this communicator need `peer`.
     pub fn needs(&self, peer: Peer) -> bool {
         self.group.contains(peer)

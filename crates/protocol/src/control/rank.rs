@@ -166,6 +166,8 @@ wire! {
             code: i32,
             /// What is shown to the user.
             text: String,
+            /// Ranks that shall end; empty for all. Others go on only if the job continues on failure.
+            ranks: Vec<Peer>,
         },
         /// What the rank has for every other one; answered by `Table`, `Entries` or `Exchanged`, as the scheme is.
         Offer = 7 {
@@ -269,7 +271,7 @@ mod tests {
         };
         let messages = [
             ToAgent::Register { address, fd_count: 3 },
-            ToAgent::Abort { code: -1, text: "no".into() },
+            ToAgent::Abort { code: -1, text: "no".into(), ranks: vec![Peer(1), Peer(3)] },
             ToAgent::Barrier {},
         ];
         let mut state = 88_172_645_463_325_252_u64;

@@ -170,6 +170,8 @@ wire! {
             code: i32,
             /// Words.
             text: String,
+            /// Ranks that shall end; empty for all.
+            ranks: Vec<Peer>,
         },
         /// Down: send a signal to all ranks.
         Signal = 10 {
@@ -182,6 +184,11 @@ wire! {
             now: bool,
             /// What mpiexec exits with.
             code: i32,
+        },
+        /// Down: end these ranks at once; the others go on.
+        KillRanks = 42 {
+            /// Who, on any node.
+            ranks: Vec<Peer>,
         },
         /// To a rank's home: its endpoint address is wanted.
         Want = 12 {
