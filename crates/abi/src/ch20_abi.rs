@@ -2,8 +2,10 @@
 
 use crate::api::{api, plain};
 use crate::kinds::*;
+use base::ensure;
 use core::ffi::c_int;
 use mpi::handle::Handle;
+use mpi::op::logical;
 use mpi::{env, fortran, info};
 
 api! {
@@ -11,11 +13,11 @@ api! {
     MPI_Abi_get_fortran_booleans => (
         logical_size: Int, logical_true: Addr, logical_false: Addr, is_set: OutFlag
     ) on anytime {
-        let found = fortran::logicals(logical_size)?;
+        let found = logical::told(usize::try_from(logical_size).unwrap_or(0))?;
         is_set.set_flag(found.is_some());
-        if let Some((yes, no)) = found {
-            slice_mut(logical_true.cast(), yes.len()).copy_from_slice(&yes);
-            slice_mut(logical_false.cast(), no.len()).copy_from_slice(&no);
+        if let Some(found) = found {
+            slice_mut(logical_true.cast(), found.yes().len()).copy_from_slice(found.yes());
+            slice_mut(logical_false.cast(), found.no().len()).copy_from_slice(found.no());
         }
         Ok(())
     }
@@ -45,7 +47,8 @@ api! {
     ) on anytime {
         let size = usize::try_from(logical_size).unwrap_or(0);
         let (yes, no) = (slice(logical_true.cast_const().cast(), size), slice(logical_false.cast_const().cast(), size));
-        fortran::set_logicals(logical_size, yes, no)
+        ensure!(yes.len() == no.len(), ERR_ARG, "null pointer for a Fortran logical");
+        logical::tell(yes, no)
     }
 
     /// Tells the library the sizes of the Fortran types

@@ -1,13 +1,12 @@
-//! What the binary interface lets a program ask and say about Fortran (MPI-5.0, 20.4): sizes, availability, logical values.
+//! What the binary interface lets a program ask and say about Fortran (MPI-5.0, 20.4): sizes and availability (logical values are
+//! in [`crate::op::logical`]).
 //!
 //! Ferrule's Fortran types have the sizes that every compiler on this platform gives them by default; a program that
 //! announces others is told that it can't have them.
 
 use crate::datatype;
 use crate::info::Info;
-use crate::inside::Inside;
 use base::{Result, ensure};
-use std::cell::RefCell;
 
 /// Info keys of default types with their handle values.
 const SIZES: &[(&str, usize)] = &[
@@ -39,15 +38,6 @@ const OPTIONAL: &[(&str, usize)] = &[
     ("mpi_complex32_supported", 0x2eb),
     ("mpi_double_complex_supported", 0x21d),
 ];
-
-/// Largest Fortran logical in bytes.
-const MAX_LOGICAL_BYTES: usize = 16;
-
-/// The bit patterns of `.TRUE.` and `.FALSE.` for one size of logical.
-type Logical = (Vec<u8>, Vec<u8>);
-
-/// What the program has said of logicals of 1, 2, 4, 8 and 16 bytes.
-static LOGICALS: Inside<RefCell<[Option<Logical>; 5]>> = Inside::new(RefCell::new([const { None }; 5]));
 
 /// `MPI_Abi_get_info`.
 pub fn abi_info() -> Info {
@@ -82,26 +72,5 @@ pub fn set_fortran_info(said: &Info) -> Result {
         let agrees = said.is_none() || said == so.get(key.as_bytes())? || said.as_deref() == Some(b"false");
         ensure!(agrees, ERR_ABI, "these sizes of Fortran types are not supported");
     }
-    Ok(())
-}
-
-/// Which entry of [`LOGICALS`] a size has.
-fn slot(size: i32) -> Result<usize> {
-    let known = u32::try_from(size).is_ok_and(|s| s.is_power_of_two() && s as usize <= MAX_LOGICAL_BYTES);
-    ensure!(known, ERR_ARG, "size of a Fortran logical is not 1, 2, 4, 8 or 16");
-    Ok(size.trailing_zeros() as usize)
-}
-
-/// `MPI_Abi_get_fortran_booleans`: the bytes of true and false, if they were set.
-pub fn logicals(size: i32) -> Result<Option<Logical>> {
-    Ok(LOGICALS.borrow()[slot(size)?].clone())
-}
-
-/// `MPI_Abi_set_fortran_booleans`; both have the length `size`.
-pub fn set_logicals(size: i32, yes: &[u8], no: &[u8]) -> Result {
-    let place = &mut LOGICALS.borrow_mut()[slot(size)?];
-    let new = (yes.to_vec(), no.to_vec());
-    ensure!(place.as_ref().is_none_or(|old| *old == new), ERR_ABI, "Fortran logicals were set to other values");
-    *place = Some(new);
     Ok(())
 }

@@ -51,8 +51,10 @@ pub enum Family {
     FortranInteger,
     /// Real types of C and Fortran.
     Float,
-    /// C and C++ bool, Fortran LOGICAL kinds.
+    /// C and C++ bool.
     Logical,
+    /// Fortran LOGICAL kinds, whose bit patterns the program may tell.
+    FortranLogical,
     /// Complex types of all languages.
     Complex,
     /// `MPI_BYTE`.
@@ -209,7 +211,7 @@ infos! {
     0x214 MPI_DOUBLE Float F64;
     0x216 MPI_C_DOUBLE_COMPLEX Complex F64;
     0x217 MPI_CXX_DOUBLE_COMPLEX Complex F64;
-    0x218 MPI_LOGICAL Logical U32;
+    0x218 MPI_LOGICAL FortranLogical U32;
     0x219 MPI_INTEGER FortranInteger I32;
     0x21a MPI_REAL Float F32;
     0x21b MPI_COMPLEX Complex F32;
@@ -243,20 +245,20 @@ infos! {
     0x251 MPI_UINT32_T CInteger U32;
     0x258 MPI_INT64_T CInteger I64;
     0x259 MPI_UINT64_T CInteger U64;
-    0x2c0 MPI_LOGICAL1 Logical U8;
+    0x2c0 MPI_LOGICAL1 FortranLogical U8;
     0x2c1 MPI_INTEGER1 FortranInteger I8;
-    0x2c8 MPI_LOGICAL2 Logical U16;
+    0x2c8 MPI_LOGICAL2 FortranLogical U16;
     0x2c9 MPI_INTEGER2 FortranInteger I16;
     0x2ca MPI_REAL2 Float F16;
-    0x2d0 MPI_LOGICAL4 Logical U32;
+    0x2d0 MPI_LOGICAL4 FortranLogical U32;
     0x2d1 MPI_INTEGER4 FortranInteger I32;
     0x2d2 MPI_REAL4 Float F32;
     0x2d3 MPI_COMPLEX4 Complex F16;
-    0x2d8 MPI_LOGICAL8 Logical U64;
+    0x2d8 MPI_LOGICAL8 FortranLogical U64;
     0x2d9 MPI_INTEGER8 FortranInteger I64;
     0x2da MPI_REAL8 Float F64;
     0x2db MPI_COMPLEX8 Complex F32;
-    0x2e0 MPI_LOGICAL16 Logical U128;
+    0x2e0 MPI_LOGICAL16 FortranLogical U128;
     0x2e1 MPI_INTEGER16 FortranInteger I128;
     0x2e2 MPI_REAL16 Float F128;
     0x2e3 MPI_COMPLEX16 Complex F64;

@@ -2,6 +2,7 @@
 
 use super::Predefined as P;
 use super::fold::{fold, fold_base};
+use super::logical;
 use super::quad::Quad;
 use super::scalar::{Arithmetic, Bits, Complex, Half, Ordered};
 use super::x87::X87;
@@ -74,6 +75,9 @@ pub(super) unsafe fn apply(which: P, builtin: Builtin, input: *const u8, inout: 
                 ],
                 ordered(which, input, inout, count)
             ),
+            P::Land | P::Lor | P::Lxor if builtin.family == Family::FortranLogical => {
+                logical::apply(which, logical::pattern(builtin.repr.size()), input, inout, count);
+            }
             // Signs don't matter to bits and truth values.
             P::Band | P::Bor | P::Bxor | P::Land | P::Lor | P::Lxor => match builtin.repr.size() {
                 1 => bits::<u8>(which, input, inout, count),

@@ -14,6 +14,7 @@ use crate::handle::{Handle, Named};
 
 mod dispatch;
 mod fold;
+pub mod logical;
 mod pair;
 mod quad;
 mod scalar;
@@ -233,11 +234,11 @@ unsafe fn call_in_chunks(
 
 /// The table in MPI-5.0, 6.9.2, and logical operations on multi-language integers, as others allow; `MPI_REPLACE` and `MPI_NO_OP` take every predefined type (12.3.4).
 fn defined(which: Predefined, family: Family) -> bool {
-    use Family::{Byte, CInteger, Complex, Float, FortranInteger, Logical, MultiLanguage, Pair};
+    use Family::{Byte, CInteger, Complex, Float, FortranInteger, FortranLogical, Logical, MultiLanguage, Pair};
     match which {
         P::Max | P::Min => matches!(family, CInteger | FortranInteger | Float | MultiLanguage),
         P::Sum | P::Prod => matches!(family, CInteger | FortranInteger | Float | Complex | MultiLanguage),
-        P::Land | P::Lor | P::Lxor => matches!(family, CInteger | Logical | MultiLanguage),
+        P::Land | P::Lor | P::Lxor => matches!(family, CInteger | Logical | FortranLogical | MultiLanguage),
         P::Band | P::Bor | P::Bxor => matches!(family, CInteger | FortranInteger | Byte | MultiLanguage),
         P::Maxloc | P::Minloc => family == Pair,
         P::Replace | P::NoOp => true,

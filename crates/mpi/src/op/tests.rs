@@ -73,7 +73,7 @@ proptest! {
     #[test]
     fn integers((a, b) in operands()) {
         for builtin in builtins().filter(|builtin| matches!(
-            builtin.family, Family::CInteger | Family::FortranInteger | Family::MultiLanguage | Family::Logical | Family::Byte
+            builtin.family, Family::CInteger | Family::FortranInteger | Family::MultiLanguage | Family::Logical | Family::FortranLogical | Family::Byte
         )) {
             let size = builtin.size();
             let whole = a.len() / size * size;
