@@ -31,7 +31,7 @@ fn main() {
             println!("\n## {file}\n\n| function | | state | what |\n|---|---|---|---|");
         }
         let twin = if entry.large.is_some() { "c" } else { "" };
-        let state = if entry.state == State::Done { "done" } else { "later" };
+        let state = if entry.state == State::Done { "done" } else { "unimplemented" };
         println!("| `{}` | {twin} | {state} | {} |", signature(entry, 0), entry.doc.trim());
     }
 }

@@ -9,8 +9,8 @@
 //! Every generated function enters the critical section, checks that MPI is running, converts its arguments left to right
 //! and runs the body; an `Err` on that way is raised through the error handler of the object named after `on`. `on none`:
 //! that of the process; `on anytime`: the same, and callable before initialisation; `on tool`: no handler.
-//! `shortly f` before `on`: [`crate::short`]`::f` does the call if it can, and only if it can't all this happens.
-//! `later` instead of a body means: exists, and raises `MPI_ERR_UNSUPPORTED_OPERATION`.
+//! `fast f` before `on`: [`crate::short`]`::f` does the call if it can, and only if it can't all this happens.
+//! `unimplemented` instead of a body means: exists, and raises `MPI_ERR_UNSUPPORTED_OPERATION`.
 //! No exported symbol is called from inside, so tools may replace any `MPI_X` by their own.
 
 /// Whether a function does its work already.
@@ -19,7 +19,7 @@ pub enum State {
     /// Implemented.
     Done,
     /// Raises `MPI_ERR_UNSUPPORTED_OPERATION`.
-    Later,
+    Unimplemented,
 }
 
 /// One parameter of a function.
@@ -56,7 +56,7 @@ pub struct Entry {
 macro_rules! api {
     ($(
         $(#[doc = $doc:expr])+
-        $name:ident $(, $large:ident)? => $params:tt $(shortly $short:ident)? on $on:ident $body:tt
+        $name:ident $(, $large:ident)? => $params:tt $(fast $short:ident)? on $on:ident $body:tt
     )*) => {
         $(api!{@entry $name [$($large)?] $params $on [$($short)?] $body})*
 
@@ -80,7 +80,7 @@ macro_rules! api {
         api!{@alias $name}
         $(api!{@alias $large})?
     };
-    (@body $name:ident ($($p:ident : $k:ident),* $(,)?) $on:ident [] later) => {
+    (@body $name:ident ($($p:ident : $k:ident),* $(,)?) $on:ident [] unimplemented) => {
         #[allow(unused_variables, clippy::too_many_arguments, clippy::extra_unused_type_parameters)]
         fn body<W: Width>($($p: <$k as Kind<W>>::C),*) -> core::ffi::c_int {
             let inside = mpi::cs::enter();
@@ -124,14 +124,14 @@ macro_rules! api {
         #[allow(non_snake_case, clippy::too_many_arguments)]
         #[unsafe(export_name = concat!("P", stringify!($name)))]
         extern "C" fn $name($($p: <$k as Kind<$w>>::C),*) -> core::ffi::c_int {
-            if api!(@shortly $short $w $($p)*) {
+            if api!(@fast $short $w $($p)*) {
                 return 0;
             }
             body::<$w>($($p),*)
         }
     };
-    (@shortly [] $w:ident $($p:ident)*) => { false };
-    (@shortly [$short:ident] $w:ident $($p:ident)*) => { $crate::short::$short::<$w>($($p),*) };
+    (@fast [] $w:ident $($p:ident)*) => { false };
+    (@fast [$short:ident] $w:ident $($p:ident)*) => { $crate::short::$short::<$w>($($p),*) };
     (@alias $name:ident) => {
         core::arch::global_asm!(
             concat!(".weak ", stringify!($name)),
@@ -149,7 +149,7 @@ macro_rules! api {
     (@running $on:ident) => { $crate::raise::ensure_running()? };
     (@large) => { None };
     (@large $large:ident) => { Some(stringify!($large)) };
-    (@state later) => { $crate::api::State::Later };
+    (@state unimplemented) => { $crate::api::State::Unimplemented };
     (@state $body:block) => { $crate::api::State::Done };
     (@params ($($p:ident : $k:ident),* $(,)?)) => {
         &[$($crate::api::Param {

@@ -29,7 +29,7 @@ api! {
     /// Starts a receive
     MPI_Irecv, MPI_Irecv_c => (
         buf: RecvBuf, count: Count, datatype: Type, source: Source, tag: RecvTag, comm: Comm, request: OutRequest
-    ) shortly irecv on comm {
+    ) fast irecv on comm {
         let m = incoming(buf, count, &datatype, source, tag, &comm)?;
         request.set(CRequest(receive::irecv(&m)?));
         Ok(())
@@ -47,7 +47,7 @@ api! {
     /// Starts a standard-mode send
     MPI_Isend, MPI_Isend_c => (
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
-    ) shortly isend on comm {
+    ) fast isend on comm {
         let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
         request.set(CRequest(send::isend(SendMode::Standard, &m)?));
         Ok(())
@@ -87,7 +87,7 @@ api! {
     /// Receives a message
     MPI_Recv, MPI_Recv_c => (
         buf: RecvBuf, count: Count, datatype: Type, source: Source, tag: RecvTag, comm: Comm, status: OutStatus
-    ) shortly recv on comm {
+    ) fast recv on comm {
         let m = incoming(buf, count, &datatype, source, tag, &comm)?;
         receive::recv(&m, status.or(&mut { Status::EMPTY }))
     }
@@ -103,7 +103,7 @@ api! {
     /// Standard-mode send
     MPI_Send, MPI_Send_c => (
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm
-    ) shortly send on comm {
+    ) fast send on comm {
         let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
         send::send(SendMode::Standard, &m)
     }

@@ -2,6 +2,7 @@
 
 use crate::api::api;
 use crate::kinds::*;
+use crate::message::check;
 use base::ensure;
 use mpi::handle::Handle;
 use mpi::p2p::{probe, receive};
@@ -28,6 +29,7 @@ api! {
     MPI_Imrecv, MPI_Imrecv_c => (
         buf: RecvBuf, count: Count, datatype: Type, message: InOutMessage, request: InOutRequest
     ) on none {
+        check(buf, count, &datatype)?;
         let handle = message.value().0;
         ensure!(handle != MESSAGE_NULL, ERR_REQUEST, "MPI_MESSAGE_NULL can't be received");
         message.set(CMessage(MESSAGE_NULL));
@@ -57,6 +59,7 @@ api! {
     MPI_Mrecv, MPI_Mrecv_c => (
         buf: RecvBuf, count: Count, datatype: Type, message: InOutMessage, status: OutStatus
     ) on none {
+        check(buf, count, &datatype)?;
         let handle = message.value().0;
         ensure!(handle != MESSAGE_NULL, ERR_REQUEST, "MPI_MESSAGE_NULL can't be received");
         message.set(CMessage(MESSAGE_NULL));

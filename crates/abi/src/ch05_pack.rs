@@ -18,8 +18,7 @@ api! {
         inbuf: SendBuf, incount: Count, datatype: Type, outbuf: RecvBuf, outsize: Count, position: InOutCount,
         comm: Comm
     ) on comm {
-        let (at, room) = (position.value(), outsize as i64);
-        let bytes = incount.saturating_mul(datatype.size());
+        let (at, room, bytes) = (position.value(), outsize as i64, datatype.bytes(incount)?);
         ensure!(at >= 0 && at <= room && bytes as i64 <= room - at, ERR_TRUNCATE, "the buffer is too small");
         datatype::pack(&datatype, inbuf, incount, 0, outbuf.offset(at as isize), bytes);
         position.try_set(at + bytes as i64)
@@ -50,8 +49,7 @@ api! {
 
     /// Upper bound of the packed size
     MPI_Pack_size, MPI_Pack_size_c => (incount: Count, datatype: AnyType, comm: Comm, size: OutCount) on comm {
-        let bytes = incount.checked_mul(datatype.size()).and_then(|n| i64::try_from(n).ok());
-        size.set(bytes.unwrap_or(i64::from(UNDEFINED)));
+        size.set(datatype.bytes(incount).map_or(i64::from(UNDEFINED), |bytes| bytes as i64));
         Ok(())
     }
 
@@ -60,8 +58,7 @@ api! {
         inbuf: SendBuf, insize: Count, position: InOutCount, outbuf: RecvBuf, outcount: Count, datatype: Type,
         comm: Comm
     ) on comm {
-        let (at, room) = (position.value(), insize as i64);
-        let bytes = outcount.saturating_mul(datatype.size());
+        let (at, room, bytes) = (position.value(), insize as i64, datatype.bytes(outcount)?);
         ensure!(at >= 0 && at <= room && bytes as i64 <= room - at, ERR_TRUNCATE, "the buffer has too little");
         datatype::unpack(&datatype, outbuf, outcount, 0, inbuf.offset(at as isize), bytes);
         position.try_set(at + bytes as i64)

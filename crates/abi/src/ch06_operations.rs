@@ -47,7 +47,7 @@ api! {
         op.check(&datatype)?;
         let is_in_place = is_in_place(inbuf) || is_in_place(inoutbuf);
         ensure!(!is_in_place, ERR_BUFFER, "MPI_IN_PLACE is not allowed for this buffer");
-        check_apart(inbuf, inoutbuf, count * datatype.size())?;
+        check_apart(inbuf, inoutbuf, datatype.bytes(count)?)?;
         if count > 0 {
             op.apply(inbuf, inoutbuf, count, &datatype, lookup::handle_of(&datatype).0);
         }

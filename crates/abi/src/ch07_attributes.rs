@@ -117,7 +117,7 @@ api! {
     }
 
     /// Deletes an attribute of a window
-    MPI_Win_delete_attr => (win: Win, win_keyval: Int) on win later
+    MPI_Win_delete_attr => (win: Win, win_keyval: Int) on win unimplemented
 
     /// Frees an attribute key for windows
     MPI_Win_free_keyval => (win_keyval: InOutInt) on none {
@@ -127,14 +127,14 @@ api! {
     }
 
     /// Reads an attribute of a window
-    MPI_Win_get_attr => (win: Win, win_keyval: Int, attribute_val: OutAddr, flag: OutFlag) on win later
+    MPI_Win_get_attr => (win: Win, win_keyval: Int, attribute_val: OutAddr, flag: OutFlag) on win unimplemented
 
     /// The name of a window
-    MPI_Win_get_name => (win: Win, win_name: OutText, resultlen: OutInt) on win later
+    MPI_Win_get_name => (win: Win, win_name: OutText, resultlen: OutInt) on win unimplemented
 
     /// Stores an attribute of a window
-    MPI_Win_set_attr => (win: Win, win_keyval: Int, attribute_val: Addr) on win later
+    MPI_Win_set_attr => (win: Win, win_keyval: Int, attribute_val: Addr) on win unimplemented
 
     /// Names a window
-    MPI_Win_set_name => (win: Win, win_name: Text) on win later
+    MPI_Win_set_name => (win: Win, win_name: Text) on win unimplemented
 }

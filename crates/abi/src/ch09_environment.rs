@@ -77,7 +77,7 @@ api! {
     }
 
     /// Calls a file's error handler
-    MPI_File_call_errhandler => (fh: File, errorcode: Int) on fh later
+    MPI_File_call_errhandler => (fh: File, errorcode: Int) on fh unimplemented
 
     /// Creates an error handler for files
     MPI_File_create_errhandler => (file_errhandler_fn: FnFileErrhandler, errhandler: OutErrhandler) on none {
@@ -86,10 +86,10 @@ api! {
     }
 
     /// The error handler of a file
-    MPI_File_get_errhandler => (file: File, errhandler: OutErrhandler) on file later
+    MPI_File_get_errhandler => (file: File, errhandler: OutErrhandler) on file unimplemented
 
     /// Sets the error handler of a file
-    MPI_File_set_errhandler => (file: File, errhandler: Errhandler) on file later
+    MPI_File_set_errhandler => (file: File, errhandler: Errhandler) on file unimplemented
 
     /// Frees memory of `MPI_Alloc_mem`
     MPI_Free_mem => (base: Addr) on none { memory::free(base) }
@@ -155,7 +155,7 @@ api! {
     }
 
     /// Calls a window's error handler
-    MPI_Win_call_errhandler => (win: Win, errorcode: Int) on win later
+    MPI_Win_call_errhandler => (win: Win, errorcode: Int) on win unimplemented
 
     /// Creates an error handler for windows
     MPI_Win_create_errhandler => (win_errhandler_fn: FnWinErrhandler, errhandler: OutErrhandler) on none {
@@ -164,10 +164,10 @@ api! {
     }
 
     /// The error handler of a window
-    MPI_Win_get_errhandler => (win: Win, errhandler: OutErrhandler) on win later
+    MPI_Win_get_errhandler => (win: Win, errhandler: OutErrhandler) on win unimplemented
 
     /// Sets the error handler of a window
-    MPI_Win_set_errhandler => (win: Win, errhandler: Errhandler) on win later
+    MPI_Win_set_errhandler => (win: Win, errhandler: Errhandler) on win unimplemented
 }
 
 plain! {

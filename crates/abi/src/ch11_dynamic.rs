@@ -7,13 +7,13 @@ use mpi::comm;
 
 api! {
     /// Closes a port
-    MPI_Close_port => (port_name: Text) on none later
+    MPI_Close_port => (port_name: Text) on none unimplemented
 
     /// Accepts a connection of a client job
-    MPI_Comm_accept => (port_name: Text, info: Info, root: Int, comm: Comm, newcomm: OutComm) on comm later
+    MPI_Comm_accept => (port_name: Text, info: Info, root: Int, comm: Comm, newcomm: OutComm) on comm unimplemented
 
     /// Connects to a server job
-    MPI_Comm_connect => (port_name: Text, info: Info, root: Int, comm: Comm, newcomm: OutComm) on comm later
+    MPI_Comm_connect => (port_name: Text, info: Info, root: Int, comm: Comm, newcomm: OutComm) on comm unimplemented
 
     /// Frees a communicator after all its pending communication
     MPI_Comm_disconnect => (comm: InOutComm) on comm {
@@ -30,29 +30,29 @@ api! {
     }
 
     /// Connects two processes that share a socket
-    MPI_Comm_join => (fd: Int, intercomm: OutComm) on none later
+    MPI_Comm_join => (fd: Int, intercomm: OutComm) on none unimplemented
 
     /// Starts new processes of one program
     MPI_Comm_spawn => (
         command: Text, argv: Strings, maxprocs: Int, info: Info, root: Int, comm: Comm, intercomm: OutComm,
         array_of_errcodes: OutIntArray
-    ) on comm later
+    ) on comm unimplemented
 
     /// Starts new processes of several programs
     MPI_Comm_spawn_multiple => (
         count: Length, array_of_commands: Strings, array_of_argv: StringLists, array_of_maxprocs: IntArray,
         array_of_info: InfoArray, root: Int, comm: Comm, intercomm: OutComm, array_of_errcodes: OutIntArray
-    ) on comm later
+    ) on comm unimplemented
 
     /// Port of a published service
-    MPI_Lookup_name => (service_name: Text, info: Info, port_name: OutText) on none later
+    MPI_Lookup_name => (service_name: Text, info: Info, port_name: OutText) on none unimplemented
 
     /// Opens a port
-    MPI_Open_port => (info: Info, port_name: OutText) on none later
+    MPI_Open_port => (info: Info, port_name: OutText) on none unimplemented
 
     /// Publishes a service
-    MPI_Publish_name => (service_name: Text, info: Info, port_name: Text) on none later
+    MPI_Publish_name => (service_name: Text, info: Info, port_name: Text) on none unimplemented
 
     /// Withdraws a service
-    MPI_Unpublish_name => (service_name: Text, info: Info, port_name: Text) on none later
+    MPI_Unpublish_name => (service_name: Text, info: Info, port_name: Text) on none unimplemented
 }

@@ -11,9 +11,8 @@ use mpi::status::Status;
 /// `MPI_Status_set_elements`.
 pub fn set_elements(status: Out<Status>, datatype: &Datatype, count: i64) -> Result {
     ensure!(count >= 0, ERR_COUNT, "negative count");
-    let Some(bytes) = datatype.bytes_of_elements(count as usize) else {
-        base::fail!(ERR_COUNT, "count is too large for a status")
-    };
+    let bytes = datatype.bytes_of_elements(count as usize).filter(|&bytes| bytes <= isize::MAX as usize);
+    let Some(bytes) = bytes else { base::fail!(ERR_COUNT, "count is too large for a status") };
     // SAFETY: nothing else of this call touches the status.
     unsafe { status.as_mut() }.set_bytes(bytes as u64);
     Ok(())

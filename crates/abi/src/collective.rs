@@ -1,7 +1,8 @@
 //! Arguments of collectives (MPI-5.0, 6.2): which of them matter on this process, and in what form the core wants them.
 
-use crate::kinds::{CType, Ints, slice};
-use crate::lookup::{self, Held};
+use crate::ctypes::CType;
+use crate::kinds::{Ints, slice};
+use crate::lookup::{Held, LazyCount, LazyType};
 use base::{Result, ensure};
 use mpi::coll::args::{BlockBuffer, Buffer, ReduceArgs};
 use mpi::comm::Comm;
@@ -13,30 +14,6 @@ use std::rc::Rc;
 
 /// `MPI_BYTE`, the type of arguments that don't matter.
 const BYTE: usize = 0x247;
-
-/// A count that may not matter: checked when it does.
-#[derive(Clone, Copy)]
-pub struct LazyCount(pub i64);
-
-/// A datatype that may not matter: looked up when it does.
-#[derive(Clone, Copy)]
-pub struct LazyType(pub CType);
-
-impl LazyCount {
-    fn check(self) -> Result<usize> {
-        ensure!(self.0 >= 0, ERR_COUNT, "negative count");
-        Ok(self.0 as usize)
-    }
-}
-
-impl LazyType {
-    #[inline]
-    fn check(self) -> Result<Held<Datatype>> {
-        let datatype = lookup::datatype(self.0)?;
-        ensure!(datatype.is_committed(), ERR_TYPE, "datatype is not committed");
-        Ok(datatype)
-    }
-}
 
 /// Whether this process has no data at all.
 #[inline]

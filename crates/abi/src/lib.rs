@@ -6,6 +6,7 @@
 
 pub mod api;
 mod collective;
+pub mod ctypes;
 pub mod kinds;
 mod lookup;
 mod message;

@@ -1,7 +1,7 @@
 //! From handles to objects. Predefined objects live as long as the process and are lent; others are held by a count.
 
-use crate::kinds::{CComm, COp, CType};
-use base::{Class, Error, Result};
+use crate::ctypes::{CComm, COp, CType};
+use base::{Class, Error, Result, ensure};
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use mpi::comm::Comm;
@@ -117,6 +117,32 @@ pub fn op(c: COp) -> Result<Held<Op>> {
             .ok_or(Error::new(Class::ERR_OP, "not the handle of an operation"));
     }
     live(&rt().ops, c.0, Class::ERR_OP, "not the handle of a live operation")
+}
+
+/// A count that may not matter: checked when it does.
+#[derive(Clone, Copy)]
+pub struct LazyCount(pub i64);
+
+/// A datatype that may not matter: looked up when it does.
+#[derive(Clone, Copy)]
+pub struct LazyType(pub CType);
+
+impl LazyCount {
+    /// The count.
+    pub fn check(self) -> Result<usize> {
+        ensure!(self.0 >= 0, ERR_COUNT, "negative count");
+        Ok(self.0 as usize)
+    }
+}
+
+impl LazyType {
+    /// The datatype, which is committed.
+    #[inline]
+    pub fn check(self) -> Result<Held<Datatype>> {
+        let datatype = datatype(self.0)?;
+        ensure!(datatype.is_committed(), ERR_TYPE, "datatype is not committed");
+        Ok(datatype)
+    }
 }
 
 /// A handle that the program owns for a datatype; predefined ones keep theirs.

@@ -1,4 +1,4 @@
-//! Arguments of messages, put together, with the one check that needs several of them: is there a buffer?
+//! Arguments of messages, put together, with the checks that need several of them: is there a buffer, and can it be that large?
 
 use base::{Result, ensure};
 use mpi::comm::Comm;
@@ -9,8 +9,10 @@ use mpi::p2p::short::LAST_SPECIAL;
 use std::rc::Rc;
 
 /// Data can't be at a special address; only a type with absolute addresses makes a buffer of `MPI_BOTTOM`.
+/// From here on `count` times the size of the type fits in an `isize`.
 #[inline(always)]
 pub fn check(buf: *const u8, count: usize, datatype: &Datatype) -> Result {
+    datatype.bytes(count)?;
     if buf.addr() <= LAST_SPECIAL {
         check_special(buf, count, datatype)?;
     }

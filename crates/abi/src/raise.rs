@@ -1,6 +1,6 @@
 //! Whose error handler is called (MPI-5.0, 9.3), and what an object says about the other arguments of a call.
 
-use crate::kinds::{CComm, CFile, CSession, CWin};
+use crate::ctypes::{CComm, CFile, CSession, CWin};
 use crate::lookup;
 use base::{Class, Error, Result};
 use core::ffi::c_int;

@@ -2,7 +2,8 @@
 //!
 //! True: the call is done and has succeeded. False: nothing has happened, and the general function follows.
 
-use crate::kinds::{CComm, CRequest, CType, Width};
+use crate::ctypes::{CComm, CRequest, CType};
+use crate::kinds::Width;
 use crate::lookup;
 use core::ffi::{c_int, c_void};
 use mpi::comm::Comm;

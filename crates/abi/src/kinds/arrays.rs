@@ -1,6 +1,7 @@
 //! Arrays of numbers that go in. Their length comes from another argument, so a body sees a view without length.
 
-use super::{CInfo, CType, Kind, Width};
+use super::{Kind, Width};
+use crate::ctypes::{CInfo, CType};
 use crate::raise::Scope;
 use base::Result;
 use core::ffi::{c_char, c_int};

@@ -1,38 +1,11 @@
-//! Handles: as C sees them, and the objects that bodies get for them.
+//! Handles that go in, as the objects that bodies get for them, and places for handles that come out.
 
 use super::{Kind, Out, Width};
-use crate::collective::LazyType;
-use crate::lookup::{self, Held};
+use crate::ctypes::*;
+use crate::lookup::{self, Held, LazyType};
 use crate::raise::Scope;
 use base::{Result, ensure};
-use mpi::handle::Handle;
 use std::rc::Rc;
-
-/// One C type per kind of object, so that they can't be mixed up.
-macro_rules! c_handles {
-    ($($c:ident, $text:literal;)*) => {
-        $(
-            #[doc = concat!("`", $text, "` of the ABI.")]
-            #[repr(transparent)]
-            #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-            pub struct $c(pub Handle);
-        )*
-    };
-}
-
-c_handles! {
-    CComm, "MPI_Comm";
-    CGroup, "MPI_Group";
-    CType, "MPI_Datatype";
-    COp, "MPI_Op";
-    CRequest, "MPI_Request";
-    CMessage, "MPI_Message";
-    CErrhandler, "MPI_Errhandler";
-    CInfo, "MPI_Info";
-    CSession, "MPI_Session";
-    CWin, "MPI_Win";
-    CFile, "MPI_File";
-}
 
 /// Kinds that hand the value on.
 macro_rules! values {

@@ -9,6 +9,7 @@ mod outputs;
 mod pointers;
 mod tool;
 
+pub use crate::ctypes::*;
 pub use arrays::*;
 pub use callbacks::*;
 pub use handles::*;

@@ -1,7 +1,7 @@
 //! Numbers that go in: counts, displacements, ranks, tags, flags.
 
 use super::{Kind, Width};
-use crate::collective::LazyCount;
+use crate::lookup::LazyCount;
 use crate::raise::Scope;
 use base::{Result, ensure};
 use core::ffi::c_int;

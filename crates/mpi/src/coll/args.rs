@@ -84,6 +84,7 @@ impl<'a> Buffer<'a> {
     #[inline]
     pub fn span(&self, p: &mut Program) -> Result<Span> {
         ensure!(!is_in_place(self.ptr), ERR_BUFFER, "MPI_IN_PLACE is not allowed for this buffer");
+        self.datatype.bytes(self.count)?;
         Ok(Span { ptr: self.ptr, count: self.count, shape: p.shape(self.datatype) })
     }
 }
@@ -96,9 +97,13 @@ impl<'a> BlockBuffer<'a> {
         'a: 'b,
     {
         match *self {
-            BlockBuffer::Even(buffer) => Ok(Blocks::Even { base: buffer.span(p)?, count: buffer.count }),
+            BlockBuffer::Even(buffer) => {
+                check_total(buffer.datatype.bytes(buffer.count)?.checked_mul(n))?;
+                Ok(Blocks::Even { base: buffer.span(p)?, count: buffer.count })
+            }
             BlockBuffer::Listed { ptr, counts, displs, datatype } => {
                 check_counts(counts, n)?;
+                check_total(sum((0..n).map(|i| datatype.bytes(counts.count(i)))))?;
                 ensure!(displs.len() >= n, ERR_ARG, "fewer displacements than processes");
                 let base = Buffer { ptr, count: 0, datatype }.span(p)?;
                 Ok(Blocks::Listed { base, counts, displs })
@@ -107,6 +112,7 @@ impl<'a> BlockBuffer<'a> {
                 check_counts(counts, n)?;
                 ensure!(!is_in_place(ptr), ERR_BUFFER, "MPI_IN_PLACE is not allowed for this buffer");
                 ensure!(displs.len() >= n && datatypes.len() >= n, ERR_ARG, "fewer types than processes");
+                check_total(sum((0..n).map(|i| datatypes[i].bytes(counts.count(i)))))?;
                 spans.extend((0..n).map(|i| {
                     let ptr = ptr.wrapping_offset(displs.get(i));
                     Span { ptr, count: counts.count(i), shape: p.shape(&datatypes[i]) }
@@ -119,7 +125,7 @@ impl<'a> BlockBuffer<'a> {
     /// Bytes of a block if all are equal.
     pub fn block_bytes(&self) -> Option<usize> {
         match self {
-            BlockBuffer::Even(b) => Some(b.count * b.datatype.size()),
+            BlockBuffer::Even(b) => b.datatype.bytes(b.count).ok(),
             _ => None,
         }
     }
@@ -132,11 +138,32 @@ pub fn check_counts(counts: Ints<'_>, n: usize) -> Result {
     Ok(())
 }
 
+/// All blocks together are not more than memory can hold.
+#[inline]
+fn check_total(total: Option<usize>) -> Result {
+    let fits = total.is_some_and(|total| total <= isize::MAX as usize);
+    ensure!(fits, ERR_COUNT, "the blocks are more than memory can hold");
+    Ok(())
+}
+
+/// `None` if a block or the sum is too large.
+fn sum(mut blocks: impl Iterator<Item = Result<usize>>) -> Option<usize> {
+    blocks.try_fold(0usize, |total, bytes| total.checked_add(bytes.ok()?))
+}
+
 /// Operand and result of a reduction must not be the same memory. (At `MPI_BOTTOM` types say where they are.)
 #[inline]
 pub fn check_apart(send: *const u8, recv: *const u8, bytes: usize) -> Result {
     let same = send == recv && bytes > 0 && !send.is_null();
     ensure!(!same, ERR_BUFFER, "operand and result are the same buffer; MPI_IN_PLACE says that");
+    Ok(())
+}
+
+/// A process's own block must not be the same memory in the send and the receive buffer.
+#[inline]
+pub fn check_own_block(send: &Span, recv: &Span) -> Result {
+    let same = send.start() == recv.start() && send.bytes() > 0 && recv.bytes() > 0;
+    ensure!(!same, ERR_BUFFER, "this process's block is the same memory in both buffers; MPI_IN_PLACE says that");
     Ok(())
 }
 

@@ -38,7 +38,7 @@ impl Blocks<'_> {
     #[inline]
     pub fn get(&self, i: usize) -> Span {
         match self {
-            Blocks::Even { base, count } => base.slice(i * count, *count),
+            Blocks::Even { base, count } => base.slice(i.wrapping_mul(*count), *count),
             Blocks::Listed { base, counts, displs } => base.displaced(displs.get(i), counts.count(i)),
             Blocks::Starts { base, starts } => base.slice(starts[i], starts[i + 1] - starts[i]),
             Blocks::Spans(spans) => spans[i],
@@ -54,7 +54,7 @@ impl Blocks<'_> {
     #[inline]
     pub fn range(&self, i: usize, j: usize) -> Span {
         match self {
-            Blocks::Even { base, count } => base.slice(i * count, (j - i) * count),
+            Blocks::Even { base, count } => base.slice(i.wrapping_mul(*count), (j - i).wrapping_mul(*count)),
             _ => unreachable!("only algorithms for even blocks ask for ranges"),
         }
     }

@@ -50,13 +50,17 @@ impl Span {
     /// Items `first .. first + count`, which may lie outside of this span.
     #[inline]
     pub fn slice(&self, first: usize, count: usize) -> Span {
-        Span { ptr: self.ptr.wrapping_offset(first as isize * self.shape.extent), count, shape: self.shape }
+        Span {
+            ptr: self.ptr.wrapping_offset((first as isize).wrapping_mul(self.shape.extent)),
+            count,
+            shape: self.shape,
+        }
     }
 
     /// `count` items at a displacement in units of the extent.
     #[inline]
     pub fn displaced(&self, displacement: isize, count: usize) -> Span {
-        Span { ptr: self.ptr.wrapping_offset(displacement * self.shape.extent), count, shape: self.shape }
+        Span { ptr: self.ptr.wrapping_offset(displacement.wrapping_mul(self.shape.extent)), count, shape: self.shape }
     }
 
     /// The same memory as bytes; only for contiguous spans.

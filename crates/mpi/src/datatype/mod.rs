@@ -6,6 +6,7 @@
 
 use crate::attr::AttrSet;
 use crate::handle::{Handle, Named, PREDEFINED_END};
+use base::{Result, fail};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -120,6 +121,15 @@ impl Datatype {
     #[inline]
     pub fn size(&self) -> usize {
         self.size
+    }
+
+    /// Bytes of data in `count` items; `ERR_COUNT` if no memory can hold so many.
+    #[inline]
+    pub fn bytes(&self, count: usize) -> Result<usize> {
+        match self.size.checked_mul(count) {
+            Some(bytes) if bytes <= isize::MAX as usize => Ok(bytes),
+            _ => fail!(ERR_COUNT, "count times the size of the datatype is more than memory can hold"),
+        }
     }
 
     /// Distance between consecutive items in bytes.

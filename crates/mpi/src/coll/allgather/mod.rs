@@ -6,7 +6,7 @@ pub mod gather_bcast;
 pub mod recursive_doubling;
 pub mod ring;
 
-use super::args::{BlockBuffer, Buffer};
+use super::args::{BlockBuffer, Buffer, check_own_block};
 use super::blocks::Blocks;
 use super::program::Program;
 use super::select::Situation;
@@ -34,6 +34,7 @@ pub fn build(p: &mut Program, site: &Site<'_>, send: Option<Buffer<'_>>, recv: B
     let team = site.team();
     if let Some(send) = send {
         let own = send.span(p)?;
+        check_own_block(&own, &blocks.get(site.rank))?;
         p.copy(own, blocks.get(site.rank));
     }
     let bytes = match blocks {

@@ -6,7 +6,7 @@ pub mod post_all;
 pub mod swap;
 pub mod transpose;
 
-use super::args::BlockBuffer;
+use super::args::{BlockBuffer, check_own_block};
 use super::program::Program;
 use super::select::Situation;
 use super::select::rules::{Alltoall, COLL_ALLTOALL_WINDOW};
@@ -33,6 +33,9 @@ pub fn build(p: &mut Program, site: &Site<'_>, send: Option<BlockBuffer<'_>>, re
             p.send(&others, i, from.get(i));
         }
         return Ok(());
+    }
+    if let Some(from) = &from {
+        check_own_block(&from.get(site.rank), &into.get(site.rank))?;
     }
     let team = site.team();
     let bytes = recv.block_bytes().unwrap_or(0);

@@ -3,7 +3,7 @@
 pub mod binomial;
 pub mod linear;
 
-use super::args::{BlockBuffer, Buffer};
+use super::args::{BlockBuffer, Buffer, check_own_block};
 use super::program::Program;
 use super::select::Situation;
 use super::select::rules::Gather;
@@ -50,6 +50,9 @@ pub fn build(
             });
         }
         return Ok(());
+    }
+    if let (Some(own), Some(blocks)) = (&own, &blocks) {
+        check_own_block(own, &blocks.get(root as usize))?;
     }
     let team = site.team();
     match site.choose(&Situation { even, ..site.situation(bytes) }) {

@@ -31,16 +31,17 @@ pub fn build(p: &mut Program, site: &Site<'_>, args: ReduceArgs<'_>, counts: Cou
     let mut starts = Vec::with_capacity(n + 1);
     starts.push(0);
     match counts {
-        Counts::Block(count) => starts.extend((1..=n).map(|i| i * count)),
+        Counts::Block(count) => starts.extend((1..=n).map(|i| i.saturating_mul(count))),
         Counts::List(counts) => {
             check_counts(counts, n)?;
-            starts.extend((0..n).scan(0, |sum, i| {
-                *sum += counts.count(i);
+            starts.extend((0..n).scan(0usize, |sum, i| {
+                *sum = sum.saturating_add(counts.count(i));
                 Some(*sum)
             }));
         }
     }
     args.set_up(p)?;
+    // A sum that was too large fails here.
     let (own, result) = ReduceArgs { count: starts[n], ..args }.both(p)?;
     let result = result.slice(0, starts[site.rank + 1] - starts[site.rank]);
     let in_place = is_in_place(args.send);

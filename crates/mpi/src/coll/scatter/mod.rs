@@ -3,7 +3,7 @@
 pub mod binomial;
 pub mod linear;
 
-use super::args::{BlockBuffer, Buffer};
+use super::args::{BlockBuffer, Buffer, check_own_block};
 use super::program::Program;
 use super::select::Situation;
 use super::select::rules::Scatter;
@@ -50,6 +50,9 @@ pub fn build(
             });
         }
         return Ok(());
+    }
+    if let (Some(own), Some(blocks)) = (&own, &blocks) {
+        check_own_block(&blocks.get(root as usize), own)?;
     }
     let team = site.team();
     match site.choose(&Situation { even, ..site.situation(bytes) }) {
