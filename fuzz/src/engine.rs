@@ -6,12 +6,14 @@
 use crate::input::Input;
 use base::Peer;
 use protocol::engine::{Address, Engine, Mode, OpId};
-use protocol::fabric::Limits;
+use protocol::endpoint::Endpoints;
+use protocol::kind::Kind;
 use protocol::matching::{Envelope, Pattern};
-use protocol::wire::{BODY_BYTES, Grant, Header, Kind, Offer};
+use protocol::transport::Caps;
+use protocol::wire::{BODY_BYTES, Grant, Header, Offer};
 use std::cell::RefCell;
 use std::rc::Rc;
-use testkit::fabric::{Bytes, Faults, SimFabric, World};
+use testkit::transport::{Bytes, Faults, SimTransport, World};
 
 const ME: Peer = Peer(0);
 const FRIEND: Peer = Peer(1);
@@ -19,7 +21,7 @@ const FOE: Peer = Peer(2);
 /// Context of the honest pair; the fuzzer's packets have others, since a rank may talk in the contexts it belongs to.
 const HONEST: u64 = 10;
 const OTHER: u64 = 20;
-const LIMITS: Limits = Limits { packet_max: 64, eager_max: 48, announce_max: 80, pull_min: 100 };
+const CAPS: Caps = Caps { packet_max: 64, eager_max: 48, fragments_max: 80, pull_min: 100 };
 /// Progress calls within which honest messages must arrive.
 const PATIENCE: usize = 200_000;
 
@@ -34,9 +36,10 @@ pub fn run(data: &[u8]) {
         land: percent(input.byte()),
         stream: 30,
         hold: 30,
+        post: 30,
     };
-    let world = World::new(input.byte().into(), faults, LIMITS);
-    let engine = |me| Engine::new(SimFabric::new(me, 3, &world));
+    let world = World::new(input.byte().into(), faults, CAPS);
+    let engine = |me| Engine::new(Endpoints::new(SimTransport::new(me, 3, &world)));
     let mut stage = Stage {
         engines: [engine(ME), engine(FRIEND)],
         world: Rc::clone(&world),
@@ -64,7 +67,7 @@ fn letter(n: usize) -> Vec<u8> {
 }
 
 struct Stage {
-    engines: [Engine<SimFabric>; 2],
+    engines: [Engine<SimTransport>; 2],
     world: Rc<RefCell<World>>,
     /// To 0 and to 1.
     letters: [Letters; 2],
@@ -73,7 +76,7 @@ struct Stage {
 }
 
 fn buffer(bytes: Vec<u8>) -> Bytes {
-    Rc::new(RefCell::new(bytes))
+    Bytes::new(bytes)
 }
 
 impl Stage {
@@ -119,30 +122,17 @@ impl Stage {
 
     /// A packet from the foe.
     fn inject(&mut self, input: &mut Input<'_>) {
-        const KINDS: [Kind; 11] = [
-            Kind::Eager,
-            Kind::EagerSync,
-            Kind::RequestToSend,
-            Kind::ClearToSend,
-            Kind::Data,
-            Kind::Finished,
-            Kind::SyncAck,
-            Kind::Goodbye,
-            Kind::Announce,
-            Kind::Piece,
-            Kind::Withdraw,
-        ];
-        let kind = KINDS[input.below(11)];
+        let kind = Kind::ALL[input.below(Kind::ALL.len())];
         let to = if input.byte() > 240 { FRIEND } else { ME };
         let token = if input.byte() > 200 { input.word() } else { input.below(8) as u32 };
         let context = if input.byte() > 200 { input.long() | 1 << 40 } else { OTHER };
         let header = Header { kind, source: input.below(4) as u32, tag: input.below(3) as i32, token, context };
         let (a, b) = (input.evil() as u64, input.evil() as u64);
         let mut payload = match kind {
-            Kind::RequestToSend => Offer { length: a, address: b }.encode().to_vec(),
-            Kind::ClearToSend => Grant { length: a, receive: b }.encode().to_vec(),
-            Kind::Announce => Offer { length: a, address: b }.encode().to_vec(),
-            Kind::Data | Kind::Piece => [&a.to_le_bytes(), input.bytes(20)].concat(),
+            Kind::REQUEST_TO_SEND => Offer { length: a, address: b }.encode().to_vec(),
+            Kind::CLEAR_TO_SEND => Grant { length: a, receive: b }.encode().to_vec(),
+            Kind::EAGER_FIRST => Offer { length: a, address: b }.encode().to_vec(),
+            Kind::DATA | Kind::EAGER_MIDDLE | Kind::EAGER_LAST => [&a.to_le_bytes(), input.bytes(20)].concat(),
             _ => input.bytes(30).to_vec(),
         };
         if input.byte() > 230 {
@@ -173,7 +163,7 @@ impl Stage {
         let from = 1 - at as u32;
         let pattern = Pattern { context: HONEST, source: Some(from), tag: Some(1) };
         let sink = buffer(vec![0; 400]);
-        let op = self.engines[at].post_recv(pattern, Some(Peer(from)), Rc::clone(&sink));
+        let op = self.engines[at].post_recv(pattern, Some(Peer(from)), sink.clone());
         self.letters[at].received.push((op, sink));
     }
 
@@ -217,7 +207,7 @@ impl Stage {
                 let wanted = letter(n);
                 let outcome = self.engines[at].take(op).expect("it is complete");
                 assert_eq!((outcome.error, outcome.length as usize), (None, wanted.len()));
-                assert_eq!(sink.borrow()[..wanted.len()], wanted, "message {n} to {at}");
+                assert_eq!(sink.bytes()[..wanted.len()], wanted, "message {n} to {at}");
             }
             for op in letters.sends {
                 assert_eq!(self.engines[1 - at].take(op).expect("it is complete").error, None);

@@ -5,8 +5,9 @@ use crate::input::Input;
 use channel::buffer::RecvBuf;
 use channel::tcp::conn::{Conn, Polled, Sizes};
 use channel::tcp::frame::{self, FRAME_BYTES};
-use protocol::fabric::Delivery;
-use protocol::wire::{Header, Kind};
+use protocol::kind::Kind;
+use protocol::transport::Delivery;
+use protocol::wire::Header;
 use std::io::Write;
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
@@ -41,7 +42,7 @@ pub fn run(data: &[u8]) {
 fn compose(input: &mut Input<'_>) -> Vec<u8> {
     let (mut stream, mut sequence) = (Vec::new(), 0);
     while !input.is_empty() && stream.len() < STREAM_MAX / 2 {
-        let kind = [Kind::Eager, Kind::Data, Kind::Data, Kind::RequestToSend, Kind::Goodbye][input.below(5)];
+        let kind = [Kind::EAGER, Kind::DATA, Kind::DATA, Kind::REQUEST_TO_SEND, Kind::GOODBYE][input.below(5)];
         let header = Header { kind, source: 1, tag: input.byte().into(), token: input.word(), context: 9 };
         let len = match input.byte() {
             n @ 0..128 => usize::from(n),
@@ -69,14 +70,14 @@ fn expected(mut stream: &[u8]) -> (Vec<(Header, Vec<u8>, bool)>, usize) {
         let Some((front, rest)) = stream.split_first_chunk::<FRAME_BYTES>() else { break };
         let Ok((header, len)) = frame::decode(front, sequence, SIZES.packet_max) else { break };
         let present = len.min(rest.len());
-        let data = header.kind == Kind::Data;
+        let data = header.kind == Kind::DATA;
         if present < len && (!data || present < 8) {
             break;
         }
-        if header.kind == Kind::Goodbye || (!data && len > SIZES.eager_max) {
+        if header.kind == Kind::GOODBYE || (!data && len > SIZES.eager_max) {
             certain.get_or_insert(packets.len());
         }
-        if header.kind != Kind::Goodbye {
+        if header.kind != Kind::GOODBYE {
             packets.push((header, rest[..present].to_vec(), present == len));
         }
         stream = &rest[present..];
@@ -119,7 +120,7 @@ impl Reader {
         assert!(len <= SIZES.packet_max && self.sink.is_none());
         let may_land = self.lands >> (self.seen % 8) & 1 == 1;
         match header.kind {
-            Kind::Data if len >= 8 && may_land => {
+            Kind::DATA if len >= 8 && may_land => {
                 assert_eq!(conn.body::<8>().as_ref(), self.expected[self.seen].1.first_chunk());
                 let mut sink = vec![0; len - 8].into_boxed_slice();
                 // SAFETY: the sink lives until the connection has reported `Landed` or its end.
@@ -131,7 +132,7 @@ impl Reader {
                     Delivery::Landing => self.sink = Some(sink),
                 }
             }
-            Kind::Data => {
+            Kind::DATA => {
                 conn.release();
                 self.seen += 1;
             }

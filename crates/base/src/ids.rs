@@ -23,10 +23,18 @@ pub enum Plane {
     Management = 2,
 }
 
+/// The bits of a context that are its plane.
+pub const PLANE_MASK: u64 = 3;
+
 impl ContextId {
     /// The `counter`-th context proposed by `proposer`.
     pub fn new(proposer: Peer, counter: u32) -> ContextId {
         ContextId((u64::from(proposer.0) << 32) | (u64::from(counter) << 2))
+    }
+
+    /// The context of a number that stands in message headers.
+    pub fn of_plane(number: u64) -> ContextId {
+        ContextId(number & !PLANE_MASK)
     }
 
     /// The number that stands in message headers for `plane` of this context.

@@ -5,21 +5,23 @@
 use base::Peer;
 use channel::bootstrap::Bootstrap;
 use channel::buffer::{RecvBuf, SendBuf};
-use channel::fabric::ChannelFabric;
+use channel::transports::{Opened, Transports};
 use channel::wait::{self, Idle};
+use channel::waiting::Waiting;
 use protocol::engine::{Address, Engine, Mode};
 use protocol::matching::{Envelope, Pattern};
 use sys::clock::{cpu_ns, now_ns};
 
 struct Rank {
-    engine: Engine<ChannelFabric>,
+    engine: Engine<Transports>,
+    waiting: Waiting,
     me: u32,
     size: u32,
 }
 
 impl Rank {
     /// Polls until `done`, as the library waits.
-    fn wait(&mut self, mut done: impl FnMut(&mut Engine<ChannelFabric>) -> bool) {
+    fn wait(&mut self, mut done: impl FnMut(&mut Engine<Transports>) -> bool) {
         let mut idle_polls = 0;
         while !done(&mut self.engine) {
             if self.engine.progress() {
@@ -27,16 +29,15 @@ impl Rank {
                 continue;
             }
             idle_polls += 1;
-            match self.engine.fabric().waiter().idle(idle_polls) {
+            match self.waiting.waiter.idle(idle_polls) {
                 Idle::Spin => std::hint::spin_loop(),
                 Idle::Yield | Idle::Nap => sys::wake::yield_cpu(),
                 Idle::Sleep => {
-                    self.engine.fabric().arm();
+                    self.waiting.arm(&mut self.engine);
                     if !self.engine.progress() {
-                        let set = self.engine.fabric().sleep_set();
-                        wait::sleep(set.as_ref().map(|set| set.fd()), None);
+                        wait::sleep(Some(self.waiting.sleep_set().fd()), None);
                     }
-                    self.engine.fabric().disarm();
+                    self.waiting.disarm(self.engine.endpoints());
                 }
             }
         }
@@ -69,7 +70,8 @@ fn main() {
     let mut bootstrap = Bootstrap::from_environment().expect("started by mpiexec");
     let (me, size) = (bootstrap.job().rank.0, bootstrap.job().size);
     bootstrap.initialized().expect("agent lives");
-    let mut rank = Rank { engine: Engine::new(ChannelFabric::open(bootstrap).expect("channels open")), me, size };
+    let Opened { endpoints, waiting, bootstrap, .. } = channel::open(bootstrap).expect("channels open");
+    let mut rank = Rank { engine: Engine::new(endpoints), waiting, me, size };
     let mut times = Vec::new();
     for _ in 0..11 {
         rank.barrier();
@@ -94,5 +96,5 @@ fn main() {
             base::counters::BELLS.value()
         );
     }
-    rank.engine.fabric().bootstrap().finalize().expect("agent lives");
+    bootstrap.borrow_mut().finalize().expect("agent lives");
 }

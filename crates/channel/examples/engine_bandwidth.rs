@@ -5,29 +5,28 @@
 use base::Peer;
 use channel::bootstrap::Bootstrap;
 use channel::buffer::{RecvBuf, SendBuf};
-use channel::fabric::ChannelFabric;
+use channel::transports::{self, Opened, Transports};
 use protocol::engine::{Address, Engine, Mode, OpId};
-use protocol::fabric::Fabric;
 use protocol::matching::{Envelope, Pattern};
 use std::time::Instant;
 
 const CONTEXT: u64 = 64;
 
-fn post_send(engine: &mut Engine<ChannelFabric>, to: u32, data: &[u8]) -> Option<OpId> {
-    let envelope = Envelope { context: CONTEXT, source: engine.fabric().me().0, tag: 1 };
+fn post_send(engine: &mut Engine<Transports>, to: u32, data: &[u8]) -> Option<OpId> {
+    let envelope = Envelope { context: CONTEXT, source: engine.endpoints().transport().me().0, tag: 1 };
     // SAFETY: `data` outlives the operation: the caller waits for it.
     let source = unsafe { SendBuf::contiguous(data.as_ptr(), data.len()) };
     engine.post_send(Address { peer: Peer(to), envelope }, Mode::Standard, source).expect("peer lives")
 }
 
-fn post_recv(engine: &mut Engine<ChannelFabric>, from: u32, data: &mut [u8]) -> OpId {
+fn post_recv(engine: &mut Engine<Transports>, from: u32, data: &mut [u8]) -> OpId {
     let pattern = Pattern { context: CONTEXT, source: Some(from), tag: Some(1) };
     // SAFETY: `data` outlives the operation: the caller waits for it.
     let sink = unsafe { RecvBuf::contiguous(data.as_mut_ptr(), data.len()) };
     engine.post_recv(pattern, Some(Peer(from)), sink)
 }
 
-fn wait(engine: &mut Engine<ChannelFabric>, op: OpId) {
+fn wait(engine: &mut Engine<Transports>, op: OpId) {
     while engine.take(op).is_none() {
         engine.progress();
     }
@@ -38,8 +37,9 @@ fn main() {
     let (bytes, rounds, window) = (argument(1, 1 << 20), argument(2, 50), argument(3, 16));
     let mut bootstrap = Bootstrap::from_environment().expect("started by mpiexec");
     bootstrap.initialized().expect("agent lives");
-    let mut engine = Engine::new(ChannelFabric::open(bootstrap).expect("channels open"));
-    let me = engine.fabric().me().0;
+    let Opened { endpoints, bootstrap, .. } = channel::open(bootstrap).expect("channels open");
+    let mut engine = Engine::new(endpoints);
+    let me = engine.endpoints().transport().me().0;
     let (outbound, mut inbound) = (vec![7u8; bytes], vec![0u8; bytes]);
     let mut start = Instant::now();
     for round in 0..rounds + 2 {
@@ -64,6 +64,6 @@ fn main() {
         let total = bytes as f64 * window as f64 * rounds as f64;
         println!("{bytes} bytes, window {window}: {:.2} GB/s", total / seconds / 1e9);
     }
-    engine.fabric().close().expect("lanes end");
-    engine.fabric().bootstrap().finalize().expect("agent lives");
+    transports::close(engine.endpoints());
+    bootstrap.borrow_mut().finalize().expect("agent lives");
 }

@@ -5,15 +5,14 @@
 use base::Peer;
 use channel::bootstrap::Bootstrap;
 use channel::buffer::{RecvBuf, SendBuf};
-use channel::fabric::ChannelFabric;
+use channel::transports::{Opened, Transports};
 use protocol::engine::{Address, Engine, Mode};
-use protocol::fabric::Fabric;
 use protocol::matching::{Envelope, Pattern};
 use std::time::Instant;
 
 const CONTEXT: u64 = 64;
 
-fn send(engine: &mut Engine<ChannelFabric>, me: u32, to: u32, data: &[u8]) {
+fn send(engine: &mut Engine<Transports>, me: u32, to: u32, data: &[u8]) {
     let envelope = Envelope { context: CONTEXT, source: me, tag: 1 };
     // SAFETY: `data` outlives the loop below, which ends with the operation.
     let source = unsafe { SendBuf::contiguous(data.as_ptr(), data.len()) };
@@ -25,7 +24,7 @@ fn send(engine: &mut Engine<ChannelFabric>, me: u32, to: u32, data: &[u8]) {
     }
 }
 
-fn recv(engine: &mut Engine<ChannelFabric>, from: u32, data: &mut [u8]) {
+fn recv(engine: &mut Engine<Transports>, from: u32, data: &mut [u8]) {
     let pattern = Pattern { context: CONTEXT, source: Some(from), tag: Some(1) };
     // SAFETY: `data` outlives the loop below, which ends with the operation.
     let sink = unsafe { RecvBuf::contiguous(data.as_mut_ptr(), data.len()) };
@@ -41,8 +40,9 @@ fn main() {
     let (bytes, rounds) = (argument(1, 8), argument(2, 100_000));
     let mut bootstrap = Bootstrap::from_environment().expect("started by mpiexec");
     bootstrap.initialized().expect("agent lives");
-    let mut engine = Engine::new(ChannelFabric::open(bootstrap).expect("channels open"));
-    let me = engine.fabric().me().0;
+    let Opened { endpoints, bootstrap, .. } = channel::open(bootstrap).expect("channels open");
+    let mut engine = Engine::new(endpoints);
+    let me = engine.endpoints().transport().me().0;
     let (mut inbound, outbound) = (vec![0u8; bytes], vec![1u8; bytes]);
     let mut start = Instant::now();
     for round in 0..rounds + 1000 {
@@ -61,5 +61,5 @@ fn main() {
         let us = start.elapsed().as_secs_f64() * 1e6 / (2 * rounds) as f64;
         println!("{bytes} bytes: {us:.3} us one way, {:.2} GB/s", bytes as f64 / us / 1e3);
     }
-    engine.fabric().bootstrap().finalize().expect("agent lives");
+    bootstrap.borrow_mut().finalize().expect("agent lives");
 }

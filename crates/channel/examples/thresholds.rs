@@ -4,14 +4,15 @@
 use base::Peer;
 use channel::buffer::{RecvBuf, SendBuf};
 use channel::shm::{PeerFds, ShmEvent, ShmHub, ShmLane, ShmPacket};
-use protocol::fabric::Outcome;
-use protocol::wire::{Header, Kind};
+use protocol::kind::Kind;
+use protocol::transport::Outcome;
+use protocol::wire::Header;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use sys::clock::now_ns;
 
 const AREA: usize = 64 << 20;
-const HEADER: Header = Header { kind: Kind::Eager, source: 0, tag: 0, token: 0, context: 4 };
+const HEADER: Header = Header { kind: Kind::EAGER, source: 0, tag: 0, token: 0, context: 4 };
 
 struct End {
     hub: ShmHub,

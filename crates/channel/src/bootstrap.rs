@@ -18,9 +18,11 @@ use link::Link;
 use protocol::control::exchange::{Entry, Id, Offer};
 use protocol::control::rank::Times;
 use protocol::control::{self, ToAgent, ToRank, VERSION};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
+use std::rc::Rc;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -76,9 +78,12 @@ pub enum Exchanged {
     AtAgent,
 }
 
+/// The conversation as its users share it: the library, and what finds out how peers are reached.
+pub type SharedBootstrap = Rc<RefCell<Bootstrap>>;
+
 /// This process's place in the job.
 pub struct Bootstrap {
-    job: JobInfo,
+    job: Rc<JobInfo>,
     link: Option<Link>,
     events: VecDeque<Event>,
     /// What a singleton has registered.
@@ -89,6 +94,8 @@ pub struct Bootstrap {
     launcher: Option<Box<dyn Launcher>>,
     /// It has started this process, even if it has been left since.
     adopted: bool,
+    /// The agent has asked what this rank waits for.
+    report_asked: bool,
 }
 
 /// The connection to the agent of a rank that has left its launcher, for a next use of MPI in the same process.
@@ -149,13 +156,14 @@ impl Bootstrap {
         };
         base::log::set_prefix(format!("0@{}", job.node_names[0]));
         Bootstrap {
-            job,
+            job: Rc::new(job),
             link: None,
             events: VecDeque::new(),
             own: None,
             joined_ns: (0, 0),
             launcher: None,
             adopted: false,
+            report_asked: false,
         }
     }
 
@@ -189,28 +197,30 @@ impl Bootstrap {
         base::log::set_prefix(format!("{}@{}", job.rank.0, job.node_names[job.node_of[job.rank.0 as usize] as usize]));
         let joined_ns = (began_ns, sys::clock::now_ns());
         Ok(Bootstrap {
-            job: *job,
+            job: Rc::new(*job),
             link: Some(link),
             events: VecDeque::new(),
             own: None,
             joined_ns,
             launcher: None,
             adopted: false,
+            report_asked: false,
         })
     }
 
     /// Fills in what the agent of a rank doesn't know that it has not started.
     fn adopted(&mut self, app_num: Option<u32>) {
         let alone = Bootstrap::singleton().job;
-        (self.job.command, self.job.working_directory) = (alone.command, alone.working_directory);
-        self.job.app_num = app_num;
+        let job = Rc::make_mut(&mut self.job);
+        (job.command, job.working_directory) = (alone.command.clone(), alone.working_directory.clone());
+        job.app_num = app_num;
         self.adopted = true;
         let node = self.job.node_of[self.job.rank.0 as usize] as usize;
         base::log::set_prefix(format!("{}@{}", self.job.rank.0, self.job.node_names[node]));
     }
 
     /// The job.
-    pub fn job(&self) -> &JobInfo {
+    pub fn job(&self) -> &Rc<JobInfo> {
         &self.job
     }
 
@@ -353,6 +363,17 @@ impl Bootstrap {
         }
     }
 
+    /// The agent asks what this rank waits for ([`Event::Dump`]).
+    pub fn ask_for_report(&mut self) {
+        self.report_asked = true;
+    }
+
+    /// Whether somebody has asked since the last call what this rank waits for.
+    #[inline]
+    pub fn take_report_request(&mut self) -> bool {
+        std::mem::take(&mut self.report_asked)
+    }
+
     /// Answers [`Event::Dump`].
     pub fn report(&mut self, report: control::report::Report) -> Result {
         self.send(&ToAgent::Report { report: Box::new(report) })
@@ -414,7 +435,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     fn job() -> JobInfo {
-        let mut job = Bootstrap::singleton().job;
+        let mut job = JobInfo::clone(Bootstrap::singleton().job());
         job.launched = true;
         job
     }
@@ -423,13 +444,14 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let link = Some(Link::new(ours.into()));
         let rank = Bootstrap {
-            job: job(),
+            job: Rc::new(job()),
             link,
             events: VecDeque::new(),
             own: None,
             joined_ns: (0, 0),
             launcher: None,
             adopted: false,
+            report_asked: false,
         };
         (rank, theirs)
     }

@@ -4,6 +4,7 @@
 //! which byte lies where (the datatype engine implements it). The constructors are unsafe because MPI buffers belong to the
 //! program from the post to the completion of an operation (MPI-5.0, 3.7): that is the contract.
 
+use protocol::transport::{Sink, Source};
 use std::rc::Rc;
 
 /// How the bytes of a message lie in memory that is not contiguous.
@@ -157,6 +158,20 @@ impl RecvBuf {
                 Some(layout) => layout.unpack(self.ptr, at, src, len),
             }
         }
+    }
+}
+
+impl Source for SendBuf {
+    #[inline]
+    fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl Sink for RecvBuf {
+    #[inline]
+    fn len(&self) -> usize {
+        self.len
     }
 }
 

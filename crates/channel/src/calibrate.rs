@@ -1,6 +1,6 @@
 //! The sizes at which the protocol for a message changes.
 //!
-//! Up to `eager_max` a message goes through the ring or a cell at once, up to `announce_max` in pieces; from `pull_min` on it may
+//! Up to `eager_max` a message goes through the ring or a cell at once, up to `fragments_max` in pieces; from `pull_min` on it may
 //! be read from the sender's memory, if that is faster than streaming through cells: [`Preference`] measures that on the job's own
 //! messages, per peer and size class (`docs/design/0003-cells.md`). Without cells (`examples/thresholds.rs`, EPYC, two ranks, µs
 //! one way; warm: the same buffers again, cold: rotating through 64 MiB):
@@ -15,7 +15,7 @@
 //! Reading `/proc/self/mem` copies page by page, at a speed that differs much between machines and kernels: it is timed once per
 //! process, on this process's own memory, and used only if it can beat the ring.
 
-use protocol::fabric::Limits;
+use protocol::transport::Caps;
 use shm::layout::CELL_BYTES;
 use std::os::fd::BorrowedFd;
 use std::sync::OnceLock;
@@ -204,15 +204,15 @@ pub fn class_of(len: usize) -> usize {
 }
 
 /// The limits of a shared-memory lane whose records carry up to `record_max` bytes, to an inbox with `cells`.
-pub fn shm_limits(record_max: usize, cells: usize, can_pull: bool) -> Limits {
+pub fn shm_limits(record_max: usize, cells: usize, can_pull: bool) -> Caps {
     let (packet_max, eager_max) = match cells {
         0 => (record_max, record_max),
         _ => (CELL_BYTES + size_of::<u64>(), CELL_BYTES),
     };
-    Limits {
+    Caps {
         packet_max,
         eager_max: (SHM_EAGER_MAX.value() as usize).min(eager_max),
-        announce_max: if cells > 0 { ANNOUNCE_MAX.value() as usize } else { 0 },
+        fragments_max: if cells > 0 { ANNOUNCE_MAX.value() as usize } else { 0 },
         pull_min: if can_pull { PULL_MIN.value() as usize } else { usize::MAX },
     }
 }

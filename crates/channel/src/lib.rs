@@ -1,14 +1,13 @@
 //! The channels and their coordinator: everything that carries packets between the processes of a job.
 //!
-//! [`fabric::ChannelFabric`] implements [`protocol::fabric::Fabric`]: it has a lane to each peer — [`self_`], [`shm`] with
+//! [`transports::Transports`] implements [`protocol::transport::Transport`]: it has a lane to each peer — [`self_`], [`shm`] with
 //! [`single_copy`], [`tcp`] — which it chooses by proof ([`locality`]) when a peer is first needed.
 
 pub mod bootstrap;
 pub mod buffer;
 pub mod calibrate;
-mod exchange;
-pub mod fabric;
-mod kept;
+pub mod exchange;
+pub mod finder;
 pub mod locality;
 pub mod profile;
 pub mod protocols;
@@ -17,8 +16,26 @@ pub mod shared_cpu;
 pub mod shm;
 pub mod single_copy;
 pub mod tcp;
+pub mod transports;
+pub mod unexpected;
 pub mod wait;
+pub mod waiting;
 pub mod why;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Opens this process's transports, takes part in the exchange of endpoints that the job wants, and hands out the parts.
+pub fn open(bootstrap: bootstrap::Bootstrap) -> base::Result<transports::Opened> {
+    let mut opened = transports::Transports::open(Rc::new(RefCell::new(bootstrap)))?;
+    exchange::run(&mut opened)?;
+    if why::WHY.value() {
+        // To see which channels they get.
+        let size = opened.endpoints.transport().job().size;
+        (0..size).for_each(|rank| opened.endpoints.connect(base::Peer(rank)));
+    }
+    Ok(opened)
+}
 
 /// The settings of all channels, by module.
 pub fn settings() -> Vec<(&'static str, &'static [base::config::Meta])> {
@@ -26,7 +43,7 @@ pub fn settings() -> Vec<(&'static str, &'static [base::config::Meta])> {
         ("bootstrap", bootstrap::TABLE),
         ("pmix", bootstrap::pmix::TABLE),
         ("calibrate", calibrate::TABLE),
-        ("fabric", fabric::TABLE),
+        ("why", why::TABLE),
         ("locality", locality::TABLE),
         ("shm", shm::TABLE),
         ("single_copy", single_copy::TABLE),

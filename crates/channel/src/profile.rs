@@ -7,13 +7,15 @@
 //! Invariant: what is counted is in exactly one place, a table, a row or a record; while it is moved into a record, bit 0 of `AT_RECORDS`
 //! says which.
 
-use base::ids::Plane;
+use crate::bootstrap::{Bootstrap, JobInfo};
+use base::ids::{PLANE_MASK, Plane};
 use base::{Peer, log};
 use protocol::control::profile::{
     AT_BEGAN, AT_BEGAN_UNIX, AT_CROWDED, AT_ENDED, AT_LEVEL, AT_PHASE_BEGAN, AT_RANKS, AT_RECORDS, AT_TABLES,
     HEADER_BYTES, MAGIC, NAME_WORDS, RECORD_PHASE, RECORD_SCOPE, RECORD_WORDS, RECORDS_BYTES, ROW_WORDS, TABLE_LENGTHS,
     TABLE_WORDS, add_lengths, memory_bytes, records_at, tables_at, tables_max, word_of, words_of_name,
 };
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -26,9 +28,6 @@ use sys::mem::Mapping;
 
 /// The words that count messages to one peer.
 type Row = [AtomicU64; ROW_WORDS];
-
-/// The bits of a context that name a plane.
-const PLANE_MASK: u64 = 3;
 
 /// The level of the first phase.
 const FIRST_LEVEL: i32 = 1;
@@ -54,6 +53,68 @@ pub struct Profile {
 
 /// The function that the program has called, as the core names it.
 pub type Call = Option<&'static &'static str>;
+
+/// The profile as its users share it: MPI counts messages, and lanes count their short ones. Off in most jobs.
+#[derive(Clone, Default)]
+pub struct SharedProfile(Option<Rc<RefCell<Profile>>>);
+
+impl SharedProfile {
+    /// Nothing is counted.
+    pub const OFF: SharedProfile = SharedProfile(None);
+
+    /// Begins to count if the job says so, and tells the node agent where. Without it the job runs all the same.
+    pub fn begin(job: &JobInfo, bootstrap: &mut Bootstrap) -> SharedProfile {
+        if !job.profile.on {
+            return SharedProfile(None);
+        }
+        let begun = Profile::begin(job.size as usize, job.profile.detail);
+        let begun = begun.map_err(|e| e.to_string()).and_then(|(profile, memory)| {
+            bootstrap.share_profile(memory).map_err(|e| e.origin.to_string())?;
+            Ok(profile)
+        });
+        match begun {
+            Ok(profile) => SharedProfile(Some(Rc::new(RefCell::new(profile)))),
+            Err(why) => {
+                log!(Warn, "what this rank sends is not counted: {why}");
+                SharedProfile(None)
+            }
+        }
+    }
+
+    /// How the lane to `peer` counts its short messages from now on.
+    pub fn short(&self, peer: Peer) -> Short {
+        self.0.as_ref().map_or(Short::NotCounted, |profile| profile.borrow_mut().short(peer))
+    }
+
+    /// Counts a message that its lane hasn't counted.
+    #[inline]
+    pub fn count(&self, context: u64, call: Call, peer: Peer, bytes: usize) {
+        if let Some(profile) = &self.0 {
+            profile.borrow_mut().count(context, call, peer, bytes);
+        }
+    }
+
+    /// A communicator has got a name.
+    pub fn name_context(&self, context: u64, name: &str) {
+        if let Some(profile) = &self.0 {
+            profile.borrow_mut().name_context(context, name);
+        }
+    }
+
+    /// `MPI_Pcontrol`. The lanes must be told afterwards ([`crate::transports::tell_lanes`]).
+    pub fn control(&self, level: i32) {
+        if let Some(profile) = &self.0 {
+            profile.borrow_mut().control(level);
+        }
+    }
+
+    /// From now on nothing is counted: the program has called `MPI_Finalize`. The lanes must be told afterwards.
+    pub fn end(&self) {
+        if let Some(profile) = &self.0 {
+            profile.borrow_mut().end();
+        }
+    }
+}
 
 /// What is counted once more by communicator and collective.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@ use crate::calibrate::{MEM_MIN_RATE, mem_rate};
 use crate::shm::{PeerFds, ShmHub, ShmLane};
 use crate::{locality, self_, tcp};
 use base::Peer;
-use protocol::fabric::Limits;
+use protocol::transport::Caps;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -16,7 +16,7 @@ pub struct Kind {
     /// Where the peer is, and how its memory is reached.
     pub name: &'static str,
     /// What the lane can do.
-    pub limits: Limits,
+    pub limits: Caps,
     /// What else is to be said.
     pub note: String,
 }
@@ -24,7 +24,7 @@ pub struct Kind {
 /// All kinds; for shared memory that can't be had, why.
 pub fn kinds() -> (Vec<Kind>, Option<String>) {
     let kind = |name, limits, note: &str| Kind { name, limits, note: note.into() };
-    let mut kinds = vec![kind("self", self_::LIMITS, "copied once inside the process")];
+    let mut kinds = vec![kind("self", self_::CAPS, "copied once inside the process")];
     let mut trouble = None;
     if locality::allowed().shm {
         match shm_lane() {

@@ -1,7 +1,7 @@
 //! The lane of a process to itself: a queue of packets in private memory; large messages are copied once, by `pull`.
 
 use crate::buffer::{RecvBuf, SendBuf};
-use protocol::fabric::{Limits, Outcome};
+use protocol::transport::{Caps, Outcome};
 use protocol::wire::Header;
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 const QUEUE_BYTES: usize = 1 << 20;
 
 /// What this lane can do.
-pub const LIMITS: Limits = Limits { packet_max: 64 << 10, eager_max: 16 << 10, announce_max: 0, pull_min: 0 };
+pub const CAPS: Caps = Caps { packet_max: 64 << 10, eager_max: 16 << 10, fragments_max: 0, pull_min: 0 };
 
 /// A packet from this process to itself.
 #[derive(Debug)]
@@ -70,11 +70,11 @@ impl SelfLane {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::wire::Kind;
+    use protocol::kind::Kind;
 
     #[test]
     fn packets_come_back_in_order() {
-        let header = |tag| Header { kind: Kind::Eager, source: 0, tag, token: 0, context: 0 };
+        let header = |tag| Header { kind: Kind::EAGER, source: 0, tag, token: 0, context: 0 };
         let data = [1u8, 2, 3, 4];
         // SAFETY: the array outlives the buffer.
         let source = unsafe { SendBuf::contiguous(data.as_ptr(), 4) };
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_says_so() {
-        let header = Header { kind: Kind::Eager, source: 0, tag: 0, token: 0, context: 0 };
+        let header = Header { kind: Kind::EAGER, source: 0, tag: 0, token: 0, context: 0 };
         let mut lane = SelfLane::default();
         let body = vec![0; QUEUE_BYTES + 1];
         assert_eq!(lane.try_send(&header, &body, None), Outcome::Done);

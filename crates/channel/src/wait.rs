@@ -11,6 +11,7 @@
 //! run. A yield costs little when nobody else wants to run. Who sees that somebody always does naps, and wakes up elsewhere, or
 //! waits as when crowded ([`SharedCpu`]). Who has waited for 10 ms sleeps.
 
+use crate::bootstrap::JobInfo;
 use crate::shared_cpu::SharedCpu;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -95,6 +96,13 @@ pub fn ranks_per_cpu(node_ranks: usize, bound: bool, kernel: (usize, usize)) -> 
     let on_node = if node_ranks as f64 > cpus + 0.25 { (node_ranks as f64 / cpus).ceil() as usize } else { 1 };
     let under_kernel = if kernel.1 > 0 { kernel.0.div_ceil(kernel.1) } else { 1 };
     least.max(on_node).max(under_kernel)
+}
+
+/// How many ranks of this node, or of all nodes under its kernel, share a processor.
+pub fn ranks_per_cpu_of(job: &JobInfo) -> usize {
+    let node = job.node_of.get(job.rank.0 as usize);
+    let own = job.node_of.iter().filter(|n| Some(*n) == node).count();
+    ranks_per_cpu(own.max(1), !job.bound_cpus.is_empty(), (job.local_ranks.len(), job.node_cpus as usize))
 }
 
 impl Waiter {

@@ -2,6 +2,11 @@
 
 use base::Peer;
 
+base::config! {
+    /// Prints the channel of each pair, and why not the others, when the program ends.
+    WHY: bool = false;
+}
+
 /// One pair, seen from this process.
 #[derive(Clone, Debug, Default)]
 pub struct Why {

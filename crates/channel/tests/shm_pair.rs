@@ -3,8 +3,9 @@
 use base::Peer;
 use channel::buffer::{RecvBuf, SendBuf};
 use channel::shm::{PeerFds, ShmEvent, ShmHub, ShmLane};
-use protocol::fabric::Outcome;
-use protocol::wire::{Header, Kind};
+use protocol::kind::Kind;
+use protocol::transport::Outcome;
+use protocol::wire::Header;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
@@ -14,7 +15,7 @@ const CHILD: &str = "FERRULE_TEST_SHM_CHILD";
 const BIG: usize = 3_000_000;
 
 fn header(tag: i32, token: u32) -> Header {
-    Header { kind: Kind::Eager, source: 0, tag, token, context: 5 }
+    Header { kind: Kind::EAGER, source: 0, tag, token, context: 5 }
 }
 
 /// What a byte of the big message is.

@@ -14,10 +14,10 @@ use crate::inside::Inside;
 use crate::runtime::rt;
 use crate::status::{ANY_SOURCE, PROC_NULL, TAG_UB};
 use crate::thread::Level;
-use crate::{attr, coll, cs, errhandler, errors, progress};
+use crate::{attr, coll, comm, cs, errhandler, errors, progress};
 use base::{Class, ContextId, Peer, Result, ensure, log};
 use channel::bootstrap::{Bootstrap, JobInfo};
-use channel::fabric::ChannelFabric;
+use channel::transports::{self, Opened};
 use protocol::engine::Engine;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -188,7 +188,7 @@ pub fn finalize() -> Result {
     // The program's last chance (11.2.4); everything works meanwhile.
     let deleted = attr::delete_all(&**own);
     crate::p2p::buffered::flush(&rt().buffer)?;
-    rt().engine.with(|engine| engine.fabric().end_profile());
+    crate::profile::end();
     // Nobody leaves while another may still need an answer.
     let met = rt().world.get().map_or(Ok(()), coll::internal::last_barrier);
     match met {
@@ -237,8 +237,13 @@ fn open() -> Result {
     let mut bootstrap = early.map_or_else(Bootstrap::from_environment, Ok)?;
     bootstrap.initialized()?;
     remember(bootstrap.job());
-    let fabric = ChannelFabric::open(bootstrap)?;
-    rt().engine.set(Some(Engine::new(fabric)));
+    let Opened { endpoints, waiting, bootstrap, profile } = channel::open(bootstrap)?;
+    *rt().waiting.borrow_mut() = Some(waiting);
+    *rt().bootstrap.borrow_mut() = Some(bootstrap);
+    *rt().profile.borrow_mut() = profile;
+    let mut engine = Engine::new(endpoints);
+    engine.set_membership(comm::contains);
+    rt().engine.set(Some(engine));
     Ok(())
 }
 
@@ -277,8 +282,11 @@ fn remember(job: &JobInfo) {
 fn close() -> Result {
     let Some(mut engine) = rt().engine.set(None) else { return Ok(()) };
     rt().active.borrow_mut().clear();
-    engine.fabric().close()?;
-    engine.fabric().bootstrap().finalize()
+    transports::close(engine.endpoints());
+    match rt().bootstrap.borrow_mut().take() {
+        Some(bootstrap) => bootstrap.borrow_mut().finalize(),
+        None => Ok(()),
+    }
 }
 
 extern "C" fn close_at_exit() {
@@ -290,12 +298,12 @@ extern "C" fn close_at_exit() {
 
 /// Ends the job; of one that continues on failure only the processes `of` a communicator, if there is one.
 pub fn abort(code: i32, text: &str, of: Option<&Comm>) -> ! {
-    if rt().engine.is_set() {
+    if let Some(agent) = rt().agent() {
         let mut ranks = of.map_or(Vec::new(), Comm::processes);
         if ranks.len() == world_size() as usize {
             ranks.clear();
         }
-        rt().engine.with(|engine| engine.fabric().bootstrap().abort(code, text, &ranks));
+        agent.borrow_mut().abort(code, text, &ranks);
     }
     log!(Error, "{text}");
     sys::process::exit_now(if code & 0xff == 0 { 1 } else { code & 0xff })

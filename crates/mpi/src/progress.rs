@@ -71,7 +71,7 @@ fn found_nothing() {
     IN_VAIN.store(0, Ordering::Relaxed);
     PATIENCE.store((patience * 2).min(PATIENCE_MOST), Ordering::Relaxed);
     waits::answer(&Awaited::Tested);
-    if rt().engine.with(|engine| engine.fabric().waiter().yields_early()) {
+    if rt().waiting(|waiting| waiting.waiter.yields_early()) {
         cs::released(sys::wake::yield_cpu);
     }
 }
@@ -121,7 +121,7 @@ pub fn wait_for(awaited: Awaited<'_>, mut done: impl FnMut() -> bool) {
 /// Nothing happened in the last `idle_polls` polls.
 fn idle(idle_polls: u64, awaited: &Awaited<'_>) {
     waits::answer(awaited);
-    match rt().engine.with(|engine| engine.fabric().waiter().idle(idle_polls)) {
+    match rt().waiting(|waiting| waiting.waiter.idle(idle_polls)) {
         Idle::Spin if !cs::is_locking() => std::hint::spin_loop(),
         Idle::Spin | Idle::Yield => cs::released(sys::wake::yield_cpu),
         Idle::Nap => cs::released(shared_cpu::nap),
@@ -134,15 +134,16 @@ const SHARED_SLEEP: Duration = Duration::from_millis(1);
 
 /// Sleeps until something comes in. The doors are watched before the last look, so that nothing is missed.
 fn sleep() {
-    let set = rt().engine.with(|engine| {
-        engine.fabric().arm();
-        if engine.progress() { None } else { Some((engine.fabric().sleep_set(), engine.fabric().sleep_limit())) }
+    let limit = rt().engine.with(|engine| {
+        rt().waiting(|waiting| waiting.arm(engine));
+        if engine.progress() { None } else { Some(rt().waiting(|waiting| waiting.sleep_limit(engine))) }
     });
-    if let Some((set, limit)) = set {
+    if let Some(limit) = limit {
         let limit = if cs::is_locking() { Some(SHARED_SLEEP) } else { limit };
-        cs::released(|| wait::sleep(set.as_ref().map(|set| set.fd()), limit));
+        let set = rt().waiting(|waiting| waiting.sleep_set());
+        cs::released(|| wait::sleep(Some(set.fd()), limit));
     }
-    rt().engine.with(|engine| engine.fabric().disarm());
+    rt().engine.with(|engine| rt().waiting(|waiting| waiting.disarm(engine.endpoints())));
     if rt().has_active() {
         advance_active();
     }

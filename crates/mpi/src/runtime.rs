@@ -8,7 +8,10 @@ use crate::op::Op;
 use crate::p2p::buffered::Slot;
 use crate::progress::Active;
 use crate::request::{REQUEST_NULL, Request};
-use channel::fabric::ChannelFabric;
+use channel::bootstrap::SharedBootstrap;
+use channel::profile::{Call, SharedProfile};
+use channel::transports::Transports;
+use channel::waiting::Waiting;
 use protocol::engine::{Engine, MessageId};
 use std::cell::{Cell, OnceCell, RefCell, UnsafeCell};
 use std::rc::Rc;
@@ -17,6 +20,14 @@ use std::rc::Rc;
 pub struct Runtime {
     /// The message engine; there is none before initialisation and after finalisation.
     pub engine: EngineCell,
+    /// How this process waits; set with the engine.
+    pub waiting: RefCell<Option<Waiting>>,
+    /// The conversation with the node agent; set with the engine.
+    pub bootstrap: RefCell<Option<SharedBootstrap>>,
+    /// Where messages are counted.
+    pub profile: RefCell<SharedProfile>,
+    /// The collective to which the messages belong that are sent now.
+    pub call: Cell<Call>,
     /// Live communicators but the predefined ones.
     pub comms: Table<Rc<Comm>>,
     /// Live groups.
@@ -50,6 +61,10 @@ unsafe impl Sync for Runtime {}
 
 static RUNTIME: Runtime = Runtime {
     engine: EngineCell(UnsafeCell::new(None)),
+    waiting: RefCell::new(None),
+    bootstrap: RefCell::new(None),
+    profile: RefCell::new(SharedProfile::OFF),
+    call: Cell::new(None),
     comms: Table::new(Kind::Comm),
     groups: Table::new(Kind::Group),
     datatypes: Table::new(Kind::Datatype),
@@ -83,6 +98,17 @@ impl Runtime {
         !self.active.borrow().is_empty()
     }
 
+    /// Runs `f` on what decides how this process waits.
+    #[inline]
+    pub fn waiting<R>(&self, f: impl FnOnce(&mut Waiting) -> R) -> R {
+        f(self.waiting.borrow_mut().as_mut().expect("MPI is initialised"))
+    }
+
+    /// The conversation with the node agent, while MPI is initialised.
+    pub fn agent(&self) -> Option<SharedBootstrap> {
+        self.bootstrap.borrow().clone()
+    }
+
     /// `MPI_COMM_SELF`, which exists from initialisation on.
     pub fn self_comm(&self) -> &Rc<Comm> {
         self.self_comm.get().expect("MPI is initialised")
@@ -103,11 +129,11 @@ pub fn rt() -> &'static Runtime {
 }
 
 /// Holds the engine; no callback of the program runs while it is borrowed.
-pub struct EngineCell(UnsafeCell<Option<Engine<ChannelFabric>>>);
+pub struct EngineCell(UnsafeCell<Option<Engine<Transports>>>);
 
 impl EngineCell {
     /// Puts the engine in place, or takes it away.
-    pub fn set(&self, engine: Option<Engine<ChannelFabric>>) -> Option<Engine<ChannelFabric>> {
+    pub fn set(&self, engine: Option<Engine<Transports>>) -> Option<Engine<Transports>> {
         // SAFETY: inside the critical section, and no borrow of `with` is alive: its closures don't call this method.
         unsafe { std::mem::replace(&mut *self.0.get(), engine) }
     }
@@ -120,7 +146,7 @@ impl EngineCell {
 
     /// Runs `f` on the engine.
     #[inline]
-    pub fn with<R>(&self, f: impl FnOnce(&mut Engine<ChannelFabric>) -> R) -> R {
+    pub fn with<R>(&self, f: impl FnOnce(&mut Engine<Transports>) -> R) -> R {
         // SAFETY: inside the critical section, and `f` is engine code: it calls neither the program nor this method.
         f(unsafe { self.borrow() })
     }
@@ -131,7 +157,7 @@ impl EngineCell {
     /// Inside the critical section; nothing but engine code runs as long as the borrow is used.
     #[inline(always)]
     #[expect(clippy::mut_from_ref, reason = "exclusive by the critical section and the caller")]
-    pub unsafe fn borrow(&self) -> &mut Engine<ChannelFabric> {
+    pub unsafe fn borrow(&self) -> &mut Engine<Transports> {
         // SAFETY: the only borrow, by the caller.
         unsafe { &mut *self.0.get() }.as_mut().expect("MPI is initialised")
     }

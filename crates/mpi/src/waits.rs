@@ -9,7 +9,7 @@ use crate::p2p::transfer::Transfer;
 use crate::request::{REQUEST_NULL, Request};
 use crate::runtime::rt;
 use crate::{call, init};
-use base::ids::Plane;
+use base::ids::{PLANE_MASK, Plane};
 use base::{Peer, log};
 use protocol::control::report::{MAX_WAITS, Report, Wait, What};
 use protocol::engine::OpId;
@@ -35,9 +35,6 @@ pub enum Awaited<'a> {
     /// Nothing: the program tests and will come again.
     Tested,
 }
-
-/// The two low bits of a message's context are its plane.
-const PLANE_MASK: u64 = 3;
 
 /// Selects among the pending operations.
 #[derive(Default)]
@@ -176,8 +173,8 @@ fn probe_of(pattern: &Pattern, expected: Option<Peer>) -> Wait {
 
 /// What this rank does in MPI.
 fn report(awaited: &Awaited<'_>) -> Report {
-    let (pending, unreceived, waited) =
-        rt().engine.with(|engine| (engine.pending(), engine.unexpected_count(), engine.fabric().waiter().waited()));
+    let (pending, unreceived) = rt().engine.with(|engine| (engine.pending(), engine.unexpected_count()));
+    let waited = rt().waiting(|waiting| waiting.waiter.waited());
     let selection = Selection::of(awaited, &pending);
     let mut waits: Vec<Wait> = pending.iter().map(|p| wait_of(p, selection.holds(p))).collect();
     if let Awaited::Message(pattern, expected) = awaited {
@@ -200,7 +197,7 @@ fn report(awaited: &Awaited<'_>) -> Report {
 /// Answers if somebody has asked since the last call.
 #[inline]
 pub fn answer(awaited: &Awaited<'_>) {
-    if rt().engine.with(|engine| engine.fabric().take_dump_request()) {
+    if rt().bootstrap.borrow().as_ref().is_some_and(|agent| agent.borrow_mut().take_report_request()) {
         tell(awaited);
     }
 }
@@ -208,7 +205,7 @@ pub fn answer(awaited: &Awaited<'_>) {
 #[cold]
 fn tell(awaited: &Awaited<'_>) {
     let report = report(awaited);
-    if rt().engine.with(|engine| engine.fabric().bootstrap().report(report)).is_err() {
+    if rt().agent().is_some_and(|agent| agent.borrow_mut().report(report).is_err()) {
         log!(Warn, "what this rank waits for can't be told to the node agent");
     }
 }

@@ -1,35 +1,44 @@
-//! The message engine: eager and rendezvous protocols over a [`Fabric`].
+//! The message engine: eager and rendezvous protocols over [`Endpoints`].
 //!
-//! Inputs are events polled from the fabric, commands are `post_*`, outputs are completions taken with [`Engine::take`].
+//! Inputs are arrivals polled from the endpoints, commands are `post_*`, outputs are completions taken with [`Engine::take`].
 //!
 //! | message | protocol | packets |
 //! |---|---|---|
-//! | up to `eager_max` | eager | `Eager` |
-//! | the same, synchronous | eager | `EagerSync`, back: `SyncAck` |
-//! | up to `announce_max`, not synchronous | announced | `Announce`, `Piece`… |
-//! | larger, contiguous, single copy proven | receiver pulls | `RequestToSend`, back: `Finished` |
-//! | the same, where that is faster | streamed | `RequestToSend`, back: `ClearToSend`, then `Data`…, back: `Finished` |
-//! | larger | streamed | `RequestToSend`, back: `ClearToSend`, then `Data`… |
-//! | one of these, given up before it was matched | | `RequestToSend`, `Withdraw`, back: `Finished` |
+//! | up to `eager_max` | eager | `EAGER` |
+//! | the same, synchronous | eager | `EAGER_SYNC`, back: `SYNC_ACK` |
+//! | up to `fragments_max`, not synchronous | eager, in fragments | `EAGER_FIRST`, `EAGER_MIDDLE`…, `EAGER_LAST` |
+//! | larger, contiguous, single copy proven | receiver pulls | `REQUEST_TO_SEND`, back: `FINISHED` |
+//! | the same, where that is faster | streamed | `REQUEST_TO_SEND`, back: `CLEAR_TO_SEND`, then `DATA`…, back: `FINISHED` |
+//! | larger | streamed | `REQUEST_TO_SEND`, back: `CLEAR_TO_SEND`, then `DATA`… |
+//! | one of these, given up before it was matched | | `REQUEST_TO_SEND`, `WITHDRAW`, back: `FINISHED` |
 //!
-//! Packets to one peer leave in the order of the calls: what finds no room waits in the peer's backlog, and while there
-//! is one everything queues behind it. `Data` carries its own address and may overtake.
+//! Packets to one peer leave in the order of the calls: what finds no room waits in the peer's queue (`flows`), and while there
+//! is one everything queues behind it. `DATA` carries its own address and may overtake.
+//!
+//! Every kind of packet has a row in [`crate::kind`] and a handler in the table of its part here ([`Engine::handler`]).
 //!
 //! Tokens in packets are numbers that a peer chose: they are looked up, and the operation found must expect this packet
 //! from this peer, or the packet is dropped and counted.
 
-mod arriving;
-mod incoming;
-mod outgoing;
+mod eager;
+mod flows;
 pub mod pending;
+mod receiving;
+mod sending;
+mod streams;
 
-use crate::fabric::{Event, Fabric};
+use crate::endpoint::{Arrival, Endpoints};
+use crate::kind::{KINDS_MAX, Kind};
 use crate::matching::{Envelope, Found, Matching, Pattern, Place};
 use crate::slab::Slab;
-use arriving::{Announced, Stream};
+use crate::transport::{Packet, Token, Transport, UnexpectedPool};
+use crate::wire::Header;
 use base::{Class, Error, Peer, Result};
-use outgoing::{Backlog, Send};
+use flows::Flows;
+use rustc_hash::FxHashMap;
+use sending::Send;
 use std::collections::HashSet;
+use streams::{Fragmented, Stream};
 
 /// Where a message goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,21 +112,21 @@ enum ReceiveState {
 }
 
 /// A message that nobody waits for yet.
-struct Unexpected<K> {
+struct Unexpected<B> {
     peer: Peer,
     found: Found,
     /// Token of the sender, for protocols that answer.
     token: u32,
-    content: Content<K>,
+    content: Content<B>,
 }
 
-enum Content<K> {
+enum Content<B> {
     /// The data of an eager message.
-    Bytes(K),
+    Bytes(B),
     /// As `Bytes`, and the sender waits for the match.
-    SyncBytes(K),
-    /// The beginning of an announced message; the rest is on its way.
-    Arriving(K),
+    SyncBytes(B),
+    /// The beginning of a message in fragments; the rest is on its way.
+    Arriving(B),
     /// The data are still with the sender, at this address if it isn't 0.
     Offered(u64),
     /// The sender has taken it back.
@@ -137,29 +146,38 @@ struct Fetch {
     address: u64,
 }
 
+/// The unexpected buffer of one message.
+type Buffer<T> = <<T as Transport>::Pool as UnexpectedPool>::Buffer;
+
+/// What handles a packet of one kind.
+type Handler<T> = fn(&mut Engine<T>, <T as Transport>::Packet, &Header);
+
+/// Whether the communicator of a context ([`base::ContextId::plane`]) contains a process.
+pub type Membership = fn(context: u64, peer: Peer) -> bool;
+
 /// All operations of one process.
-pub struct Engine<F: Fabric> {
-    fabric: F,
+pub struct Engine<T: Transport> {
+    endpoints: Endpoints<T>,
+    pool: T::Pool,
     matching: Matching,
-    receives: Slab<Receive<F::Sink>>,
-    unexpected: Slab<Unexpected<F::Kept>>,
-    sends: Slab<Send<F::Source>>,
-    backlog: Backlog,
-    /// Sends that stream, in the order in which they began; to each peer only the first one sends.
-    streams: Vec<(Peer, u32)>,
-    /// Matched rendezvous messages whose sender's lane is still being opened.
-    fetches: Vec<Fetch>,
-    /// Announced messages that have not arrived in full.
-    announced: Vec<Announced>,
-    /// Receives that were streamed but could be pulled.
-    impatient: Vec<u32>,
+    receives: Slab<Receive<T::Sink>>,
+    unexpected: Slab<Unexpected<Buffer<T>>>,
+    sends: Slab<Send<T::Source>>,
+    /// Sends whose source the transport uses, by token.
+    posted: FxHashMap<Token, u32>,
+    flows: Flows,
+    /// Messages in fragments that have not arrived in full, by sender and its operation.
+    fragmented: FxHashMap<(Peer, u32), Fragmented>,
+    /// Receives that are streamed but could be pulled.
+    pullable_streams: Vec<u32>,
     /// When the first poll found nothing since something of theirs came; 0 if none has.
     silent_ns: u64,
     /// Of the last grant.
     generation: u32,
-    /// Some granted message was pulled after all, so that `Data` of it may still come.
-    has_taken_over: bool,
+    /// Some granted message was pulled after all, so that `DATA` of it may still come.
+    has_pulled_streams: bool,
     lost: HashSet<Peer>,
+    membership: Membership,
 }
 
 /// The error of operations with a process that is gone.
@@ -169,39 +187,103 @@ pub const PEER_LOST: Error = Error::new(Class::ERR_PROC_ABORTED, "the peer proce
 pub const WITHDRAWN: Error =
     Error::new(Class::ERR_PROC_ABORTED, "the sender gave the message up after a process was lost");
 
-impl<F: Fabric> Engine<F> {
+impl<T: Transport> Engine<T> {
     /// An engine without operations.
-    pub fn new(fabric: F) -> Engine<F> {
+    pub fn new(endpoints: Endpoints<T>) -> Engine<T> {
         Engine {
-            fabric,
+            endpoints,
+            pool: T::Pool::default(),
             matching: Matching::default(),
             receives: Slab::default(),
             unexpected: Slab::default(),
             sends: Slab::default(),
-            backlog: Backlog::default(),
-            streams: Vec::new(),
-            fetches: Vec::new(),
-            announced: Vec::new(),
-            impatient: Vec::new(),
+            posted: FxHashMap::default(),
+            flows: Flows::default(),
+            fragmented: FxHashMap::default(),
+            pullable_streams: Vec::new(),
             silent_ns: 0,
             generation: 0,
-            has_taken_over: false,
+            has_pulled_streams: false,
             lost: HashSet::new(),
+            membership: |_, _| true,
         }
     }
 
-    /// The lanes.
-    pub fn fabric(&mut self) -> &mut F {
-        &mut self.fabric
+    /// Says who belongs to which context. Until then, everybody belongs to all.
+    pub fn set_membership(&mut self, membership: Membership) {
+        self.membership = membership;
+    }
+
+    /// The ways to the peers.
+    #[inline]
+    pub fn endpoints(&mut self) -> &mut Endpoints<T> {
+        &mut self.endpoints
+    }
+
+    /// Where messages wait that nobody receives yet.
+    pub fn pool(&self) -> &T::Pool {
+        &self.pool
+    }
+
+    /// The handlers of all kinds of packets, from the tables of the parts.
+    const HANDLERS: [Option<Handler<T>>; KINDS_MAX] = {
+        let mut table: [Option<Handler<T>>; KINDS_MAX] = [None; KINDS_MAX];
+        let parts: [&[(Kind, Handler<T>)]; 2] = [Engine::<T>::POINT_TO_POINT, Engine::<T>::CONTROL];
+        let mut part = 0;
+        while part < parts.len() {
+            let mut at = 0;
+            while at < parts[part].len() {
+                let (kind, handler) = parts[part][at];
+                assert!(table[kind.byte() as usize].is_none(), "a kind has two handlers");
+                table[kind.byte() as usize] = Some(handler);
+                at += 1;
+            }
+            part += 1;
+        }
+        let mut at = 0;
+        while at < Kind::ALL.len() {
+            assert!(table[Kind::ALL[at].byte() as usize].is_some(), "a kind has no handler");
+            at += 1;
+        }
+        table
+    };
+
+    /// The kinds of sends and receives.
+    const POINT_TO_POINT: &'static [(Kind, Handler<T>)] = &[
+        (Kind::EAGER, Engine::on_eager),
+        (Kind::EAGER_SYNC, Engine::on_eager),
+        (Kind::REQUEST_TO_SEND, Engine::on_request_to_send),
+        (Kind::CLEAR_TO_SEND, Engine::on_clear_to_send),
+        (Kind::DATA, Engine::on_data),
+        (Kind::FINISHED, Engine::on_acknowledged),
+        (Kind::SYNC_ACK, Engine::on_acknowledged),
+        (Kind::EAGER_FIRST, Engine::on_first_fragment),
+        (Kind::EAGER_MIDDLE, Engine::on_fragment),
+        (Kind::EAGER_LAST, Engine::on_fragment),
+        (Kind::WITHDRAW, Engine::on_withdraw),
+    ];
+
+    /// The kinds of lanes and endpoints.
+    const CONTROL: &'static [(Kind, Handler<T>)] = &[(Kind::GOODBYE, Engine::ignore)];
+
+    /// What handles packets of a kind.
+    #[inline(always)]
+    fn handler(kind: Kind) -> Handler<T> {
+        Engine::<T>::HANDLERS[kind.byte() as usize].unwrap_or(Engine::ignore)
+    }
+
+    /// A packet that only its lane needs.
+    fn ignore(&mut self, packet: T::Packet, _: &Header) {
+        self.endpoints.transport().release(packet);
     }
 
     /// Starts a receive. `expected` is the process that `pattern.source` names, `None` for any source.
     #[inline]
-    pub fn post_recv(&mut self, pattern: Pattern, expected: Option<Peer>, sink: F::Sink) -> OpId {
+    pub fn post_recv(&mut self, pattern: Pattern, expected: Option<Peer>, sink: T::Sink) -> OpId {
         if let Some(message) = self.matching.take(&pattern) {
             return self.receive_unexpected(message, pattern, expected, sink);
         }
-        if !self.lost.is_empty() && expected.is_none_or(|peer| self.lost.contains(&peer)) {
+        if self.is_in_vain(&pattern, expected) {
             let envelope = envelope_of(&pattern);
             let state = ReceiveState::Complete(failed(envelope, PEER_LOST));
             return OpId(self.receives.insert(Receive { sink, pattern, expected, state }));
@@ -216,13 +298,27 @@ impl<F: Fabric> Engine<F> {
         self.unexpected.get(id).map(|m| m.found)
     }
 
-    /// As [`Engine::probe`]; an error if no message can come because the expected peer is gone.
+    /// As [`Engine::probe`]; an error if no message can come because the expected peer is gone, or with a wildcard somebody who could
+    /// have sent it.
     pub fn probe_or_lost(&self, pattern: &Pattern, expected: Option<Peer>) -> Option<Result<Found>> {
         if let Some(found) = self.probe(pattern) {
             return Some(Ok(found));
         }
-        let lost = !self.lost.is_empty() && expected.is_none_or(|peer| self.lost.contains(&peer));
-        lost.then_some(Err(PEER_LOST))
+        self.is_in_vain(pattern, expected).then_some(Err(PEER_LOST))
+    }
+
+    /// Whether a message that `pattern` accepts may never come, because a process is lost: the expected one, or one of the communicator.
+    #[inline]
+    fn is_in_vain(&self, pattern: &Pattern, expected: Option<Peer>) -> bool {
+        !self.lost.is_empty() && self.is_in_vain_after_losses(pattern, expected)
+    }
+
+    #[cold]
+    fn is_in_vain_after_losses(&self, pattern: &Pattern, expected: Option<Peer>) -> bool {
+        match expected {
+            Some(peer) => self.lost.contains(&peer),
+            None => self.lost.iter().any(|peer| (self.membership)(pattern.context, *peer)),
+        }
     }
 
     /// Takes a message out of the queue, for [`Engine::post_recv_message`]. Makes no progress.
@@ -232,7 +328,7 @@ impl<F: Fabric> Engine<F> {
     }
 
     /// Starts the receive of an extracted message.
-    pub fn post_recv_message(&mut self, message: MessageId, sink: F::Sink) -> Result<OpId> {
+    pub fn post_recv_message(&mut self, message: MessageId, sink: T::Sink) -> Result<OpId> {
         let Some(m) = self.unexpected.get(message.0) else {
             return Err(Error::new(Class::ERR_REQUEST, "no such message"));
         };
@@ -288,40 +384,44 @@ impl<F: Fabric> Engine<F> {
     pub fn progress(&mut self) -> bool {
         let mut moved = self.receive_posted();
         if !moved {
-            moved = self.handle_event();
+            moved = self.handle_arrival();
         }
         if self.has_backlog() {
             moved |= self.flush();
-            moved |= self.fetch_deferred();
         }
         moved
     }
 
-    /// Handles one event, if there is any.
-    fn handle_event(&mut self) -> bool {
-        match self.fabric.poll() {
-            Some(event) => {
-                self.on_event(event);
+    /// Handles one arrival, if there is any.
+    fn handle_arrival(&mut self) -> bool {
+        match self.endpoints.poll() {
+            Some(arrival) => {
+                self.on_arrival(arrival);
                 true
             }
-            None if !self.impatient.is_empty() => self.take_over(),
+            None if !self.pullable_streams.is_empty() => self.pull_silent_streams(),
             None => false,
         }
     }
 
     #[inline(always)]
-    fn on_event(&mut self, event: Event<F::Packet>) {
-        match event {
-            Event::Packet(packet) => self.on_packet(packet),
-            Event::Landed { peer, header, len } => self.on_landed(peer, &header, len as u64),
-            Event::Lost(peer) => self.on_lost(peer),
+    fn on_arrival(&mut self, arrival: Arrival<T::Packet>) {
+        match arrival {
+            Arrival::Packet(packet) => {
+                let header = packet.header();
+                Engine::<T>::handler(header.kind)(self, packet, &header);
+            }
+            Arrival::Landed { peer, header, len } => self.on_landed(peer, &header, len as u64),
+            Arrival::Sent(token) => self.on_sent(token),
+            Arrival::Opened(_) => {}
+            Arrival::Lost(peer) => self.on_lost(peer),
         }
     }
 
     /// Whether anything waits for a lane: for room in it, or for it to open.
     #[inline]
     pub fn has_backlog(&self) -> bool {
-        self.backlog.len() | self.streams.len() | self.fetches.len() != 0
+        !self.flows.is_empty()
     }
 
     /// How many peers are gone.
@@ -335,29 +435,32 @@ impl<F: Fabric> Engine<F> {
         self.lost.iter().any(|peer| condition(*peer))
     }
 
-    /// Ends every operation with a peer that is gone.
+    /// Ends every operation with a peer that is gone, and every receive that it could have sent to.
     fn on_lost(&mut self, peer: Peer) {
         if !self.lost.insert(peer) {
             return;
         }
         for (id, receive) in self.receives.iter_mut() {
             let hit = match receive.state {
-                // A wildcard receive may have waited for this peer: nobody can tell, so it must not hang.
-                ReceiveState::Posted(place) if receive.expected.is_none_or(|p| p == peer) => {
-                    self.matching.withdraw(place, id);
-                    true
+                ReceiveState::Posted(place) => {
+                    let context = receive.pattern.context;
+                    let hit = receive.expected.map_or_else(|| (self.membership)(context, peer), |p| p == peer);
+                    if hit {
+                        self.matching.withdraw(place, id);
+                    }
+                    hit
                 }
                 ReceiveState::Matched { peer: from } | ReceiveState::Streaming(Stream { peer: from, .. }) => {
                     from == peer
                 }
-                _ => false,
+                ReceiveState::Complete(_) => false,
             };
             if hit {
                 receive.state = ReceiveState::Complete(failed(envelope_of(&receive.pattern), PEER_LOST));
             }
         }
-        self.fetches.retain(|fetch| fetch.peer != peer);
-        self.announced.retain(|announced| announced.peer != peer);
+        self.flows.remove(peer);
+        self.fragmented.retain(|(from, _), _| *from != peer);
         self.fail_sends_to(peer);
     }
 }

@@ -1,14 +1,16 @@
 //! The protocols of message passing as state machines: no I/O, no clock, no unsafe code.
 //!
-//! [`Engine`](engine::Engine) matches messages and runs the eager and rendezvous protocols over anything that implements
-//! [`Fabric`](fabric::Fabric): the product's channels, the simulated fabric of `testkit`, the simulator.
+//! [`Engine`](engine::Engine) matches messages and runs the eager and rendezvous protocols over [`endpoint`]s, whose lanes belong to anything
+//! that implements [`Transport`](transport::Transport): the product's transports, the simulated one of `testkit`, the simulator.
 #![forbid(unsafe_code)]
 
 pub mod control;
+pub mod endpoint;
 pub mod engine;
-pub mod fabric;
+pub mod kind;
 pub mod matching;
 pub mod pmi;
 pub mod protocols;
 pub mod slab;
+pub mod transport;
 pub mod wire;

@@ -1,7 +1,7 @@
 //! Which protocol a message takes: a pure function of its length and what its lane can do.
 
 use crate::engine::Mode;
-use crate::fabric::Limits;
+use crate::transport::Caps;
 use std::fmt;
 
 /// How a message travels.
@@ -9,8 +9,8 @@ use std::fmt;
 pub enum Protocol {
     /// One packet.
     Eager,
-    /// The data follow the envelope in pieces, whether a receive is posted or not.
-    Announced,
+    /// Several packets, which follow each other whether a receive is posted or not.
+    Fragments,
     /// The receiver is told the address; it pulls the data from the sender's memory, or has them streamed where that has been faster.
     /// Data that aren't contiguous are streamed.
     Pulled,
@@ -22,21 +22,21 @@ impl fmt::Display for Protocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Protocol::Eager => "eager",
-            Protocol::Announced => "announced",
+            Protocol::Fragments => "eager, in fragments",
             Protocol::Pulled => "rendezvous, pulled",
             Protocol::Streamed => "rendezvous, streamed",
         })
     }
 }
 
-impl Limits {
+impl Caps {
     /// The protocol for `len` bytes.
     #[inline]
     pub fn protocol(&self, len: usize, mode: Mode) -> Protocol {
         if len <= self.eager_max {
             Protocol::Eager
-        } else if len <= self.announce_max && mode == Mode::Standard {
-            Protocol::Announced
+        } else if len <= self.fragments_max && mode == Mode::Standard {
+            Protocol::Fragments
         } else if len >= self.pull_min {
             Protocol::Pulled
         } else {
@@ -47,7 +47,7 @@ impl Limits {
     /// All sizes by protocol, ascending: the first and the last length of each range; the last range has no end.
     pub fn ranges(&self, mode: Mode) -> Vec<(usize, Option<usize>, Protocol)> {
         let after = |end: usize| end.checked_add(1);
-        let starts = [Some(0), after(self.eager_max), after(self.announce_max), Some(self.pull_min)];
+        let starts = [Some(0), after(self.eager_max), after(self.fragments_max), Some(self.pull_min)];
         let mut starts: Vec<usize> = starts.into_iter().flatten().filter(|start| *start != usize::MAX).collect();
         starts.sort_unstable();
         let mut ranges: Vec<(usize, Option<usize>, Protocol)> = Vec::new();
@@ -74,13 +74,13 @@ mod tests {
 
     #[test]
     fn ranges_of_a_lane_with_all_protocols() {
-        let limits = Limits { packet_max: 20, eager_max: 10, announce_max: 100, pull_min: 12 };
+        let caps = Caps { packet_max: 20, eager_max: 10, fragments_max: 100, pull_min: 12 };
         assert_eq!(
-            limits.ranges(Mode::Standard),
-            [(0, Some(10), Protocol::Eager), (11, Some(100), Protocol::Announced), (101, None, Protocol::Pulled)]
+            caps.ranges(Mode::Standard),
+            [(0, Some(10), Protocol::Eager), (11, Some(100), Protocol::Fragments), (101, None, Protocol::Pulled)]
         );
         assert_eq!(
-            limits.ranges(Mode::Synchronous),
+            caps.ranges(Mode::Synchronous),
             [(0, Some(10), Protocol::Eager), (11, Some(11), Protocol::Streamed), (12, None, Protocol::Pulled)]
         );
     }
@@ -89,17 +89,17 @@ mod tests {
         #[test]
         fn ranges_agree_with_the_choice(
             eager_max in 0..50usize,
-            announce_max in 0..50usize,
+            fragments_max in 0..50usize,
             pull_min in prop_oneof![0..50usize, Just(usize::MAX)],
             synchronous: bool,
         ) {
-            let limits = Limits { packet_max: 64, eager_max, announce_max, pull_min };
+            let caps = Caps { packet_max: 64, eager_max, fragments_max, pull_min };
             let mode = if synchronous { Mode::Synchronous } else { Mode::Standard };
-            let ranges = limits.ranges(mode);
+            let ranges = caps.ranges(mode);
             for len in 0..60 {
                 let of: Vec<_> = ranges.iter().filter(|r| r.0 <= len && r.1.is_none_or(|end| len <= end)).collect();
                 prop_assert_eq!(of.len(), 1);
-                prop_assert_eq!(of[0].2, limits.protocol(len, mode));
+                prop_assert_eq!(of[0].2, caps.protocol(len, mode));
             }
         }
     }

@@ -3,42 +3,14 @@
 //! 24 bytes, native layout of little-endian machines. A header is always copied out of the lane before it is looked at,
 //! and [`Header::decode`] refuses unknown kinds.
 
+use crate::kind::Kind;
 use crate::matching::Envelope;
 
 /// Bytes of an encoded [`Header`].
 pub const HEADER_BYTES: usize = 24;
 
 /// Version of this format; exchanged when a lane is opened.
-pub const WIRE_VERSION: u8 = 3;
-
-/// What a packet is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Kind {
-    /// A whole message; the payload is the data.
-    Eager = 1,
-    /// A whole message of a synchronous send; `token` is the sender's operation, to be answered by `SyncAck`.
-    EagerSync = 2,
-    /// A message whose data stays with the sender; `token` is the sender's operation, the body an [`Offer`].
-    RequestToSend = 3,
-    /// Asks the sender to stream the data; `token` is the sender's operation, the body a [`Grant`].
-    ClearToSend = 4,
-    /// A piece of the data; `token` is the receiver's operation and `tag` the grant's generation, the body's first 8 bytes the
-    /// offset.
-    Data = 5,
-    /// The receiver has all that it wants; `token` is the sender's operation.
-    Finished = 6,
-    /// The synchronous message has been matched; `token` is the sender's operation.
-    SyncAck = 7,
-    /// The sender leaves in good order; nothing follows on this lane.
-    Goodbye = 8,
-    /// A message whose data follow at once as `Piece`s; `token` is the sender's operation, the body an [`Offer`] of no address.
-    Announce = 9,
-    /// A piece of an announced message, in order; `token` is the sender's operation, the body's first 8 bytes the offset.
-    Piece = 10,
-    /// The sender takes its `RequestToSend` back, to be answered by `Finished`; `token` is the sender's operation.
-    Withdraw = 11,
-}
+pub const WIRE_VERSION: u8 = 4;
 
 /// Identity of a message and of the operation that it belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,7 +32,7 @@ impl Header {
     #[inline(always)]
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut out = [0; HEADER_BYTES];
-        out[0] = self.kind as u8;
+        out[0] = self.kind.byte();
         out[4..8].copy_from_slice(&self.source.to_le_bytes());
         out[8..12].copy_from_slice(&self.tag.to_le_bytes());
         out[12..16].copy_from_slice(&self.token.to_le_bytes());
@@ -73,20 +45,7 @@ impl Header {
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Option<Header> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         Some(Header {
-            kind: match bytes[0] {
-                1 => Kind::Eager,
-                2 => Kind::EagerSync,
-                3 => Kind::RequestToSend,
-                4 => Kind::ClearToSend,
-                5 => Kind::Data,
-                6 => Kind::Finished,
-                7 => Kind::SyncAck,
-                8 => Kind::Goodbye,
-                9 => Kind::Announce,
-                10 => Kind::Piece,
-                11 => Kind::Withdraw,
-                _ => return None,
-            },
+            kind: Kind::from_byte(bytes[0])?,
             source: word(4),
             tag: word(8) as i32,
             token: word(12),
@@ -99,20 +58,20 @@ impl Header {
 #[inline(always)]
 pub fn eager_envelope([first, second, context]: [u64; HEADER_BYTES / 8]) -> Option<Envelope> {
     let envelope = Envelope { context, source: (first >> 32) as u32, tag: second as i32 };
-    (first as u8 == Kind::Eager as u8).then_some(envelope)
+    (first as u8 == Kind::EAGER.byte()).then_some(envelope)
 }
 
-/// Body of [`Kind::RequestToSend`] and [`Kind::Announce`].
+/// Body of [`Kind::REQUEST_TO_SEND`] and [`Kind::EAGER_FIRST`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offer {
     /// Bytes of the message.
     pub length: u64,
-    /// Where the message lies contiguously in the sender's memory; 0 if it doesn't. Of an `Announce`: when it was sent
-    /// ([`crate::fabric::Fabric::now_ns`]).
+    /// Where the message lies contiguously in the sender's memory; 0 if it doesn't. Of an
+    /// `EAGER_FIRST`: when it was sent ([`crate::transport::Transport::now_ns`]).
     pub address: u64,
 }
 
-/// Body of [`Kind::ClearToSend`].
+/// Body of [`Kind::CLEAR_TO_SEND`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Grant {
     /// The first bytes of the message that the receiver wants.
@@ -166,7 +125,7 @@ mod tests {
 
     #[test]
     fn headers_survive_the_wire() {
-        let h = Header { kind: Kind::Data, source: 7, tag: -5, token: 0xdead_beef, context: u64::MAX - 3 };
+        let h = Header { kind: Kind::DATA, source: 7, tag: -5, token: 0xdead_beef, context: u64::MAX - 3 };
         assert_eq!(Header::decode(&h.encode()), Some(h));
         let mut bytes = h.encode();
         bytes[0] = 0;
@@ -175,11 +134,11 @@ mod tests {
 
     #[test]
     fn only_eager_headers_tell_their_envelope_at_once() {
-        for kind in [Kind::Eager, Kind::EagerSync] {
+        for kind in [Kind::EAGER, Kind::EAGER_SYNC] {
             let h = Header { kind, source: 7, tag: -5, token: 9, context: u64::MAX - 3 };
             let words = std::array::from_fn(|i| u64::from_le_bytes(std::array::from_fn(|j| h.encode()[8 * i + j])));
             let envelope = Envelope { context: h.context, source: h.source, tag: h.tag };
-            assert_eq!(eager_envelope(words), (kind == Kind::Eager).then_some(envelope));
+            assert_eq!(eager_envelope(words), (kind == Kind::EAGER).then_some(envelope));
         }
     }
 

@@ -1,40 +1,52 @@
 //! The engine under a simulated fabric: every message arrives once, in order, whatever the lanes do.
 
 use base::{Class, Peer};
+use protocol::endpoint::Endpoints;
 use protocol::engine::{Address, Completion, Engine, Mode, OpId};
-use protocol::fabric::Limits;
+use protocol::kind::Kind;
 use protocol::matching::{Envelope, Pattern};
-use protocol::wire::{Header, Kind};
+use protocol::transport::Caps;
+use protocol::wire::Header;
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::rc::Rc;
-use testkit::fabric::{Bytes, Faults, SimFabric, World};
 use testkit::rng::Rng;
+use testkit::transport::{Bytes, Faults, SimTransport, World};
 
-const LIMITS: Limits = Limits { packet_max: 64, eager_max: 40, announce_max: 150, pull_min: 200 };
+const CAPS: Caps = Caps { packet_max: 64, eager_max: 40, fragments_max: 150, pull_min: 200 };
 const CONTEXT: u64 = 64;
 
 struct Job {
     world: Rc<RefCell<World>>,
-    engines: Vec<Engine<SimFabric>>,
+    engines: Vec<Engine<SimTransport>>,
+    /// Sources of sends that are not over.
+    sources: HashMap<(u32, OpId), Bytes>,
 }
 
 impl Job {
     fn new(seed: u64, size: u32, faults: Faults) -> Job {
-        let world = World::new(seed, faults, LIMITS);
-        let engines = (0..size).map(|i| Engine::new(SimFabric::new(Peer(i), size, &world))).collect();
-        Job { world, engines }
+        let world = World::new(seed, faults, CAPS);
+        let engines =
+            (0..size).map(|i| Engine::new(Endpoints::new(SimTransport::new(Peer(i), size, &world)))).collect();
+        Job { world, engines, sources: HashMap::new() }
     }
 
     fn send(&mut self, from: u32, to: u32, tag: i32, mode: Mode, data: Vec<u8>) -> Option<OpId> {
         let envelope = Envelope { context: CONTEXT, source: from, tag };
-        let source = Rc::new(RefCell::new(data));
-        self.engines[from as usize].post_send(Address { peer: Peer(to), envelope }, mode, source).expect("peer lives")
+        let source = Bytes::new(data);
+        let to = Address { peer: Peer(to), envelope };
+        let op = self.engines[from as usize].post_send(to, mode, source.clone()).expect("peer lives");
+        match op {
+            Some(op) => drop(self.sources.insert((from, op), source)),
+            None => source.overwrite(0xee),
+        }
+        op
     }
 
     fn recv(&mut self, at: u32, from: Option<u32>, tag: Option<i32>, capacity: usize) -> (OpId, Bytes) {
-        let sink = Rc::new(RefCell::new(vec![0; capacity]));
+        let sink = Bytes::new(vec![0; capacity]);
         let pattern = Pattern { context: CONTEXT, source: from, tag };
-        let op = self.engines[at as usize].post_recv(pattern, from.map(Peer), Rc::clone(&sink));
+        let op = self.engines[at as usize].post_recv(pattern, from.map(Peer), sink.clone());
         (op, sink)
     }
 
@@ -57,6 +69,10 @@ impl Job {
             completion = job.engines[at as usize].take(op);
             completion.is_some()
         });
+        if let Some(source) = self.sources.remove(&(at, op)) {
+            // The program reuses its buffer: nothing of it may leave from now on.
+            source.overwrite(0xee);
+        }
         completion.expect("just seen")
     }
 }
@@ -108,7 +124,7 @@ fn random_traffic(seed: u64, faults: Faults) {
     for (_, at, _, (op, sink)) in receives {
         let completion = job.finish(at, op);
         if completion.error.is_none() {
-            got.push(sink.borrow()[..completion.length as usize].to_vec());
+            got.push(sink.bytes()[..completion.length as usize].to_vec());
         } else {
             assert_eq!(completion.error.map(|e| e.class), Some(Class::ERR_TRUNCATE), "seed {seed}");
         }
@@ -124,22 +140,28 @@ fn random_traffic(seed: u64, faults: Faults) {
 fn random_traffic_arrives_intact() {
     for seed in 0..60 {
         random_traffic(seed, Faults::default());
-        random_traffic(seed, Faults { refuse: 30, delay: 30, pull_fails: 30, land: 50, stream: 50, hold: 60 });
+        random_traffic(
+            seed,
+            Faults { refuse: 30, delay: 30, pull_fails: 30, land: 50, stream: 50, hold: 60, post: 50 },
+        );
     }
 }
 
 #[test]
 fn order_is_kept_across_protocols() {
     for seed in 0..40 {
-        let mut job =
-            Job::new(seed, 2, Faults { refuse: 40, delay: 20, pull_fails: 50, land: 30, stream: 50, hold: 60 });
+        let mut job = Job::new(
+            seed,
+            2,
+            Faults { refuse: 40, delay: 20, pull_fails: 50, land: 30, stream: 50, hold: 60, post: 50 },
+        );
         let lens = [8, 400, 100, 0, 41, 7];
         let ops: Vec<_> =
             (0..30).filter_map(|i| job.send(0, 1, 5, Mode::Standard, message(i, lens[i as usize % 6]))).collect();
         for i in 0..30u64 {
             let (op, sink) = if i % 2 == 0 { job.recv(1, Some(0), Some(5), 400) } else { job.recv(1, None, None, 400) };
             let completion = job.finish(1, op);
-            assert_eq!(sink.borrow()[..completion.length as usize], message(i, lens[i as usize % 6]), "seed {seed}");
+            assert_eq!(sink.bytes()[..completion.length as usize], message(i, lens[i as usize % 6]), "seed {seed}");
         }
         for op in ops {
             assert_eq!(job.finish(0, op).error, None);
@@ -170,7 +192,7 @@ fn truncation_is_an_error_and_nothing_is_overrun() {
         let (op, sink) = job.recv(1, Some(0), Some(1), 10);
         let completion = job.finish(1, op);
         assert_eq!(completion.error.map(|e| e.class), Some(Class::ERR_TRUNCATE));
-        assert_eq!((completion.length, sink.borrow().as_slice()), (10, [7; 10].as_slice()));
+        assert_eq!((completion.length, sink.bytes().as_slice()), (10, [7; 10].as_slice()));
         if let Some(op) = send {
             assert_eq!(job.finish(0, op).error, None);
         }
@@ -193,6 +215,33 @@ fn death_of_a_peer_ends_what_waits_for_it() {
     assert!(!job.engines[0].is_complete(from_living));
     job.send(2, 0, 9, Mode::Standard, vec![1; 8]);
     assert_eq!(job.finish(0, from_living).error, None);
+}
+
+#[test]
+fn a_loss_concerns_only_contexts_that_contain_the_process() {
+    const OTHER: u64 = 128;
+    let mut job = Job::new(3, 3, Faults::default());
+    job.engines[0].set_membership(|context, peer| context == CONTEXT || peer != Peer(1));
+    let post = |job: &mut Job, context, source| {
+        let pattern = Pattern { context, source: None, tag: Some(1) };
+        let op = job.engines[0].post_recv(pattern, None, Bytes::new(vec![0; 8]));
+        (op, job.engines[0].probe_or_lost(&Pattern { source, ..pattern }, None))
+    };
+    let (concerned, found) = post(&mut job, CONTEXT, None);
+    assert!(found.is_none());
+    let (other, _) = post(&mut job, OTHER, None);
+    job.world.borrow_mut().kill(Peer(1));
+    assert_eq!(job.finish(0, concerned).error.map(|e| e.class), Some(Class::ERR_PROC_ABORTED));
+    assert!(!job.engines[0].is_complete(other));
+    assert!(matches!(post(&mut job, CONTEXT, None), (_, Some(Err(_)))));
+    let (later, found) = post(&mut job, OTHER, None);
+    assert!(found.is_none() && !job.engines[0].is_complete(later));
+    for op in [other, later] {
+        let envelope = Envelope { context: OTHER, source: 2, tag: 1 };
+        let to = Address { peer: Peer(0), envelope };
+        job.engines[2].post_send(to, Mode::Standard, Bytes::new(vec![1; 8])).expect("peer lives");
+        assert_eq!(job.finish(0, op).error, None);
+    }
 }
 
 #[test]
@@ -231,7 +280,7 @@ fn a_withdrawn_message_ends_on_both_sides() {
         if job.engines[0].outcome(sent).is_none_or(|ended| ended.error.is_none()) {
             let (op, sink) = early.unwrap_or_else(|| job.recv(1, Some(0), Some(1), 5000));
             match job.finish(1, op).error {
-                None => assert_eq!(*sink.borrow(), [7; 5000]),
+                None => assert_eq!(sink.bytes(), [7; 5000]),
                 Some(error) => assert_eq!(error.class, Class::ERR_PROC_ABORTED),
             }
         }
@@ -241,7 +290,7 @@ fn a_withdrawn_message_ends_on_both_sides() {
         let next = job.send(0, 1, 2, Mode::Standard, vec![8; 5000]).expect("pending");
         job.finish(1, op);
         job.finish(0, next);
-        assert_eq!(*sink.borrow(), [8; 5000]);
+        assert_eq!(sink.bytes(), [8; 5000]);
     }
 }
 
@@ -249,7 +298,7 @@ fn a_withdrawn_message_ends_on_both_sides() {
 fn hostile_packets_are_dropped() {
     let mut rng = Rng::new(5);
     let mut job = Job::new(5, 2, Faults::default());
-    let kinds = [Kind::ClearToSend, Kind::Data, Kind::Finished, Kind::SyncAck, Kind::Goodbye];
+    let kinds = [Kind::CLEAR_TO_SEND, Kind::DATA, Kind::FINISHED, Kind::SYNC_ACK, Kind::GOODBYE];
     let pending = job.send(0, 1, 1, Mode::Synchronous, vec![1; 500]).expect("pending");
     for _ in 0..2000 {
         let header = Header {
@@ -266,7 +315,7 @@ fn hostile_packets_are_dropped() {
     let (op, sink) = job.recv(1, Some(0), Some(1), 500);
     job.finish(1, op);
     job.finish(0, pending);
-    assert_eq!(*sink.borrow(), vec![1; 500]);
+    assert_eq!(sink.bytes(), vec![1; 500]);
 }
 
 #[test]
@@ -276,7 +325,7 @@ fn a_stream_waits_while_nothing_is_known_of_the_lane() {
         let (op, sink) = job.recv(1, Some(0), Some(1), 199);
         job.send(0, 1, 1, Mode::Standard, vec![3; 199]);
         job.finish(1, op);
-        assert_eq!(*sink.borrow(), [3; 199]);
+        assert_eq!(sink.bytes(), [3; 199]);
         assert!(job.world.borrow().packets < 10, "packets without data");
     }
 }

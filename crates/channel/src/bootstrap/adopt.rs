@@ -33,8 +33,9 @@ pub fn join(mut launcher: Box<dyn Launcher>) -> Result<Bootstrap> {
     ensure!(place.rank < place.size, ERR_OTHER, "the launcher gives a rank beyond the size of the job");
     if place.size == 1 {
         let mut alone = Bootstrap::singleton();
-        alone.job.app_num = place.app_num;
-        alone.job.universe_size = place.universe_size.max(1);
+        let job = std::rc::Rc::make_mut(&mut alone.job);
+        job.app_num = place.app_num;
+        job.universe_size = place.universe_size.max(1);
         alone.launcher = Some(launcher);
         return Ok(alone);
     }

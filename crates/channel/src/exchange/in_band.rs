@@ -3,14 +3,17 @@
 //! A step is one control frame, cut into packets of a context that no communicator has. Lanes keep the order of a pair, so the
 //! receiver puts frames together from one stream per peer. A peer that is lost ends the exchange.
 
+use super::startup::Startup;
 use crate::buffer::{RecvBuf, SendBuf};
-use crate::fabric::ChannelFabric;
+use crate::transports::Transports;
 use base::{Peer, Result, counters, ensure, fail, log};
 use protocol::control::decode;
 use protocol::control::exchange::{Exchange, Offer, Step};
 use protocol::control::frame::{self, Splitter};
-use protocol::fabric::{Event, Fabric, Outcome, Packet};
-use protocol::wire::{Header, Kind};
+use protocol::endpoint::{Arrival, Endpoints};
+use protocol::kind::Kind;
+use protocol::transport::{Outcome, Packet, Transport};
+use protocol::wire::Header;
 use std::collections::{HashMap, VecDeque};
 
 /// The context of these packets; [`base::ContextId`] never gives it.
@@ -24,7 +27,7 @@ struct Outgoing {
 }
 
 /// Runs `exchange` to its end; what all ranks have offered.
-pub fn run(fabric: &mut ChannelFabric, mut exchange: Box<dyn Exchange>) -> Result<Vec<Offer>> {
+pub fn run(startup: &mut Startup<'_>, mut exchange: Box<dyn Exchange>) -> Result<Vec<Offer>> {
     let mut streams: HashMap<Peer, Splitter> = HashMap::new();
     let mut queue: VecDeque<Outgoing> = VecDeque::new();
     let mut idle_polls = 0;
@@ -35,21 +38,22 @@ pub fn run(fabric: &mut ChannelFabric, mut exchange: Box<dyn Exchange>) -> Resul
             counters::EXCHANGE_BYTES_SENT.add(bytes.len() as u64);
             queue.push_back(Outgoing { to, bytes, sent: 0 });
         }
-        let moved = send_some(fabric, &mut queue)?;
+        let moved = send_some(startup.endpoints, &mut queue)?;
         if queue.is_empty() && exchange.is_done() {
             return Ok(exchange.into_offers());
         }
         if moved {
             continue;
         }
-        match fabric.next_event(&mut idle_polls, |fabric| send_some(fabric, &mut queue))? {
-            Some(Event::Packet(packet)) => {
+        match startup.next_arrival(&mut idle_polls, |endpoints| send_some(endpoints, &mut queue))? {
+            Some(Arrival::Packet(packet)) => {
                 let (peer, header) = (packet.peer(), packet.header());
                 let mut bytes = vec![0; packet.len()];
                 // SAFETY: the vector is writable for its length, and stays until the call is over.
                 let sink = unsafe { RecvBuf::contiguous(bytes.as_mut_ptr(), bytes.len()) };
-                fabric.deliver(&packet, 0, &sink, 0, bytes.len(), false);
-                fabric.release(packet);
+                let transports = startup.endpoints.transport();
+                transports.deliver(&packet, 0, &sink, 0, bytes.len(), false);
+                transports.release(packet);
                 ensure!(
                     header.context == CONTEXT,
                     ERR_INTERN,
@@ -63,27 +67,27 @@ pub fn run(fabric: &mut ChannelFabric, mut exchange: Box<dyn Exchange>) -> Resul
                     exchange.on_step(peer, decode::<Step>(body)?)?;
                 }
             }
-            Some(Event::Lost(peer)) => {
+            Some(Arrival::Lost(peer)) => {
                 log!(Error, "rank {} was lost during the exchange of endpoints", peer.0);
                 fail!(ERR_PROC_ABORTED, "a rank was lost during the exchange of endpoints");
             }
-            Some(Event::Landed { .. }) | None => {}
+            Some(Arrival::Landed { .. } | Arrival::Sent(_) | Arrival::Opened(_)) | None => {}
         }
     }
 }
 
 /// Sends as much as the lanes take; whether that was anything.
-fn send_some(fabric: &mut ChannelFabric, queue: &mut VecDeque<Outgoing>) -> Result<bool> {
+fn send_some(endpoints: &mut Endpoints<Transports>, queue: &mut VecDeque<Outgoing>) -> Result<bool> {
     let mut moved = false;
     while let Some(first) = queue.front_mut() {
-        let Some(limits) = fabric.limits(first.to) else { return Ok(moved) };
-        let length = limits.packet_max.min(limits.eager_max).min(first.bytes.len() - first.sent);
-        let header = Header { kind: Kind::Eager, source: 0, tag: 0, token: 0, context: CONTEXT };
+        let Some(caps) = endpoints.caps(first.to) else { return Ok(moved) };
+        let length = caps.packet_max.min(caps.eager_max).min(first.bytes.len() - first.sent);
+        let header = Header { kind: Kind::EAGER, source: 0, tag: 0, token: 0, context: CONTEXT };
         let piece = &first.bytes[first.sent..first.sent + length];
         // SAFETY: the piece stays where it is until the call returns, and a packet of this size is taken or left as a whole.
         let source = unsafe { SendBuf::contiguous(piece.as_ptr(), piece.len()) };
-        match fabric.try_send_from(first.to, &header, &[], &source, 0, length) {
-            Outcome::Done => first.sent += length,
+        match endpoints.try_bcopy(first.to, &header, &[], &source) {
+            Outcome::Done | Outcome::Posted(_) => first.sent += length,
             Outcome::Again => return Ok(moved),
             Outcome::Lost => fail!(ERR_PROC_ABORTED, "a rank was lost during the exchange of endpoints"),
         }

@@ -8,7 +8,7 @@ use crate::profile::{Short, Table};
 use crate::single_copy::{Probe, SINGLE_COPY, SingleCopy};
 use base::counters::BELLS;
 use base::{Peer, log};
-use protocol::fabric::{Limits, Outcome};
+use protocol::transport::{Caps, Outcome};
 use protocol::wire::Header;
 use shm::layout::CELL_BYTES;
 use shm::outbox::Outbox;
@@ -27,7 +27,7 @@ const MEASURE_MAX_NS: u64 = 1_000_000_000;
 pub struct ShmLane {
     outbox: Outbox,
     bell: Option<Rc<Waker>>,
-    limits: Limits,
+    limits: Caps,
     lost: bool,
     /// The last attempt to send found no room.
     blocked: bool,
@@ -140,20 +140,25 @@ impl ShmLane {
         self.short_end = if self.lost { 0 } else { end };
     }
 
+    /// Whom it leads to.
+    pub fn peer(&self) -> Peer {
+        self.peer
+    }
+
     /// What the lane can do now.
     #[inline(always)]
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> Caps {
         if self.denied { self.limits_without_cells() } else { self.limits }
     }
 
     /// What a lane like this could do with single copy, or without.
-    pub fn limits_if(&self, can_pull: bool) -> Limits {
+    pub fn limits_if(&self, can_pull: bool) -> Caps {
         calibrate::shm_limits(self.record_max, self.outbox.cells(), can_pull)
     }
 
     #[cold]
-    fn limits_without_cells(&self) -> Limits {
-        Limits { pull_min: self.limits.pull_min, ..calibrate::shm_limits(self.record_max, 0, false) }
+    fn limits_without_cells(&self) -> Caps {
+        Caps { pull_min: self.limits.pull_min, ..calibrate::shm_limits(self.record_max, 0, false) }
     }
 
     /// Single copy from this peer: in use or rejected, for `ferrule why`.
@@ -312,6 +317,9 @@ impl ShmLane {
 
     /// The peer has streamed `len` bytes since `since_ns`; a clock of another time namespace is no measure.
     pub fn note_streamed(&mut self, len: usize, since_ns: u64) {
+        if self.crowded {
+            return;
+        }
         let now = sys::clock::now_ns();
         // Streams that were begun together come one after the other: only this one's own time counts.
         if (now.saturating_sub(MEASURE_MAX_NS)..=now).contains(&since_ns) {

@@ -15,7 +15,8 @@ mod send;
 
 use super::frame::FRAME_BYTES;
 use crate::buffer::{RecvBuf, SendBuf};
-use protocol::wire::{BODY_BYTES, Header};
+use protocol::kind::BODY_MAX;
+use protocol::wire::Header;
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -106,7 +107,7 @@ struct Started {
 /// Frame and body.
 #[derive(Clone, Copy)]
 struct Front {
-    bytes: [u8; FRAME_BYTES + BODY_BYTES],
+    bytes: [u8; FRAME_BYTES + BODY_MAX],
     len: usize,
 }
 

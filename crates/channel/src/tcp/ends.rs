@@ -3,8 +3,9 @@
 use super::conn::{Conn, End};
 use super::{Net, NetEvent, State};
 use base::Peer;
-use protocol::fabric::Outcome;
-use protocol::wire::{Header, Kind};
+use protocol::kind::Kind;
+use protocol::transport::Outcome;
+use protocol::wire::Header;
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
@@ -85,7 +86,7 @@ impl Net {
     pub fn close(&mut self) {
         self.listener = None;
         self.pendings.clear();
-        let goodbye = Header { kind: Kind::Goodbye, source: self.id.me.0, tag: 0, token: 0, context: 0 };
+        let goodbye = Header { kind: Kind::GOODBYE, source: self.id.me.0, tag: 0, token: 0, context: 0 };
         let mut conns: Vec<(Box<Conn>, bool)> = Vec::new();
         for slot in &mut self.slots {
             if let State::Open(conn) = std::mem::replace(&mut slot.state, State::Finished) {
@@ -106,7 +107,7 @@ fn closed(conn: &mut Conn, told: &mut bool, goodbye: &Header) -> bool {
     conn.flush();
     if !*told && conn.is_flushed() {
         match conn.send(goodbye, &[], None) {
-            Outcome::Done => *told = true,
+            Outcome::Done | Outcome::Posted(_) => *told = true,
             Outcome::Again => {}
             Outcome::Lost => return true,
         }

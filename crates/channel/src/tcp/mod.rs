@@ -17,6 +17,7 @@ mod dial;
 mod ends;
 pub mod frame;
 pub mod hello;
+pub mod ids;
 mod intro;
 mod pending;
 
@@ -26,7 +27,7 @@ use conn::{Conn, Polled, Sizes};
 use dial::Dial;
 use hello::Identity;
 use pending::Pending;
-use protocol::fabric::{Delivery, Limits, Outcome};
+use protocol::transport::{Caps, Delivery, Outcome};
 use protocol::wire::Header;
 use std::collections::{HashMap, VecDeque};
 use std::net::{SocketAddr, TcpListener};
@@ -157,13 +158,13 @@ fn configured_sizes() -> Sizes {
 }
 
 #[inline]
-fn limits_of(sizes: Sizes) -> Limits {
+fn limits_of(sizes: Sizes) -> Caps {
     let Sizes { eager_max, packet_max, .. } = sizes;
-    Limits { packet_max, eager_max, announce_max: 0, pull_min: usize::MAX }
+    Caps { packet_max, eager_max, fragments_max: 0, pull_min: usize::MAX }
 }
 
 /// What a connection can do, as far as the settings say.
-pub fn configured_limits() -> Limits {
+pub fn configured_limits() -> Caps {
     limits_of(configured_sizes())
 }
 
@@ -226,7 +227,7 @@ impl Net {
 
     /// What a connection can do.
     #[inline]
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> Caps {
         limits_of(self.sizes)
     }
 
@@ -365,13 +366,13 @@ impl Net {
         }
     }
 
-    /// See [`protocol::fabric::Fabric::body`].
+    /// See [`protocol::transport::Transport::body`].
     #[inline]
     pub fn body<const N: usize>(&mut self, packet: &NetPacket) -> Option<[u8; N]> {
         self.conn(packet)?.body::<N>()
     }
 
-    /// See [`protocol::fabric::Fabric::deliver`].
+    /// See [`protocol::transport::Transport::deliver`].
     #[inline]
     pub fn deliver(
         &mut self,
@@ -384,7 +385,7 @@ impl Net {
         self.conn(packet).map_or(Delivery::Complete, |conn| conn.deliver(header, skip, place, may_land))
     }
 
-    /// See [`protocol::fabric::Fabric::stash`].
+    /// See [`protocol::transport::Transport::deliver`], of all that follows `skip`.
     pub fn stash(&mut self, packet: &NetPacket, skip: usize, take: impl FnMut(&[u8])) {
         if let Some(conn) = self.conn(packet) {
             conn.stash(skip, take);

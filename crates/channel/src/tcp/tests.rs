@@ -2,7 +2,7 @@
 
 use super::hello::{ACCEPTED, CHALLENGE_BYTES};
 use super::*;
-use protocol::wire::Kind;
+use protocol::kind::Kind;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 
@@ -21,7 +21,7 @@ fn at(net: &Net) -> SocketAddr {
 }
 
 fn eager(tag: i32) -> Header {
-    Header { kind: Kind::Eager, source: 0, tag, token: 0, context: 1 }
+    Header { kind: Kind::EAGER, source: 0, tag, token: 0, context: 1 }
 }
 
 /// Polls all until `done`; packets are stashed as (receiver, sender, tag, bytes).

@@ -1,8 +1,10 @@
 //! A node agent for tests, in a thread per rank: hands out endpoint addresses with descriptors, and tells who is dead.
 
 use base::Peer;
+use channel::bootstrap::SharedBootstrap;
 use channel::bootstrap::{Bootstrap, EndpointAddress, JobInfo};
-use channel::fabric::ChannelFabric;
+use channel::transports::{self, Opened, Transports};
+use channel::waiting::Waiting;
 use protocol::control::frame::{self, Splitter};
 use protocol::control::rank::Region;
 use protocol::control::{ToAgent, ToRank, VERSION, decode};
@@ -120,6 +122,29 @@ impl Agent {
     }
 }
 
+/// The parts of a rank.
+pub struct Rank {
+    pub engine: Engine<Transports>,
+    pub waiting: Waiting,
+    bootstrap: SharedBootstrap,
+}
+
+impl Rank {
+    fn new(Opened { endpoints, waiting, bootstrap, .. }: Opened) -> Rank {
+        Rank { engine: Engine::new(endpoints), waiting, bootstrap }
+    }
+
+    /// Its number.
+    pub fn me(&mut self) -> u32 {
+        self.engine.endpoints().transport().me().0
+    }
+
+    /// Ranks of the job.
+    pub fn size(&mut self) -> u32 {
+        self.engine.endpoints().transport().job().size
+    }
+}
+
 /// How a rank ends: in good order if it says so, else it is dead to its peers.
 #[derive(Default)]
 pub struct End(bool);
@@ -132,7 +157,7 @@ impl End {
 }
 
 /// Runs `body` as each rank of a job, in threads; `node_of` says on which node each rank is.
-pub fn run_job(node_of: &[u32], body: fn(&mut Engine<ChannelFabric>, &mut End)) {
+pub fn run_job(node_of: &[u32], body: fn(&mut Rank, &mut End)) {
     // The others would wait for a rank that has failed.
     let default = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -152,12 +177,12 @@ pub fn run_job(node_of: &[u32], body: fn(&mut Engine<ChannelFabric>, &mut End)) 
         .map(|socket: UnixStream| {
             std::thread::spawn(move || {
                 let bootstrap = Bootstrap::over(OwnedFd::from(socket)).unwrap();
-                let mut engine = Engine::new(ChannelFabric::open(bootstrap).unwrap());
+                let mut rank = Rank::new(channel::open(bootstrap).unwrap());
                 let mut end = End::default();
-                body(&mut engine, &mut end);
+                body(&mut rank, &mut end);
                 if end.0 {
-                    engine.fabric().close().unwrap();
-                    engine.fabric().bootstrap().finalize().unwrap();
+                    transports::close(rank.engine.endpoints());
+                    rank.bootstrap.borrow_mut().finalize().unwrap();
                 }
             })
         })

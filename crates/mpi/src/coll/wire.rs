@@ -76,7 +76,7 @@ impl CommWire<'_> {
     /// What is sent next belongs to this collective.
     #[inline]
     fn tell_call(&self) {
-        rt().engine.with(|engine| engine.fabric().send_for(self.tags.call));
+        rt().call.set(self.tags.call);
     }
 }
 

@@ -298,6 +298,16 @@ pub(crate) fn describe(handle: Handle) -> Option<String> {
     Some(if name.is_empty() { String::from("a communicator") } else { String::from_utf8_lossy(&name).into_owned() })
 }
 
+/// Whether the communicator of a message context contains a process, or may: what is not known is not ruled out.
+pub(crate) fn contains(context: u64, peer: Peer) -> bool {
+    let owner = ContextId::of_plane(context);
+    let is = |comm: &Rc<Comm>| comm.context == owner || comm.local.as_ref().is_some_and(|local| local.context == owner);
+    let predefined = [rt().world.get(), rt().self_comm.get()];
+    let mut live = rt().comms.handles().into_iter().filter_map(|handle| rt().comms.get(handle));
+    let found = predefined.into_iter().flatten().find(|&comm| is(comm)).cloned().or_else(|| live.find(is));
+    found.is_none_or(|comm| comm.needs(peer))
+}
+
 /// Gives a new communicator to the program.
 fn publish(comm: Comm) -> Rc<Comm> {
     let comm = Rc::new(comm);

@@ -10,6 +10,7 @@ use crate::status::{PROC_NULL, Status};
 use crate::waits::Awaited;
 use base::ids::Plane;
 use base::{Peer, Result};
+use protocol::engine::MessageId;
 use protocol::matching::{Found, Pattern};
 use std::rc::Rc;
 
@@ -39,8 +40,9 @@ pub fn iprobe(source: i32, tag: i32, comm: &Comm) -> Result<Option<Status>> {
     if source == PROC_NULL {
         return Ok(Some(Status::PROC_NULL));
     }
-    let (pattern, _) = pattern(comm, Plane::PointToPoint, source, tag);
-    Ok(look(|| rt().engine.with(|engine| engine.probe(&pattern))).map(|found| status_of(&found)))
+    let (pattern, expected) = pattern(comm, Plane::PointToPoint, source, tag);
+    let found = look(|| rt().engine.with(|engine| engine.probe_or_lost(&pattern, expected)));
+    Ok(found.transpose()?.map(|found| status_of(&found)))
 }
 
 /// `MPI_Probe`.
@@ -53,7 +55,15 @@ pub fn probe(source: i32, tag: i32, comm: &Comm) -> Result<Status> {
     found.map(|found| status_of(&found))
 }
 
-fn enter(id: protocol::engine::MessageId, found: &Found, comm: &Rc<Comm>) -> (Handle, Status) {
+/// Takes a message out; an error if none can come any more.
+fn extract(pattern: &Pattern, expected: Option<Peer>) -> Option<Result<(MessageId, Found)>> {
+    rt().engine.with(|engine| match engine.extract(pattern) {
+        Some(extracted) => Some(Ok(extracted)),
+        None => engine.probe_or_lost(pattern, expected)?.err().map(Err),
+    })
+}
+
+fn enter(id: MessageId, found: &Found, comm: &Rc<Comm>) -> (Handle, Status) {
     (rt().messages.insert(Message { id, comm: Rc::clone(comm) }), status_of(found))
 }
 
@@ -62,8 +72,8 @@ pub fn improbe(source: i32, tag: i32, comm: &Rc<Comm>) -> Result<Option<(Handle,
     if source == PROC_NULL {
         return Ok(Some((MESSAGE_NO_PROC, Status::PROC_NULL)));
     }
-    let (pattern, _) = pattern(comm, Plane::PointToPoint, source, tag);
-    let extracted = look(|| rt().engine.with(|engine| engine.extract(&pattern)));
+    let (pattern, expected) = pattern(comm, Plane::PointToPoint, source, tag);
+    let extracted = look(|| extract(&pattern, expected)).transpose()?;
     Ok(extracted.map(|(id, found)| enter(id, &found, comm)))
 }
 
@@ -73,11 +83,6 @@ pub fn mprobe(source: i32, tag: i32, comm: &Rc<Comm>) -> Result<(Handle, Status)
         return Ok((MESSAGE_NO_PROC, Status::PROC_NULL));
     }
     let (pattern, expected) = pattern(comm, Plane::PointToPoint, source, tag);
-    let (id, found) = wait_for(&pattern, expected, || {
-        rt().engine.with(|engine| match engine.extract(&pattern) {
-            Some(extracted) => Some(Ok(extracted)),
-            None => engine.probe_or_lost(&pattern, expected)?.err().map(Err),
-        })
-    })?;
+    let (id, found) = wait_for(&pattern, expected, || extract(&pattern, expected))?;
     Ok(enter(id, &found, comm))
 }

@@ -79,7 +79,10 @@ fn post_send(peer: Peer, envelope: Envelope, mode: Mode, source: SendBuf) -> Res
         if mode == Mode::Standard && engine.send_now(&to, &source) {
             return Ok(Transfer::Sent);
         }
-        Ok(engine.post_send(to, mode, source)?.map_or(Transfer::Sent, Transfer::Pending))
+        let bytes = source.len();
+        let started = engine.post_send(to, mode, source)?;
+        rt().profile.borrow().count(envelope.context, rt().call.get(), peer, bytes);
+        Ok(started.map_or(Transfer::Sent, Transfer::Pending))
     })
 }
 
@@ -169,10 +172,8 @@ pub unsafe fn receive_soon(
     let pattern = pattern_of(comm, Plane::PointToPoint, source, tag);
     // SAFETY: `count` items of a contiguous type, by the caller.
     let sink = unsafe { RecvBuf::contiguous(buf, count * datatype.size()) };
-    let completion = rt().engine.with(|engine| {
-        let polls = if engine.fabric().waiter().yields_early() { 1 } else { DIRECT_POLLS };
-        engine.receive_soon(&pattern, &sink, polls)
-    })?;
+    let polls = if rt().waiting(|waiting| waiting.waiter.yields_early()) { 1 } else { DIRECT_POLLS };
+    let completion = rt().engine.with(|engine| engine.receive_soon(&pattern, &sink, polls))?;
     let e = &completion.envelope;
     // The error field is only set by calls that return several statuses (3.2.5).
     *status = Status { error: status.error, ..Status::received(e.source as i32, e.tag, completion.length) };

@@ -1,7 +1,7 @@
 //! What is not complete, in words: for the diagnosis of a hang (`mpiexec --timeout`, SIGQUIT, `ferrule top`).
 
 use super::{Engine, OpId, ReceiveState, SEND_BIT};
-use crate::fabric::Fabric;
+use crate::transport::{Sink, Source, Transport};
 use base::Peer;
 use std::fmt;
 
@@ -61,7 +61,7 @@ impl fmt::Display for Pending {
     }
 }
 
-impl<F: Fabric> Engine<F> {
+impl<T: Transport> Engine<T> {
     /// The operations that are not complete, receives first.
     pub fn pending(&self) -> Vec<Pending> {
         let receives = self.receives.iter().filter_map(|(id, r)| {
@@ -71,12 +71,12 @@ impl<F: Fabric> Engine<F> {
                 ReceiveState::Streaming(s) => (Some(s.peer), Stage::Partial(s.arrived, s.until)),
                 ReceiveState::Complete(_) => return None,
             };
-            let bytes = F::sink_len(&r.sink) as u64;
+            let bytes = r.sink.len() as u64;
             Some(Pending { op: OpId(id), peer, context: r.pattern.context, tag: r.pattern.tag, bytes, stage })
         });
         let sends = self.sends.iter().filter_map(|(id, send)| {
             let stage = send.stage()?;
-            let bytes = self.fabric.source_len(&send.source) as u64;
+            let bytes = send.source.len() as u64;
             let envelope = send.to.envelope;
             Some(Pending {
                 op: OpId(id | SEND_BIT),

@@ -3,8 +3,9 @@
 use super::{AHEAD_BYTES, Conn, End, Landing, Polled, Shown, would_block};
 use crate::buffer::RecvBuf;
 use crate::tcp::frame::{self, FRAME_BYTES};
-use protocol::fabric::Delivery;
-use protocol::wire::{Header, Kind};
+use protocol::kind::Kind;
+use protocol::transport::Delivery;
+use protocol::wire::Header;
 use std::os::fd::AsFd;
 use sys::sock::{self, Piece};
 
@@ -43,17 +44,17 @@ impl Conn {
             .map_err(|corrupt| End::Broken(format!("it sent {corrupt}")))?;
         let present = len.min(have - FRAME_BYTES);
         if present < len {
-            if header.kind != Kind::Data && len > self.sizes.eager_max {
+            if header.kind != Kind::DATA && len > self.sizes.eager_max {
                 return Err(End::Broken(format!("it sent {}", frame::Corrupt::Oversized(len as u32))));
             }
             // A small packet is shown when it is complete, `Data` as soon as it is known where it goes.
-            if header.kind != Kind::Data || present < size_of::<u64>() {
+            if header.kind != Kind::DATA || present < size_of::<u64>() {
                 return Ok(None);
             }
         }
         rx.sequence = rx.sequence.wrapping_add(1);
-        rx.bulk = header.kind == Kind::Data && len > AHEAD_BYTES;
-        if header.kind == Kind::Goodbye {
+        rx.bulk = header.kind == Kind::DATA && len > AHEAD_BYTES;
+        if header.kind == Kind::GOODBYE {
             rx.goodbye = true;
             rx.start += FRAME_BYTES + present;
             rx.skip = len - present;

@@ -3,8 +3,9 @@
 use super::{Conn, DataId, Front, Started, would_block};
 use crate::buffer::SendBuf;
 use crate::tcp::frame::{self, FRAME_BYTES};
-use protocol::fabric::Outcome;
-use protocol::wire::{BODY_BYTES, Header, Kind};
+use protocol::kind::{BODY_MAX, Kind};
+use protocol::transport::Outcome;
+use protocol::wire::Header;
 use std::io;
 use std::os::fd::AsFd;
 use sys::sock::{self, Piece};
@@ -19,7 +20,7 @@ impl Conn {
         if self.tx.full {
             return self.send_when_full(header, body, source);
         }
-        if header.kind == Kind::Data && !self.tx.finished.is_empty() && self.take_finished(header, body, source) {
+        if header.kind == Kind::DATA && !self.tx.finished.is_empty() && self.take_finished(header, body, source) {
             return Outcome::Done;
         }
         let len = source.map_or(0, |(_, _, len)| len);
@@ -42,7 +43,7 @@ impl Conn {
         }
         self.tx.full = true;
         match source {
-            Some((source, from, len)) if header.kind == Kind::Data => {
+            Some((source, from, len)) if header.kind == Kind::DATA => {
                 let id = data_id(header, body, len);
                 self.tx.started = Some(Box::new(Started { id, source: source.clone(), from, len, front, sent }));
                 Outcome::Again
@@ -58,7 +59,7 @@ impl Conn {
     fn send_when_full(&mut self, header: &Header, body: &[u8], source: Option<(&SendBuf, usize, usize)>) -> Outcome {
         match () {
             () if self.tx.broken.is_some() => Outcome::Lost,
-            () if header.kind == Kind::Data && self.take_finished(header, body, source) => Outcome::Done,
+            () if header.kind == Kind::DATA && self.take_finished(header, body, source) => Outcome::Done,
             () => Outcome::Again,
         }
     }
@@ -190,7 +191,7 @@ impl Conn {
 impl Front {
     #[inline]
     fn new(header: &Header, body: &[u8], len: usize, sequence: u32) -> Front {
-        let mut bytes = [0; FRAME_BYTES + BODY_BYTES];
+        let mut bytes = [0; FRAME_BYTES + BODY_MAX];
         bytes[..FRAME_BYTES].copy_from_slice(&frame::encode(header, body.len() + len, sequence));
         bytes[FRAME_BYTES..FRAME_BYTES + body.len()].copy_from_slice(body);
         Front { bytes, len: FRAME_BYTES + body.len() }

@@ -3,8 +3,8 @@
 use super::*;
 use crate::tcp::frame;
 use proptest::prelude::*;
-use protocol::fabric::{Delivery, Outcome};
-use protocol::wire::Kind;
+use protocol::kind::Kind;
+use protocol::transport::{Delivery, Outcome};
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -45,7 +45,7 @@ struct Sent {
 fn stream_of(all: &[Sent]) -> Vec<u8> {
     let mut out = Vec::new();
     for (i, sent) in all.iter().enumerate() {
-        let kind = if sent.data { Kind::Data } else { Kind::Eager };
+        let kind = if sent.data { Kind::DATA } else { Kind::EAGER };
         let offset = if sent.data { 8 } else { 0 };
         out.extend_from_slice(&frame::encode(&header(kind, i as u32), offset + sent.len, i as u32));
         out.extend_from_slice(&[7; 8][..offset]);
@@ -180,12 +180,12 @@ fn unwanted_and_cut_data_are_skipped() {
 
 #[test]
 fn oversized_misnumbered_and_unknown_frames_break_the_connection() {
-    let good = header(Kind::Eager, 0);
+    let good = header(Kind::EAGER, 0);
     let mut unknown = frame::encode(&good, 0, 0);
     unknown[8] = 77;
     let cases: [&[u8]; 4] = [
         &frame::encode(&good, SIZES.eager_max + 1, 0),
-        &frame::encode(&header(Kind::Data, 0), SIZES.packet_max + 1, 0),
+        &frame::encode(&header(Kind::DATA, 0), SIZES.packet_max + 1, 0),
         &frame::encode(&good, 0, 1),
         &unknown,
     ];
@@ -202,7 +202,7 @@ fn only_a_goodbye_makes_a_good_end() {
     drop(peer);
     assert!(matches!(conn.poll(), Polled::Ended(End::Broken(_))));
     let (mut conn, mut peer) = self::conn();
-    peer.write_all(&frame::encode(&header(Kind::Goodbye, 0), 0, 0)).unwrap();
+    peer.write_all(&frame::encode(&header(Kind::GOODBYE, 0), 0, 0)).unwrap();
     assert!(matches!(conn.poll(), Polled::Nothing));
     drop(peer);
     assert!(matches!(conn.poll(), Polled::Ended(End::Goodbye)));
@@ -219,8 +219,8 @@ fn a_full_kernel_keeps_order_and_contents() {
     let big = bytes_of(5, 900_000);
     // SAFETY: `big` lives on.
     let source = unsafe { SendBuf::contiguous(big.as_ptr(), big.len()) };
-    let data = header(Kind::Data, 9);
-    let eager = header(Kind::Eager, 1);
+    let data = header(Kind::DATA, 9);
+    let eager = header(Kind::EAGER, 1);
     let mut data_done = false;
     assert_eq!(a.send(&data, &[0; 8], Some((&source, 0, big.len()))), Outcome::Again);
     assert_eq!(a.send(&eager, &[], Some((&source, 0, 100))), Outcome::Again, "nothing overtakes a started packet");

@@ -3,35 +3,28 @@
 
 mod agent;
 
-use agent::run_job;
+use agent::{Rank, run_job};
 use base::Class;
 use channel::buffer::{Layout, RecvBuf, SendBuf};
-use channel::fabric::ChannelFabric;
+use channel::transports;
 use channel::wait;
-use protocol::engine::{Address, Completion, Engine, Mode, OpId};
-use protocol::fabric::Fabric;
+use protocol::engine::{Address, Completion, Mode, OpId};
 use protocol::matching::{Envelope, Pattern};
 use std::process::Command;
 use std::rc::Rc;
 use std::time::Duration;
 
-type Rank = Engine<ChannelFabric>;
-
 const CONTEXT: u64 = 64;
 const INNER: &str = "FERRULE_TEST_INNER";
 
-fn me(engine: &mut Rank) -> u32 {
-    engine.fabric().me().0
+fn start_send(rank: &mut Rank, to: u32, tag: i32, mode: Mode, source: SendBuf) -> Option<OpId> {
+    let envelope = Envelope { context: CONTEXT, source: rank.me(), tag };
+    rank.engine.post_send(Address { peer: base::Peer(to), envelope }, mode, source).unwrap()
 }
 
-fn start_send(engine: &mut Rank, to: u32, tag: i32, mode: Mode, source: SendBuf) -> Option<OpId> {
-    let envelope = Envelope { context: CONTEXT, source: me(engine), tag };
-    engine.post_send(Address { peer: base::Peer(to), envelope }, mode, source).unwrap()
-}
-
-fn start_recv(engine: &mut Rank, from: u32, tag: i32, sink: RecvBuf) -> OpId {
+fn start_recv(rank: &mut Rank, from: u32, tag: i32, sink: RecvBuf) -> OpId {
     let pattern = Pattern { context: CONTEXT, source: Some(from), tag: Some(tag) };
-    engine.post_recv(pattern, Some(base::Peer(from)), sink)
+    rank.engine.post_recv(pattern, Some(base::Peer(from)), sink)
 }
 
 fn from(bytes: &[u8]) -> SendBuf {
@@ -45,7 +38,8 @@ fn into(bytes: &mut [u8]) -> RecvBuf {
 }
 
 /// Waits as the product does: poll, then sleep.
-fn finish(engine: &mut Rank, op: OpId) -> Completion {
+fn finish(rank: &mut Rank, op: OpId) -> Completion {
+    let Rank { engine, waiting, .. } = rank;
     let mut idle = 0;
     loop {
         if let Some(completion) = engine.take(op) {
@@ -53,20 +47,19 @@ fn finish(engine: &mut Rank, op: OpId) -> Completion {
         }
         idle = if engine.progress() { 0 } else { idle + 1 };
         if idle > 200 {
-            engine.fabric().arm();
+            waiting.arm(engine);
             if !engine.progress() && !engine.is_complete(op) {
-                let (set, limit) = (engine.fabric().sleep_set(), engine.fabric().sleep_limit());
-                wait::sleep(set.as_ref().map(|s| s.fd()), limit);
+                wait::sleep(Some(waiting.sleep_set().fd()), waiting.sleep_limit(engine));
             }
-            engine.fabric().disarm();
+            waiting.disarm(engine.endpoints());
             idle = 0;
         }
     }
 }
 
-fn finish_all(engine: &mut Rank, ops: impl IntoIterator<Item = OpId>) {
+fn finish_all(rank: &mut Rank, ops: impl IntoIterator<Item = OpId>) {
     for op in ops {
-        assert_eq!(finish(engine, op).error, None);
+        assert_eq!(finish(rank, op).error, None);
     }
 }
 
@@ -84,46 +77,46 @@ fn bytes(seed: u32, len: usize) -> Vec<u8> {
 
 const SIZES: &[usize] = &[0, 1, 7, 8, 100, 4096, 16384, 16385, 32768, 32769, 65536, 65537, 262_136, 262_145, 3_000_001];
 
-fn every_size_goes_and_comes_back(engine: &mut Rank) {
-    let rank = me(engine);
+fn every_size_goes_and_comes_back(rank: &mut Rank) {
+    let me = rank.me();
     for (i, len) in SIZES.iter().enumerate() {
         for mode in [Mode::Standard, Mode::Synchronous] {
             let tag = i as i32;
-            if rank == 0 {
+            if me == 0 {
                 let data = bytes(tag as u32, *len);
-                let op = start_send(engine, 1, tag, mode, from(&data));
-                finish_all(engine, op);
+                let op = start_send(rank, 1, tag, mode, from(&data));
+                finish_all(rank, op);
                 let mut back = vec![0; *len];
-                let op = start_recv(engine, 1, tag, into(&mut back));
-                assert_eq!(finish(engine, op).length, *len as u64);
+                let op = start_recv(rank, 1, tag, into(&mut back));
+                assert_eq!(finish(rank, op).length, *len as u64);
                 assert!(back == data, "{len} bytes came back changed");
-            } else if rank == 1 {
+            } else if me == 1 {
                 let mut data = vec![0; *len + 10];
-                let op = start_recv(engine, 0, tag, into(&mut data));
-                assert_eq!(finish(engine, op).length, *len as u64);
-                let op = start_send(engine, 0, tag, mode, from(&data[..*len]));
-                finish_all(engine, op);
+                let op = start_recv(rank, 0, tag, into(&mut data));
+                assert_eq!(finish(rank, op).length, *len as u64);
+                let op = start_send(rank, 0, tag, mode, from(&data[..*len]));
+                finish_all(rank, op);
             }
         }
     }
 }
 
-fn unexpected_messages_keep_their_order(engine: &mut Rank) {
+fn unexpected_messages_keep_their_order(rank: &mut Rank) {
     const COUNT: u32 = 500;
     let size = |i: u32| if i.is_multiple_of(50) { 100_000 } else { (i as usize * 37) % 3000 };
-    match me(engine) {
+    match rank.me() {
         0 => {
             let all: Vec<Vec<u8>> = (0..COUNT).map(|i| bytes(i, size(i))).collect();
-            let ops: Vec<OpId> = all.iter().filter_map(|d| start_send(engine, 1, 7, Mode::Standard, from(d))).collect();
-            finish_all(engine, ops);
+            let ops: Vec<OpId> = all.iter().filter_map(|d| start_send(rank, 1, 7, Mode::Standard, from(d))).collect();
+            finish_all(rank, ops);
         }
         1 => {
             // Long enough for the lane to fill up.
             std::thread::sleep(Duration::from_millis(50));
             for i in 0..COUNT {
                 let mut data = vec![0; size(i)];
-                let op = start_recv(engine, 0, 7, into(&mut data));
-                assert_eq!(finish(engine, op).length, size(i) as u64);
+                let op = start_recv(rank, 0, 7, into(&mut data));
+                assert_eq!(finish(rank, op).length, size(i) as u64);
                 assert!(data == bytes(i, size(i)), "message {i}");
             }
         }
@@ -131,32 +124,32 @@ fn unexpected_messages_keep_their_order(engine: &mut Rank) {
     }
 }
 
-fn everybody_sends_to_everybody(engine: &mut Rank) {
+fn everybody_sends_to_everybody(rank: &mut Rank) {
     const LEN: usize = 700_000;
-    let (rank, size) = (me(engine), engine.fabric().job().size);
-    let out: Vec<Vec<u8>> = (0..size).map(|to| bytes(rank * 100 + to, LEN + to as usize)).collect();
-    let mut inbound: Vec<Vec<u8>> = (0..size).map(|_| vec![0; LEN + rank as usize]).collect();
+    let (me, size) = (rank.me(), rank.size());
+    let out: Vec<Vec<u8>> = (0..size).map(|to| bytes(me * 100 + to, LEN + to as usize)).collect();
+    let mut inbound: Vec<Vec<u8>> = (0..size).map(|_| vec![0; LEN + me as usize]).collect();
     let mut ops: Vec<OpId> =
-        inbound.iter_mut().enumerate().map(|(i, room)| start_recv(engine, i as u32, 8, into(room))).collect();
-    ops.extend((0..size).filter_map(|to| start_send(engine, to, 8, Mode::Standard, from(&out[to as usize]))));
-    finish_all(engine, ops);
+        inbound.iter_mut().enumerate().map(|(i, room)| start_recv(rank, i as u32, 8, into(room))).collect();
+    ops.extend((0..size).filter_map(|to| start_send(rank, to, 8, Mode::Standard, from(&out[to as usize]))));
+    finish_all(rank, ops);
     for (i, got) in inbound.iter().enumerate() {
-        assert!(*got == bytes(i as u32 * 100 + rank, LEN + rank as usize), "from {i}");
+        assert!(*got == bytes(i as u32 * 100 + me, LEN + me as usize), "from {i}");
     }
 }
 
-fn longer_messages_are_cut(engine: &mut Rank) {
+fn longer_messages_are_cut(rank: &mut Rank) {
     for (tag, len) in [(1, 1000), (2, 400_000)] {
         let data = bytes(9, len);
-        match me(engine) {
+        match rank.me() {
             0 => {
-                let op = start_send(engine, 1, tag, Mode::Standard, from(&data));
-                finish_all(engine, op);
+                let op = start_send(rank, 1, tag, Mode::Standard, from(&data));
+                finish_all(rank, op);
             }
             1 => {
                 let mut room = vec![0; len / 2];
-                let op = start_recv(engine, 0, tag, into(&mut room));
-                assert_eq!(finish(engine, op).error.map(|e| e.class), Some(Class::ERR_TRUNCATE));
+                let op = start_recv(rank, 0, tag, into(&mut room));
+                assert_eq!(finish(rank, op).error.map(|e| e.class), Some(Class::ERR_TRUNCATE));
                 assert!(room == data[..len / 2]);
             }
             _ => {}
@@ -180,22 +173,22 @@ unsafe impl Layout for EverySecond {
     }
 }
 
-fn spread_buffers_are_gathered(engine: &mut Rank) {
+fn spread_buffers_are_gathered(rank: &mut Rank) {
     for (tag, len) in [(11, 900), (12, 600_001)] {
-        match me(engine) {
+        match rank.me() {
             0 => {
                 let data = bytes(4, 2 * len);
                 // SAFETY: `data` has two bytes for each of the layout.
                 let source = unsafe { SendBuf::spread(data.as_ptr(), len, Rc::new(EverySecond)) };
-                let op = start_send(engine, 1, tag, Mode::Standard, source);
-                finish_all(engine, op);
+                let op = start_send(rank, 1, tag, Mode::Standard, source);
+                finish_all(rank, op);
             }
             1 => {
                 let mut room = vec![0; 2 * len];
                 // SAFETY: as above.
                 let sink = unsafe { RecvBuf::spread(room.as_mut_ptr(), len, Rc::new(EverySecond)) };
-                let op = start_recv(engine, 0, tag, sink);
-                assert_eq!(finish(engine, op).length, len as u64);
+                let op = start_recv(rank, 0, tag, sink);
+                assert_eq!(finish(rank, op).length, len as u64);
                 let sent = bytes(4, 2 * len);
                 assert!((0..2 * len).all(|i| room[i] == if i % 2 == 0 { sent[i] } else { 0 }));
             }
@@ -205,21 +198,21 @@ fn spread_buffers_are_gathered(engine: &mut Rank) {
 }
 
 /// Everybody tells rank 0, rank 0 tells everybody.
-fn barrier(engine: &mut Rank) {
-    let (rank, size) = (me(engine), engine.fabric().job().size);
-    let peers: Vec<u32> = if rank == 0 { (1..size).collect() } else { vec![0] };
-    for receives in if rank == 0 { [true, false] } else { [false, true] } {
+fn barrier(rank: &mut Rank) {
+    let (me, size) = (rank.me(), rank.size());
+    let peers: Vec<u32> = if me == 0 { (1..size).collect() } else { vec![0] };
+    for receives in if me == 0 { [true, false] } else { [false, true] } {
         for peer in &peers {
             let op = match receives {
-                true => Some(start_recv(engine, *peer, 90, into(&mut []))),
-                false => start_send(engine, *peer, 90, Mode::Standard, from(&[])),
+                true => Some(start_recv(rank, *peer, 90, into(&mut []))),
+                false => start_send(rank, *peer, 90, Mode::Standard, from(&[])),
             };
-            finish_all(engine, op);
+            finish_all(rank, op);
         }
     }
 }
 
-fn conformance(engine: &mut Rank) {
+fn conformance(rank: &mut Rank) {
     let cases: &[fn(&mut Rank)] = &[
         every_size_goes_and_comes_back,
         unexpected_messages_keep_their_order,
@@ -228,35 +221,35 @@ fn conformance(engine: &mut Rank) {
         spread_buffers_are_gathered,
     ];
     for case in cases {
-        case(engine);
-        barrier(engine);
+        case(rank);
+        barrier(rank);
     }
 }
 
 /// Rank 1 vanishes; the others' receives from it end with an error, also a wildcard, and they go on without it.
-fn a_dead_rank_fails_its_peers(engine: &mut Rank) {
-    barrier(engine);
-    if me(engine) == 1 {
+fn a_dead_rank_fails_its_peers(rank: &mut Rank) {
+    barrier(rank);
+    if rank.me() == 1 {
         return;
     }
     let mut room = [0u8; 8];
-    let op = start_recv(engine, 1, 50, into(&mut room));
-    assert_eq!(finish(engine, op).error.map(|e| e.class), Some(Class::ERR_PROC_ABORTED));
-    let other = 2 - me(engine);
-    let op = start_send(engine, other, 51, Mode::Standard, from(&[1; 8]));
-    let received = start_recv(engine, other, 51, into(&mut room));
-    finish_all(engine, op);
-    finish_all(engine, [received]);
+    let op = start_recv(rank, 1, 50, into(&mut room));
+    assert_eq!(finish(rank, op).error.map(|e| e.class), Some(Class::ERR_PROC_ABORTED));
+    let other = 2 - rank.me();
+    let op = start_send(rank, other, 51, Mode::Standard, from(&[1; 8]));
+    let received = start_recv(rank, other, 51, into(&mut room));
+    finish_all(rank, op);
+    finish_all(rank, [received]);
     assert_eq!(room, [1; 8]);
 }
 
-fn channel_of(engine: &mut Rank, peer: u32) -> &'static str {
-    engine.fabric().why(base::Peer(peer)).channel
+fn channel_of(rank: &mut Rank, peer: u32) -> &'static str {
+    transports::why(rank.engine.endpoints(), base::Peer(peer)).channel
 }
 
-fn channel_to_next(engine: &mut Rank) -> &'static str {
-    let (rank, size) = (me(engine), engine.fabric().job().size);
-    channel_of(engine, (rank + 1) % size)
+fn channel_to_next(rank: &mut Rank) -> &'static str {
+    let next = (rank.me() + 1) % rank.size();
+    channel_of(rank, next)
 }
 
 /// Runs the test named `test` again in a process with these settings.
@@ -279,9 +272,9 @@ fn shared_memory() {
         again("shared_memory", &[("FERRULE_CHANNELS", "shm")]);
         return again("shared_memory", &[("FERRULE_CHANNELS", "shm"), ("FERRULE_SINGLE_COPY", "off")]);
     }
-    run_job(&[0, 0, 0], |engine, end| {
-        conformance(engine);
-        assert_eq!(channel_to_next(engine), "shm");
+    run_job(&[0, 0, 0], |rank, end| {
+        conformance(rank);
+        assert_eq!(channel_to_next(rank), "shm");
         end.clean();
     });
 }
@@ -295,9 +288,9 @@ fn tcp() {
         let small = [("FERRULE_TCP_SEND_BUFFER", "8192"), ("FERRULE_TCP_RECEIVE_BUFFER", "65536")];
         return again("tcp", &[&[("FERRULE_CHANNELS", "tcp")], &tiny[..], &small[..]].concat());
     }
-    run_job(&[0, 0, 0], |engine, end| {
-        conformance(engine);
-        assert_eq!(channel_to_next(engine), "tcp");
+    run_job(&[0, 0, 0], |rank, end| {
+        conformance(rank);
+        assert_eq!(channel_to_next(rank), "tcp");
         end.clean();
     });
 }
@@ -307,11 +300,11 @@ fn two_nodes_of_two() {
     if !is_inner() {
         return again("two_nodes_of_two", &[]);
     }
-    run_job(&[0, 0, 1, 1], |engine, end| {
-        conformance(engine);
-        let rank = me(engine);
-        assert_eq!(channel_of(engine, rank ^ 1), "shm");
-        assert_eq!(channel_of(engine, rank ^ 2), "tcp");
+    run_job(&[0, 0, 1, 1], |rank, end| {
+        conformance(rank);
+        let me = rank.me();
+        assert_eq!(channel_of(rank, me ^ 1), "shm");
+        assert_eq!(channel_of(rank, me ^ 2), "tcp");
         end.clean();
     });
 }
@@ -333,11 +326,11 @@ fn two_vms_of_two() {
         again_in_region("two_vms_of_two", 100 << 10, "shm,ivshmem");
         return again_in_region("two_vms_of_two", 16 << 10, "shm,ivshmem");
     }
-    run_job(&[0, 1, 0, 1], |engine, end| {
-        conformance(engine);
-        let rank = me(engine);
-        assert_eq!(channel_of(engine, rank ^ 1), "ivshmem");
-        assert_eq!(channel_of(engine, rank ^ 2), "shm");
+    run_job(&[0, 1, 0, 1], |rank, end| {
+        conformance(rank);
+        let me = rank.me();
+        assert_eq!(channel_of(rank, me ^ 1), "ivshmem");
+        assert_eq!(channel_of(rank, me ^ 2), "shm");
         end.clean();
     });
 }
@@ -347,11 +340,11 @@ fn death_over_a_region() {
     if !is_inner() {
         return again_in_region("death_over_a_region", 512 << 10, "ivshmem");
     }
-    run_job(&[0, 1], |engine, end| {
-        barrier(engine);
-        if me(engine) == 0 {
-            let op = start_recv(engine, 1, 50, into(&mut [0; 8]));
-            assert_eq!(finish(engine, op).error.map(|e| e.class), Some(Class::ERR_PROC_ABORTED));
+    run_job(&[0, 1], |rank, end| {
+        barrier(rank);
+        if rank.me() == 0 {
+            let op = start_recv(rank, 1, 50, into(&mut [0; 8]));
+            assert_eq!(finish(rank, op).error.map(|e| e.class), Some(Class::ERR_PROC_ABORTED));
             end.clean();
         }
     });
@@ -362,9 +355,9 @@ fn death_over_shared_memory() {
     if !is_inner() {
         return again("death_over_shared_memory", &[("FERRULE_CHANNELS", "shm")]);
     }
-    run_job(&[0, 0, 0], |engine, end| {
-        a_dead_rank_fails_its_peers(engine);
-        if me(engine) != 1 {
+    run_job(&[0, 0, 0], |rank, end| {
+        a_dead_rank_fails_its_peers(rank);
+        if rank.me() != 1 {
             end.clean();
         }
     });
@@ -375,9 +368,9 @@ fn death_over_tcp() {
     if !is_inner() {
         return again("death_over_tcp", &[("FERRULE_CHANNELS", "tcp")]);
     }
-    run_job(&[0, 0, 0], |engine, end| {
-        a_dead_rank_fails_its_peers(engine);
-        if me(engine) != 1 {
+    run_job(&[0, 0, 0], |rank, end| {
+        a_dead_rank_fails_its_peers(rank);
+        if rank.me() != 1 {
             end.clean();
         }
     });
@@ -388,17 +381,17 @@ fn many_ranks_over_tcp() {
     if !is_inner() {
         return again("many_ranks_over_tcp", &[("FERRULE_CHANNELS", "tcp")]);
     }
-    run_job(&[0; 9], |engine, end| {
-        everybody_sends_to_everybody(engine);
-        barrier(engine);
+    run_job(&[0; 9], |rank, end| {
+        everybody_sends_to_everybody(rank);
+        barrier(rank);
         end.clean();
     });
 }
 
 #[test]
 fn one_rank_alone() {
-    run_job(&[0], |engine, end| {
-        everybody_sends_to_everybody(engine);
+    run_job(&[0], |rank, end| {
+        everybody_sends_to_everybody(rank);
         end.clean();
     });
 }

@@ -1,11 +1,11 @@
 //! Polling all that is not shared memory, and how often: the own queue, sockets, the node agent, the dead.
 
-use super::{ChannelFabric, FabricPacket, Lane};
-use crate::bootstrap::Event as Told;
+use super::{AnyPacket, Change, Lane, Transports};
+use crate::finder::Found;
 use crate::shm::{ShmEvent, ShmHub};
 use crate::tcp::NetEvent;
 use base::log;
-use protocol::fabric::Event;
+use protocol::transport::Event;
 
 /// Polls between two looks at the node agent.
 const CONTROL_EVERY: u32 = 1024;
@@ -18,7 +18,7 @@ const NET_EVERY_MAX: u32 = 16;
 /// The same when there is no connection at all.
 const NET_EVERY_UNUSED: u32 = 64;
 
-impl ChannelFabric {
+impl Transports {
     /// Whether this poll is an `every`-th one; a power of two, because a division here would be felt.
     #[inline]
     fn is_turn(&self, every: u32) -> bool {
@@ -27,11 +27,11 @@ impl ChannelFabric {
     }
 
     #[inline(never)]
-    pub(super) fn poll_slowly(&mut self) -> Option<Event<FabricPacket>> {
+    pub(super) fn poll_slowly(&mut self) -> Option<Event<AnyPacket, Lane>> {
         if let Some(packet) = self.own.poll() {
-            return Some(Event::Packet(FabricPacket::Own(self.me, packet)));
+            return Some(Event::Packet(AnyPacket::Own(self.me, packet)));
         }
-        let waiting = self.resolving > 0 || self.net.as_ref().is_some_and(|net| net.wants_news());
+        let waiting = self.finder.is_waiting() || self.net.as_ref().is_some_and(|net| net.wants_news());
         let every = if waiting { CONTROL_EVERY_RESOLVING } else { CONTROL_EVERY };
         if self.is_turn(every) {
             self.poll_control();
@@ -42,7 +42,7 @@ impl ChannelFabric {
             && let Some(event) = hub.poll()
         {
             match event {
-                ShmEvent::Packet(packet) => return Some(Event::Packet(FabricPacket::Region(packet))),
+                ShmEvent::Packet(packet) => return Some(Event::Packet(AnyPacket::Region(packet))),
                 ShmEvent::Lost(peer) => self.lose(peer),
             }
         }
@@ -51,7 +51,7 @@ impl ChannelFabric {
             && let Some(event) = hub.poll()
         {
             match event {
-                ShmEvent::Packet(packet) => return Some(Event::Packet(FabricPacket::Shm(packet))),
+                ShmEvent::Packet(packet) => return Some(Event::Packet(AnyPacket::Shm(packet))),
                 ShmEvent::Lost(peer) => self.lose(peer),
             }
         }
@@ -61,10 +61,8 @@ impl ChannelFabric {
         {
             return Some(event);
         }
-        if let Some(peer) = self.hub.as_mut().and_then(ShmHub::take_stranger)
-            && matches!(self.lane(peer), Lane::Unresolved)
-        {
-            self.resolve(peer);
+        if let Some(peer) = self.hub.as_mut().and_then(ShmHub::take_stranger) {
+            return Some(Event::Wanted(peer));
         }
         // What a dead peer had sent is read first, from its ring or, later, from a socket.
         if let Some(&peer) = self.gone.front()
@@ -75,11 +73,14 @@ impl ChannelFabric {
                 self.lose(peer);
             }
         }
-        self.events.pop_front().map(Event::Lost)
+        self.changes.pop_front().map(|change| match change {
+            Change::Opened(peer, lane) => Event::Opened(peer, lane),
+            Change::Lost(peer) => Event::Lost(peer),
+        })
     }
 
     /// Looks at the sockets, and decides how soon to look again: at every poll while they have traffic or are all there is.
-    fn poll_net(&mut self) -> Option<Event<FabricPacket>> {
+    fn poll_net(&mut self) -> Option<Event<AnyPacket, Lane>> {
         let net = self.net.as_mut()?;
         let found = net.poll();
         let idle = match found {
@@ -92,38 +93,22 @@ impl ChannelFabric {
         };
         self.net_every = if idle { (self.net_every * 2).min(NET_EVERY_MAX) } else { 1 };
         match found? {
-            NetEvent::Packet(packet) => Some(Event::Packet(FabricPacket::Net(packet))),
+            NetEvent::Packet(packet) => Some(Event::Packet(AnyPacket::Net(packet))),
             NetEvent::Landed { peer, header, len } => Some(Event::Landed { peer, header, len }),
             NetEvent::Lost(peer, why) => {
-                if !matches!(self.lane(peer), Lane::Lost) {
-                    log!(Warn, "lost the connection to rank {} on {}: {why}", peer.0, self.host(peer));
-                }
+                log!(Warn, "lost the connection to rank {} on {}: {why}", peer.0, self.host(peer));
                 self.lose(peer);
                 None
             }
         }
     }
 
+    /// Hears what the node agent tells.
     fn poll_control(&mut self) {
-        if self.control_lost {
-            return;
-        }
-        loop {
-            match self.bootstrap.poll() {
-                Ok(None) => return,
-                Ok(Some(Told::Address { peer, address, fds, far })) if peer.0 < self.lanes.len() as u32 => {
-                    self.connect(peer, &address, fds, &far);
-                }
-                Ok(Some(Told::PeerGone { peer, host, why })) if peer.0 < self.lanes.len() as u32 => {
-                    log!(Warn, "rank {} on {host} is gone: {why}", peer.0);
-                    self.gone.push_back(peer);
-                }
-                Ok(Some(Told::Dump)) => self.dump_requested = true,
-                Ok(Some(_)) => {}
-                Err(error) => {
-                    log!(Error, "no word from the node agent any more: {}", error.origin);
-                    self.control_lost = true;
-                }
+        while let Some(found) = self.finder.poll() {
+            match found {
+                Found::Address(peer, address, fds, far) => self.open_lane(peer, &address, fds, &far),
+                Found::Gone(peer) => self.gone.push_back(peer),
             }
         }
     }

@@ -1,10 +1,11 @@
-//! Where messages wait that have arrived before their receives.
+//! Unexpected buffers: where messages wait that have arrived before their receives.
 //!
 //! Up to [`FEW`] bytes lie on the heap; more in blocks of a pool of this process's own, so that memory which many messages once
 //! needed is given back: an allocator only returns what lies at its end. Blocks that nobody needs keep their pages, [`BUSY`] of them,
 //! until the process has slept for a while; then [`WARM`].
 
 use crate::buffer::RecvBuf;
+use protocol::transport::UnexpectedPool;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -36,7 +37,40 @@ pub struct Pool {
 }
 
 /// A pool as its users share it.
-pub type SharedPool = Rc<RefCell<Pool>>;
+type SharedPool = Rc<RefCell<Pool>>;
+
+/// The unexpected buffers of a process.
+#[derive(Debug, Default)]
+pub struct UnexpectedBuffers(SharedPool);
+
+impl UnexpectedBuffers {
+    /// The process is about to sleep. Nothing happens if blocks were taken since it did so before.
+    pub fn rest(&self) {
+        self.0.borrow_mut().rest();
+    }
+
+    /// Whether it keeps more than a process that rests should.
+    pub fn is_warm(&self) -> bool {
+        self.0.borrow().is_warm()
+    }
+}
+
+impl UnexpectedPool for UnexpectedBuffers {
+    type Sink = RecvBuf;
+    type Buffer = UnexpectedBuffer;
+
+    fn append(&self, buffer: &mut UnexpectedBuffer, more: usize, fill: impl FnMut(usize, &RecvBuf)) {
+        buffer.append(&self.0, more, fill);
+    }
+
+    fn len(buffer: &UnexpectedBuffer) -> usize {
+        buffer.len()
+    }
+
+    fn copy_out(&self, buffer: &UnexpectedBuffer, len: usize, sink: &RecvBuf) {
+        buffer.copy_out(len, sink);
+    }
+}
 
 impl Pool {
     fn take(&mut self) -> u32 {
@@ -61,12 +95,12 @@ impl Pool {
     }
 
     /// Whether it keeps more than a process that rests should.
-    pub fn is_warm(&self) -> bool {
+    fn is_warm(&self) -> bool {
         self.warm > WARM
     }
 
     /// The process is about to sleep. Nothing happens if blocks were taken since it did so before.
-    pub fn rest(&mut self) {
+    fn rest(&mut self) {
         if !std::mem::take(&mut self.in_use) && self.is_warm() {
             self.cool(WARM);
         }
@@ -96,7 +130,7 @@ impl Pool {
 
 /// The bytes of one message.
 #[derive(Debug)]
-pub enum Kept {
+pub enum UnexpectedBuffer {
     /// On the heap.
     Few(Vec<u8>),
     /// In blocks.
@@ -111,18 +145,18 @@ pub struct Blocks {
     len: usize,
 }
 
-impl Default for Kept {
-    fn default() -> Kept {
-        Kept::Few(Vec::new())
+impl Default for UnexpectedBuffer {
+    fn default() -> UnexpectedBuffer {
+        UnexpectedBuffer::Few(Vec::new())
     }
 }
 
-impl Kept {
+impl UnexpectedBuffer {
     /// Bytes that are kept.
     pub fn len(&self) -> usize {
         match self {
-            Kept::Few(bytes) => bytes.len(),
-            Kept::Many(many) => many.len,
+            UnexpectedBuffer::Few(bytes) => bytes.len(),
+            UnexpectedBuffer::Many(many) => many.len,
         }
     }
 
@@ -134,7 +168,7 @@ impl Kept {
     /// Makes room for `more` bytes, which `fill` puts there: it gets the place of each piece in what is new, and its room.
     pub fn append(&mut self, pool: &SharedPool, more: usize, mut fill: impl FnMut(usize, &RecvBuf)) {
         let before = self.len();
-        if let Kept::Few(bytes) = self {
+        if let UnexpectedBuffer::Few(bytes) = self {
             if before + more <= FEW {
                 bytes.reserve_exact(more);
                 bytes.resize(before + more, 0);
@@ -145,26 +179,20 @@ impl Kept {
             let mut many = Blocks { pool: Rc::clone(pool), blocks: Vec::new(), len: 0 };
             // SAFETY: the slice is readable for the length of the piece from `at` on.
             many.append(before, |at, piece| unsafe { piece.copy_in(0, bytes[at..].as_ptr(), piece.len()) });
-            *self = Kept::Many(many);
+            *self = UnexpectedBuffer::Many(many);
         }
-        if let Kept::Many(many) = self {
+        if let UnexpectedBuffer::Many(many) = self {
             many.append(more, fill);
         }
     }
 
-    /// Appends a copy of `bytes`.
-    pub fn append_slice(&mut self, pool: &SharedPool, bytes: &[u8]) {
-        // SAFETY: the slice is readable for the length of the piece from `at` on.
-        self.append(pool, bytes.len(), |at, piece| unsafe { piece.copy_in(0, bytes[at..].as_ptr(), piece.len()) });
-    }
-
     /// Copies the first `len` bytes, or all, to the start of `sink`.
-    pub fn copy_to(&self, len: usize, sink: &RecvBuf) {
+    pub fn copy_out(&self, len: usize, sink: &RecvBuf) {
         let len = len.min(self.len());
         match self {
             // SAFETY: the vector is readable for `len` bytes.
-            Kept::Few(bytes) => unsafe { sink.copy_in(0, bytes.as_ptr(), len) },
-            Kept::Many(many) => {
+            UnexpectedBuffer::Few(bytes) => unsafe { sink.copy_in(0, bytes.as_ptr(), len) },
+            UnexpectedBuffer::Many(many) => {
                 let pool = many.pool.borrow();
                 for (at, block) in (0..len).step_by(BLOCK).zip(&many.blocks) {
                     // SAFETY: the block belongs to this message.
@@ -206,10 +234,16 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn contents(kept: &Kept, len: usize) -> Vec<u8> {
+    /// Appends a copy of `bytes`.
+    fn append_slice(kept: &mut UnexpectedBuffer, pool: &SharedPool, bytes: &[u8]) {
+        // SAFETY: the slice is readable for the length of the piece from `at` on.
+        kept.append(pool, bytes.len(), |at, piece| unsafe { piece.copy_in(0, bytes[at..].as_ptr(), piece.len()) });
+    }
+
+    fn contents(kept: &UnexpectedBuffer, len: usize) -> Vec<u8> {
         let mut out = vec![0; len];
         // SAFETY: the vector outlives the buffer.
-        kept.copy_to(len, &unsafe { RecvBuf::contiguous(out.as_mut_ptr(), len) });
+        kept.copy_out(len, &unsafe { RecvBuf::contiguous(out.as_mut_ptr(), len) });
         out
     }
 
@@ -223,10 +257,10 @@ mod tests {
             for _ in 0..3 {
                 let mut all = Vec::new();
                 for (i, pieces) in messages.iter().enumerate() {
-                    let (mut kept, mut expected) = (Kept::default(), Vec::new());
+                    let (mut kept, mut expected) = (UnexpectedBuffer::default(), Vec::new());
                     for (j, len) in pieces.iter().enumerate() {
                         let piece: Vec<u8> = (0..*len).map(|k| (k * 7 + i * 31 + j) as u8 ^ seed).collect();
-                        kept.append_slice(&pool, &piece);
+                        append_slice(&mut kept, &pool, &piece);
                         expected.extend_from_slice(&piece);
                     }
                     all.push((kept, expected));

@@ -2,7 +2,7 @@
 //!
 //! None of them is needed as such: what can't be had is said once, and peers use another channel.
 
-use super::{ChannelFabric, TOKEN_DOORBELL};
+use super::{TOKEN_DOORBELL, Transports};
 use crate::bootstrap::JobInfo;
 use crate::locality;
 use crate::shm::ShmHub;
@@ -15,9 +15,10 @@ use std::path::Path;
 use std::sync::Arc;
 use sys::epoll::{Epoll, Interest};
 
-impl ChannelFabric {
+impl Transports {
     /// The inbox for peers under other kernels of this host, if there are any; where it is.
-    pub(super) fn open_region(&mut self, job: &JobInfo, rank_id: u128) -> (u64, u64) {
+    pub(super) fn open_region(&mut self, rank_id: u128) -> (u64, u64) {
+        let job = &self.job;
         if job.region.len == 0 || !locality::allowed().ivshmem {
             return (0, 0);
         }
@@ -34,10 +35,10 @@ impl ChannelFabric {
     }
 
     /// Peers of the region wake this process at the port of its TCP listener.
-    pub(super) fn open_doorbell(&mut self) {
+    pub(super) fn open_doorbell(&mut self, epoll: &Epoll) {
         let address = self.net.as_ref().and_then(|net| net.listens_at());
         let (Some(region), Some(address)) = (&mut self.region, address) else { return };
-        let opened = region.open_doorbell(address).and_then(|fd| self.epoll.add(fd, TOKEN_DOORBELL, Interest::READ));
+        let opened = region.open_doorbell(address).and_then(|fd| epoll.add(fd, TOKEN_DOORBELL, Interest::READ));
         if let Err(e) = opened {
             log!(Info, "ranks of other VMs can't wake this one, so it sleeps shortly: UDP at {address}: {e}");
         }

@@ -1,0 +1,148 @@
+//! Finds out how a peer is reached: its endpoint address, from what an exchange has told or from the node agent, and what the agent tells
+//! of the others.
+
+use crate::bootstrap::{EndpointAddress, Event, JobInfo, SharedBootstrap};
+use crate::why::Why;
+use base::{Peer, Result, ensure, log};
+use protocol::control::exchange::Entry;
+use std::collections::{HashMap, HashSet};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use sys::epoll::{Epoll, Interest};
+
+/// How a peer can be reached, or that it can't be.
+#[derive(Debug)]
+pub enum Found {
+    /// Its endpoint address, descriptors of what it shares if it is near, and why it is not taken to be near.
+    Address(Peer, Box<EndpointAddress>, Vec<OwnedFd>, String),
+    /// It is dead. What it had sent may still be on its way.
+    Gone(Peer),
+}
+
+/// See the head of this file.
+pub struct Finder {
+    job: Rc<JobInfo>,
+    bootstrap: SharedBootstrap,
+    /// Peers whose addresses the agent has been asked for.
+    awaited: HashSet<Peer>,
+    /// What an exchange has told of the others, by rank; empty if addresses are asked for on first use.
+    directory: Vec<Option<Box<EndpointAddress>>>,
+    /// What this process has registered.
+    own: Option<Box<EndpointAddress>>,
+    /// Which channel a peer has got, and why not another one.
+    reasons: HashMap<Peer, Why>,
+    agent_lost: bool,
+}
+
+impl Finder {
+    /// Nothing is known yet.
+    pub fn new(job: Rc<JobInfo>, bootstrap: SharedBootstrap) -> Finder {
+        Finder {
+            job,
+            bootstrap,
+            awaited: HashSet::new(),
+            directory: Vec::new(),
+            own: None,
+            reasons: HashMap::new(),
+            agent_lost: false,
+        }
+    }
+
+    /// The epoll set tells when the agent has something to say.
+    pub fn watch(&self, epoll: &Epoll, token: u64) -> std::io::Result<()> {
+        self.bootstrap.borrow().fd().map_or(Ok(()), |fd| epoll.add(fd, token, Interest::READ))
+    }
+
+    /// Registers this process's endpoint address, and the descriptors that belong to it, with the agent.
+    pub fn register(&mut self, address: EndpointAddress, fds: Vec<OwnedFd>) -> Result {
+        let mut bootstrap = self.bootstrap.borrow_mut();
+        bootstrap.count_as_exchange(true);
+        bootstrap.register(&address, fds)?;
+        self.own = Some(Box::new(address));
+        Ok(())
+    }
+
+    /// What this process has registered; none in a job of one rank.
+    pub fn own_address(&self) -> Option<&EndpointAddress> {
+        self.own.as_deref()
+    }
+
+    /// The name of this process's inbox, if it is in a file.
+    pub fn inbox_file(&self) -> &str {
+        self.own.as_ref().map_or("", |own| &own.inbox_file)
+    }
+
+    /// Notes what an exchange has told.
+    pub fn learn(&mut self, entries: Vec<Entry>) -> Result {
+        let size = self.job.size;
+        let possible = entries.iter().all(|e| e.peer.0 < size);
+        ensure!(possible, ERR_OTHER, "an exchange of endpoints names an impossible rank");
+        if !entries.is_empty() {
+            self.directory.resize(size as usize, None);
+        }
+        for entry in entries {
+            self.directory[entry.peer.0 as usize] = Some(Box::new(entry.address));
+        }
+        Ok(())
+    }
+
+    /// The address of a peer that was in the exchange.
+    pub fn known(&self, peer: Peer) -> Option<Box<EndpointAddress>> {
+        self.directory.get(peer.0 as usize).cloned().flatten()
+    }
+
+    /// Asks the agent for the address of `peer`: [`Finder::poll`] tells it. False if nobody can be asked.
+    pub fn ask(&mut self, peer: Peer) -> bool {
+        let asked = self.bootstrap.borrow_mut().request_address(peer).is_ok();
+        if asked {
+            self.awaited.insert(peer);
+        }
+        asked
+    }
+
+    /// Whether an address is awaited.
+    #[inline]
+    pub fn is_waiting(&self) -> bool {
+        !self.awaited.is_empty()
+    }
+
+    /// Whether the node agent is gone.
+    pub fn agent_is_lost(&self) -> bool {
+        self.agent_lost
+    }
+
+    /// What the agent tells next.
+    pub fn poll(&mut self) -> Option<Found> {
+        while !self.agent_lost {
+            let told = self.bootstrap.borrow_mut().poll();
+            match told {
+                Ok(None) => return None,
+                Ok(Some(Event::Address { peer, address, fds, far })) if self.awaited.remove(&peer) => {
+                    return Some(Found::Address(peer, Box::new(address), fds, far));
+                }
+                Ok(Some(Event::PeerGone { peer, host, why })) if peer.0 < self.job.size => {
+                    log!(Warn, "rank {} on {host} is gone: {why}", peer.0);
+                    self.awaited.remove(&peer);
+                    return Some(Found::Gone(peer));
+                }
+                Ok(Some(Event::Dump)) => self.bootstrap.borrow_mut().ask_for_report(),
+                Ok(Some(_)) => {}
+                Err(error) => {
+                    log!(Error, "no word from the node agent any more: {}", error.origin);
+                    self.agent_lost = true;
+                }
+            }
+        }
+        None
+    }
+
+    /// Notes which channel a peer has got, and why not another one.
+    pub fn note_reasons(&mut self, peer: Peer, why: Why) {
+        self.reasons.insert(peer, why);
+    }
+
+    /// What was noted of a peer.
+    pub fn reasons(&self, peer: Peer) -> Why {
+        self.reasons.get(&peer).cloned().unwrap_or_default()
+    }
+}

@@ -1,0 +1,367 @@
+//! All transports of a process as one: itself, shared memory, memory that VMs share, TCP.
+//!
+//! A [`Lane`] says how packets reach one peer; [`connect`](protocol::transport::Transport::connect) finds out which it is (`finder`), by proof. It only decides how this
+//! process sends; packets are taken from every transport, whatever lane the peer chose. Polling order: shared memory at every call, then
+//! the own queue, then sockets as often as they have had traffic, then now and then the node agent. Nothing here blocks but `close`.
+//!
+//! Invariant: a peer is reported `Lost` once everything that it had sent before has been polled.
+
+mod inboxes;
+mod lanes;
+mod poll;
+
+use crate::bootstrap::{EndpointAddress, JobInfo, SharedBootstrap};
+use crate::finder::Finder;
+use crate::locality;
+use crate::profile::SharedProfile;
+use crate::self_::{SelfLane, SelfPacket};
+use crate::shm::{ShmHub, ShmLane, ShmPacket};
+use crate::tcp::{Net, NetPacket, ids};
+use crate::wait::Waiter;
+use crate::waiting::Waiting;
+use crate::why::{self, Why};
+use base::{Class, Error, Peer, Result, log};
+use protocol::endpoint::Endpoints;
+use protocol::transport::Packet;
+use protocol::wire::Header;
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use sys::epoll::{Epoll, Interest};
+
+/// How packets reach one peer.
+#[derive(Debug)]
+pub enum Lane {
+    /// This process itself.
+    Own,
+    /// A ring in the peer's inbox.
+    Shm(ShmLane),
+    /// A slot of [`Net`].
+    Net(u32),
+}
+
+/// An incoming packet of any transport.
+#[derive(Debug)]
+pub enum AnyPacket {
+    /// From shared memory.
+    Shm(ShmPacket),
+    /// From memory shared with another kernel.
+    Region(ShmPacket),
+    /// From this process.
+    Own(Peer, SelfPacket),
+    /// From a socket.
+    Net(NetPacket),
+}
+
+impl Packet for AnyPacket {
+    #[inline]
+    fn peer(&self) -> Peer {
+        match self {
+            AnyPacket::Shm(packet) | AnyPacket::Region(packet) => packet.peer,
+            AnyPacket::Own(me, _) => *me,
+            AnyPacket::Net(packet) => packet.peer,
+        }
+    }
+    #[inline]
+    fn header(&self) -> Header {
+        match self {
+            AnyPacket::Shm(packet) | AnyPacket::Region(packet) => packet.header,
+            AnyPacket::Own(_, packet) => packet.header,
+            AnyPacket::Net(packet) => packet.header,
+        }
+    }
+    #[inline]
+    fn len(&self) -> usize {
+        match self {
+            AnyPacket::Shm(packet) | AnyPacket::Region(packet) => packet.len(),
+            AnyPacket::Own(_, packet) => packet.payload.len(),
+            AnyPacket::Net(packet) => packet.len,
+        }
+    }
+}
+
+const TOKEN_BELL: u64 = 1 << 32;
+const TOKEN_CONTROL: u64 = 2 << 32;
+const TOKEN_DOORBELL: u64 = 6 << 32;
+
+/// What happens to endpoints, to be polled.
+enum Change {
+    Opened(Peer, Box<Lane>),
+    Lost(Peer),
+}
+
+/// See the head of this file.
+pub struct Transports {
+    me: Peer,
+    job: Rc<JobInfo>,
+    tick: u32,
+    hub: Option<ShmHub>,
+    /// What peers under other kernels of this host send.
+    region: Option<Box<ShmHub>>,
+    own: SelfLane,
+    net: Option<Box<Net>>,
+    /// Polls between two polls of the sockets; 1 when they are busy.
+    net_every: u32,
+    finder: Finder,
+    /// Peers that are reported lost when nothing of them is left to be read.
+    gone: VecDeque<Peer>,
+    changes: VecDeque<Change>,
+    /// Threads that are about to sleep, or asleep.
+    armed: u32,
+    /// Peers may be unable to wake this process, so its sleeps are short.
+    sleeps_shortly: bool,
+    profile: SharedProfile,
+}
+
+fn refused(what: &'static str, error: &std::io::Error) -> Error {
+    log!(Error, "{what}: {error}");
+    Error::new(Class::ERR_OTHER, what)
+}
+
+/// What a process has once it has joined its job: the parts of which MPI is made.
+pub struct Opened {
+    /// The ways to all processes.
+    pub endpoints: Endpoints<Transports>,
+    /// How this process waits.
+    pub waiting: Waiting,
+    /// The conversation with the node agent.
+    pub bootstrap: SharedBootstrap,
+    /// Where messages are counted.
+    pub profile: SharedProfile,
+}
+
+impl Transports {
+    /// Opens the receiving sides and registers this process's endpoint address with the node agent. No exchange with peers.
+    pub fn open(bootstrap: SharedBootstrap) -> Result<Opened> {
+        let job = bootstrap.borrow().job().clone();
+        let waiter = Waiter::new(crate::wait::ranks_per_cpu_of(&job));
+        let epoll = Arc::new(Epoll::new().map_err(|e| refused("cannot create an epoll set", &e))?);
+        let profile = SharedProfile::begin(&job, &mut bootstrap.borrow_mut());
+        let mut transports = Transports {
+            me: job.rank,
+            job: Rc::clone(&job),
+            tick: 0,
+            hub: None,
+            region: None,
+            own: SelfLane::default(),
+            net: None,
+            net_every: 1,
+            finder: Finder::new(Rc::clone(&job), bootstrap.clone()),
+            gone: VecDeque::new(),
+            changes: VecDeque::new(),
+            armed: 0,
+            sleeps_shortly: false,
+            profile: profile.clone(),
+        };
+        if job.size > 1 {
+            transports.open_receiving(&epoll, waiter.crowded())?;
+        }
+        let endpoints = Endpoints::new(transports);
+        Ok(Opened { endpoints, waiting: Waiting::new(waiter, epoll), bootstrap, profile })
+    }
+
+    /// Opens the receiving sides and tells the node agent.
+    fn open_receiving(&mut self, epoll: &Arc<Epoll>, crowded: bool) -> Result {
+        let job = Rc::clone(&self.job);
+        self.finder.watch(epoll, TOKEN_CONTROL).map_err(|e| refused("cannot watch the node agent's socket", &e))?;
+        let rank_id = u128::from_le_bytes(sys::mem::random().map_err(|e| refused("no random numbers", &e))?);
+        let mut fds: Vec<OwnedFd> = Vec::new();
+        let (hub, inbox_file) = inboxes::hub(&job, rank_id, crowded);
+        self.hub = hub;
+        if let Some(hub) = &self.hub {
+            epoll.add(hub.bell(), TOKEN_BELL, Interest::READ).map_err(|e| refused("cannot watch the bell", &e))?;
+            for fd in hub.descriptors() {
+                fds.push(fd.try_clone_to_owned().map_err(|e| refused("cannot duplicate a descriptor", &e))?);
+            }
+        }
+        let region_part = self.open_region(rank_id);
+        self.net = inboxes::net(&job, epoll);
+        self.open_doorbell(epoll);
+        let addresses = self.net.as_ref().map_or(Vec::new(), |net| net.addresses().to_vec());
+        let mut address = locality::own_address(rank_id, addresses);
+        let own_ids = ids::own_ids(&job);
+        self.sleeps_shortly = !inbox_file.is_empty() || self.region.is_some();
+        address.inbox_file = inbox_file;
+        address.region_part = region_part;
+        address.extra = ids::ids_for_neighbors(&job, &own_ids);
+        if let Some(net) = &mut self.net {
+            net.ids().own = own_ids;
+        }
+        self.finder.register(address, fds)
+    }
+
+    /// This process's rank in the job.
+    pub fn me(&self) -> Peer {
+        self.me
+    }
+
+    /// The job.
+    pub fn job(&self) -> &Rc<JobInfo> {
+        &self.job
+    }
+
+    /// What finds out how peers are reached.
+    pub fn finder(&mut self) -> &mut Finder {
+        &mut self.finder
+    }
+
+    /// The sockets, if there are any.
+    pub fn net(&mut self) -> Option<&mut Net> {
+        self.net.as_deref_mut()
+    }
+
+    fn hubs(&mut self) -> impl Iterator<Item = &mut ShmHub> {
+        self.hub.iter_mut().chain(self.region.as_deref_mut())
+    }
+
+    /// Whether shared memory will be tried.
+    pub fn may_be_near(&self, peer: Peer) -> bool {
+        self.hub.is_some() && self.job.local_ranks.contains(&peer.0)
+    }
+
+    /// Takes the connection of a peer that has called this process for its lane, if there is one.
+    pub fn adopt_connection(&mut self, peer: Peer) -> bool {
+        let Some(net) = self.net.as_mut().filter(|net| net.is_connected(peer)) else { return false };
+        let slot = net.dial(peer, Vec::new());
+        self.changes.push_back(Change::Opened(peer, Box::new(Lane::Net(slot))));
+        true
+    }
+
+    /// Builds the lane to a peer whose endpoint address is known.
+    fn open_lane(&mut self, peer: Peer, address: &EndpointAddress, fds: Vec<OwnedFd>, far: &str) {
+        if let Some(net) = &mut self.net {
+            ids::note_neighbors_id(self.me, peer, address, net.ids());
+        }
+        let mut why = Why::default();
+        let near = locality::try_shm(self.hub.as_ref(), &self.job, (peer, address, fds), far, &mut why)
+            .or_else(|| locality::try_region(self.region.as_deref(), &self.job, (peer, address), &mut why));
+        let lane = match (near, &mut self.net) {
+            (Some(mut lane), _) => {
+                lane.count_short(self.profile.short(peer));
+                Some(Lane::Shm(lane))
+            }
+            (None, Some(net)) => Some(Lane::Net(net.dial(peer, address.tcp.clone()))),
+            (None, None) => {
+                why.reject("tcp", "not allowed by FERRULE_CHANNELS, or no listener could be opened");
+                log!(Error, "there is no channel to rank {}: {:?}", peer.0, why.rejected);
+                None
+            }
+        };
+        match lane {
+            Some(lane) => self.changes.push_back(Change::Opened(peer, Box::new(lane))),
+            None => self.lose(peer),
+        }
+        self.finder.note_reasons(peer, why);
+    }
+
+    /// No lane any more; reported by the next polls.
+    fn lose(&mut self, peer: Peer) {
+        self.hubs().for_each(|hub| hub.forget(peer));
+        self.changes.push_back(Change::Lost(peer));
+    }
+
+    /// Whether the kernel has everything that was sent.
+    pub fn is_flushed(&self) -> bool {
+        self.net.as_ref().is_none_or(|net| net.is_flushed())
+    }
+
+    /// How long a sleep may be at most.
+    pub fn sleep_limit(&self) -> Option<Duration> {
+        let net = self.net.as_ref().and_then(|net| net.sleep_limit());
+        let file = self.sleeps_shortly.then(|| Duration::from_micros(locality::FILE_SLEEP_US.value()));
+        net.into_iter().chain(file).min()
+    }
+
+    fn host(&self, peer: Peer) -> &str {
+        let node = self.job.node_of.get(peer.0 as usize).and_then(|n| self.job.node_names.get(*n as usize));
+        node.map_or("an unknown host", String::as_str)
+    }
+}
+
+/// Prepares to sleep: from now on peers ring. Poll until nothing comes before sleeping.
+pub fn arm(endpoints: &mut Endpoints<Transports>) {
+    let (transports, lanes) = endpoints.lanes();
+    for (_, lane) in lanes {
+        if let Lane::Shm(lane) = lane {
+            lane.arm();
+        }
+    }
+    transports.armed += 1;
+    transports.hubs().for_each(ShmHub::arm);
+    if let Some(net) = &mut transports.net {
+        net.arm();
+    }
+}
+
+/// Active again. False if nothing was armed.
+pub fn disarm(transports: &mut Transports) -> bool {
+    if transports.armed == 0 {
+        return false;
+    }
+    transports.armed -= 1;
+    transports.hubs().for_each(ShmHub::disarm);
+    if let Some(net) = &mut transports.net
+        && transports.armed == 0
+    {
+        net.disarm();
+    }
+    // The next poll looks everywhere.
+    transports.tick = u32::MAX;
+    true
+}
+
+/// Tells all lanes how to count their short messages from now on.
+pub fn tell_lanes(endpoints: &mut Endpoints<Transports>) {
+    let (transports, lanes) = endpoints.lanes();
+    for (peer, lane) in lanes {
+        if let Lane::Shm(lane) = lane {
+            lane.count_short(transports.profile.short(peer));
+        }
+    }
+}
+
+/// The channel to `peer`, and why not the others.
+pub fn why(endpoints: &mut Endpoints<Transports>, peer: Peer) -> Why {
+    let mut why = endpoints.transport().finder.reasons(peer);
+    match (endpoints.state(peer), endpoints.lane(peer)) {
+        (protocol::endpoint::State::Lost, _) => why.channel = "lost",
+        (_, Some(Lane::Own)) => why.channel = "self",
+        // Memory of another kernel is out of reach.
+        (_, Some(Lane::Shm(_))) if why.channel == locality::IVSHMEM => {}
+        (_, Some(Lane::Shm(lane))) => {
+            why.single_copy = lane.single_copy().name();
+            why.rejected.extend(lane.single_copy().rejected().iter().cloned());
+        }
+        (_, Some(Lane::Net(_))) => why.channel = "tcp",
+        (_, None) => {}
+    }
+    why
+}
+
+/// The table of all pairs of this process whose lanes were opened.
+fn why_table(endpoints: &mut Endpoints<Transports>) -> Vec<String> {
+    let (me, size) = (endpoints.transport().me, endpoints.transport().job.size);
+    let used = (0..size).map(Peer).filter(|p| endpoints.state(*p) != protocol::endpoint::State::Idle);
+    let used: Vec<Peer> = used.collect();
+    let reasons: Vec<Why> = used.iter().map(|peer| why(endpoints, *peer)).collect();
+    let transports = &*endpoints.transport();
+    why::table(me, used.iter().zip(reasons).map(|(peer, why)| (*peer, transports.host(*peer), why)))
+}
+
+/// Ends all lanes: what was sent is on its way when this returns, or its receiver is gone.
+pub fn close(endpoints: &mut Endpoints<Transports>) {
+    if why::WHY.value() {
+        for line in why_table(endpoints) {
+            base::log::write(base::log::Level::Info, format_args!("why: {line}"));
+        }
+    }
+    let transports = endpoints.transport();
+    if let Some(net) = &mut transports.net {
+        net.close();
+    }
+    if !transports.finder.inbox_file().is_empty() {
+        let _ = std::fs::remove_file(inboxes::path_of(&transports.job.inbox_file));
+    }
+}

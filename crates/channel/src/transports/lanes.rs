@@ -1,0 +1,250 @@
+//! What the engine asks for: each call goes to the transport of the lane, or to where the packet lies.
+
+use super::poll::SHM_STREAK;
+use super::{AnyPacket, Change, Lane, Transports};
+use crate::buffer::{RecvBuf, SendBuf};
+use crate::self_;
+use crate::shm::ShmEvent;
+use crate::unexpected::UnexpectedBuffers;
+use base::Peer;
+use protocol::matching::Found;
+use protocol::transport::{Caps, Delivery, Event, Outcome, Transport};
+use protocol::wire::Header;
+use shm::inbox::Record;
+
+/// Bytes of a source: it, where they begin, and how many.
+type Bytes<'a> = (&'a SendBuf, usize, usize);
+
+impl Transports {
+    /// Sends a packet over a lane.
+    #[inline(always)]
+    fn send(&mut self, lane: &mut Lane, header: &Header, body: &[u8], bytes: Option<Bytes<'_>>) -> Outcome {
+        match (lane, bytes) {
+            (Lane::Shm(lane), Some((source, from, len))) => lane.try_send_from(header, body, source, from, len),
+            (Lane::Shm(lane), None) => lane.try_send(header, body),
+            (Lane::Net(slot), bytes) => match &mut self.net {
+                Some(net) => net.send(*slot, header, body, bytes),
+                None => Outcome::Lost,
+            },
+            (Lane::Own, bytes) => self.own.try_send(header, body, bytes),
+        }
+    }
+
+    /// Tells `peer` what was learnt about its messages, if that is new.
+    fn advise(&mut self, lane: &mut Lane) {
+        if let (Lane::Shm(lane), Some(hub)) = (lane, &mut self.hub)
+            && let Some(advice) = lane.new_advice()
+        {
+            hub.advise(lane.peer(), advice);
+        }
+    }
+}
+
+impl Transport for Transports {
+    type Lane = Lane;
+    type Source = SendBuf;
+    type Sink = RecvBuf;
+    type Packet = AnyPacket;
+    type Eager = Record;
+    type Pool = UnexpectedBuffers;
+
+    fn connect(&mut self, peer: Peer) {
+        if peer == self.me {
+            return self.changes.push_back(Change::Opened(peer, Box::new(Lane::Own)));
+        }
+        // Who was in the exchange and is reached without descriptors: nobody must be asked.
+        let known = if self.may_be_near(peer) { None } else { self.finder.known(peer) };
+        match known {
+            Some(address) => self.open_lane(peer, &address, Vec::new(), ""),
+            None if self.finder.ask(peer) => {}
+            None => self.lose(peer),
+        }
+    }
+
+    #[inline]
+    fn caps(&self, lane: &Lane) -> Caps {
+        match lane {
+            Lane::Shm(lane) => lane.limits(),
+            Lane::Net(_) => self.net.as_ref().map_or(self_::CAPS, |net| net.limits()),
+            Lane::Own => self_::CAPS,
+        }
+    }
+
+    #[inline(always)]
+    fn try_short(lane: &mut Lane, header: &Header, source: &SendBuf) -> bool {
+        match lane {
+            Lane::Shm(lane) => lane.send_now(header, source),
+            Lane::Own | Lane::Net(_) => false,
+        }
+    }
+
+    #[inline]
+    fn try_control(&mut self, lane: &mut Lane, header: &Header, body: &[u8]) -> Outcome {
+        self.send(lane, header, body, None)
+    }
+
+    #[inline]
+    fn try_bcopy(&mut self, lane: &mut Lane, header: &Header, body: &[u8], source: &SendBuf) -> Outcome {
+        self.send(lane, header, body, Some((source, 0, source.len())))
+    }
+
+    #[inline]
+    fn try_zcopy(
+        &mut self,
+        lane: &mut Lane,
+        header: &Header,
+        body: &[u8],
+        source: &SendBuf,
+        from: usize,
+        len: usize,
+    ) -> Outcome {
+        self.send(lane, header, body, Some((source, from, len)))
+    }
+
+    #[inline]
+    fn expose(&mut self, _: &mut Lane, source: &SendBuf) -> u64 {
+        source.as_contiguous(0).map_or(0, |at| at.expose_provenance() as u64)
+    }
+
+    fn get(&mut self, lane: &mut Lane, address: u64, sink: &RecvBuf, len: usize) -> bool {
+        match lane {
+            Lane::Shm(shm) => {
+                let done = shm.pull(address, sink, len);
+                self.advise(lane);
+                done
+            }
+            Lane::Own => self.own.pull(address, sink, len),
+            Lane::Net(_) => false,
+        }
+    }
+
+    fn prefers_stream(&self, lane: &Lane, len: usize) -> bool {
+        matches!(lane, Lane::Shm(lane) if lane.prefers_stream(len))
+    }
+
+    fn note_streamed(&mut self, lane: &mut Lane, len: usize, since_ns: u64) {
+        if let Lane::Shm(shm) = lane {
+            shm.note_streamed(len, since_ns);
+            self.advise(lane);
+        }
+    }
+
+    fn peer_pulls(&self, lane: &Lane, len: usize) -> bool {
+        matches!(lane, Lane::Shm(lane) if lane.peer_pulls(len))
+    }
+
+    fn now_ns(&self) -> u64 {
+        sys::clock::now_ns()
+    }
+
+    #[inline(always)]
+    fn next_eager(&mut self) -> Option<(Found, Record)> {
+        // The other transports get their turn from `poll`.
+        if self.tick % SHM_STREAK == SHM_STREAK - 1 {
+            return None;
+        }
+        self.hub.as_mut()?.next_eager()
+    }
+
+    #[inline(always)]
+    fn take_eager(&mut self, record: Record, sink: &RecvBuf) {
+        self.tick = self.tick.wrapping_add(1);
+        if let Some(hub) = &mut self.hub {
+            hub.take_eager(&record, sink);
+        }
+    }
+
+    #[inline]
+    fn poll(&mut self) -> Option<Event<AnyPacket, Lane>> {
+        self.tick = self.tick.wrapping_add(1);
+        if !self.tick.is_multiple_of(SHM_STREAK)
+            && let Some(hub) = &mut self.hub
+            && let Some(event) = hub.poll()
+        {
+            match event {
+                ShmEvent::Packet(packet) => return Some(Event::Packet(AnyPacket::Shm(packet))),
+                ShmEvent::Lost(peer) => self.lose(peer),
+            }
+        }
+        self.poll_slowly()
+    }
+
+    #[inline]
+    fn body<const N: usize>(&mut self, packet: &AnyPacket) -> Option<[u8; N]> {
+        match packet {
+            AnyPacket::Shm(packet) | AnyPacket::Region(packet) => packet.body(),
+            AnyPacket::Own(_, packet) => packet.payload.first_chunk::<N>().copied(),
+            AnyPacket::Net(packet) => self.net.as_mut()?.body(packet),
+        }
+    }
+
+    #[inline]
+    fn deliver(
+        &mut self,
+        packet: &AnyPacket,
+        skip: usize,
+        sink: &RecvBuf,
+        at: usize,
+        len: usize,
+        may_land: bool,
+    ) -> Delivery {
+        match packet {
+            AnyPacket::Shm(packet) => {
+                if let Some(hub) = &self.hub {
+                    hub.deliver(packet, skip, sink, at, len);
+                }
+            }
+            AnyPacket::Region(packet) => {
+                if let Some(hub) = &self.region {
+                    hub.deliver(packet, skip, sink, at, len);
+                }
+            }
+            AnyPacket::Own(_, packet) => {
+                let payload = packet.payload.get(skip..).unwrap_or_default();
+                // SAFETY: the range is cut to the payload, which is valid until the packet is released.
+                unsafe { sink.copy_in(at, payload.as_ptr(), len.min(payload.len())) };
+            }
+            AnyPacket::Net(packet) => {
+                if let Some(net) = &mut self.net {
+                    return net.deliver(packet, skip, (sink, at, len), may_land);
+                }
+            }
+        }
+        Delivery::Complete
+    }
+
+    fn hold(&mut self, packet: AnyPacket) -> Option<AnyPacket> {
+        let is_held = match &packet {
+            AnyPacket::Shm(packet) => self.hub.as_mut().is_some_and(|hub| hub.hold(packet)),
+            AnyPacket::Region(packet) => self.region.as_mut().is_some_and(|hub| hub.hold(packet)),
+            AnyPacket::Own(..) | AnyPacket::Net(_) => false,
+        };
+        (!is_held).then_some(packet)
+    }
+
+    fn resume(&mut self, peer: Peer) {
+        self.hubs().for_each(|hub| hub.resume(peer));
+    }
+
+    #[inline]
+    fn release(&mut self, packet: AnyPacket) {
+        match packet {
+            AnyPacket::Shm(packet) => {
+                if let Some(hub) = &mut self.hub {
+                    hub.release(&packet);
+                }
+            }
+            AnyPacket::Region(packet) => {
+                if let Some(hub) = &mut self.region {
+                    hub.release(&packet);
+                }
+            }
+            AnyPacket::Own(..) => {}
+            AnyPacket::Net(packet) => {
+                if let Some(net) = &mut self.net {
+                    net.release(&packet);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The receiving half of the engine: messages whose data stay with the sender, unexpected messages, and how receives end.
+
+use super::eager::envelope;
+use super::{
+    Buffer, Completion, Content, Engine, Fetch, OpId, PEER_LOST, Receive, ReceiveState, Unexpected, WITHDRAWN, failed,
+};
+use crate::kind::Kind;
+use crate::matching::{Found, Pattern};
+use crate::transport::{Packet, Sink, Transport, UnexpectedPool};
+use crate::wire::{BODY_BYTES, Header, Offer};
+use base::{Class, Error, Peer, counters, log};
+
+const TRUNCATED: Error = Error::new(Class::ERR_TRUNCATE, "the message is longer than the receive buffer");
+
+/// Room for so many unexpected messages is kept when there are none.
+const UNEXPECTED_ROOM: usize = 256;
+
+/// The outcome of a message of which `wanted` bytes were delivered.
+#[inline]
+pub(super) fn completed(found: &Found, wanted: u64) -> Completion {
+    let error = if wanted < found.length { Some(TRUNCATED) } else { None };
+    Completion { envelope: found.envelope, length: wanted, error, cancelled: false }
+}
+
+impl<T: Transport> Engine<T> {
+    /// Lets a message wait for its receive.
+    pub(super) fn keep(&mut self, message: Unexpected<Buffer<T>>) -> u32 {
+        let envelope = message.found.envelope;
+        let id = self.unexpected.insert(message);
+        self.matching.keep(envelope, id);
+        id
+    }
+
+    /// The body of a packet that has nothing else, and gives the packet back.
+    pub(super) fn take_body(&mut self, packet: T::Packet) -> Option<[u8; BODY_BYTES]> {
+        let transport = self.endpoints.transport();
+        let body = transport.body::<BODY_BYTES>(&packet);
+        transport.release(packet);
+        body
+    }
+
+    /// `REQUEST_TO_SEND`: a message whose data stay with the sender for now.
+    pub(super) fn on_request_to_send(&mut self, packet: T::Packet, header: &Header) {
+        let peer = packet.peer();
+        let Some(body) = self.take_body(packet) else { return reject(peer, header) };
+        let Offer { length, address } = Offer::decode(&body);
+        let found = Found { envelope: envelope(header), length };
+        match self.matching.arrive(&found.envelope) {
+            Some(id) => self.fetch(Fetch { id, peer, found, token: header.token, address }),
+            None => {
+                counters::UNEXPECTED.add(1);
+                self.keep(Unexpected { peer, found, token: header.token, content: Content::Offered(address) });
+            }
+        }
+    }
+
+    /// `WITHDRAW`: the sender takes a message back. If it has been matched, the answer to that is on its way.
+    pub(super) fn on_withdraw(&mut self, packet: T::Packet, header: &Header) {
+        let (peer, token) = (packet.peer(), header.token);
+        self.endpoints.transport().release(packet);
+        let waits = |m: &&mut Unexpected<Buffer<T>>| {
+            m.peer == peer && m.token == token && matches!(m.content, Content::Offered(_))
+        };
+        let Some(message) = self.unexpected.iter_mut().map(|(_, m)| m).find(waits) else { return };
+        message.content = Content::Withdrawn;
+        self.send_control(peer, Kind::FINISHED, token, &[]);
+    }
+
+    /// Gets the data of a matched rendezvous message: pulls them, or asks the sender to stream.
+    pub(super) fn fetch(&mut self, fetch: Fetch) {
+        let Fetch { id, peer, found, token, address } = fetch;
+        let Some(receive) = self.receives.get_mut(id) else { return };
+        let wanted = found.length.min(receive.sink.len() as u64);
+        if address != 0 && wanted > 0 && self.endpoints.caps(peer).is_none() {
+            receive.state = ReceiveState::Matched { peer };
+            return self.flows.of(peer).fetches.push(fetch);
+        }
+        let may_pull = address != 0 && !self.endpoints.prefers_stream(peer, wanted as usize);
+        if wanted == 0 || may_pull && self.endpoints.get(peer, address, &receive.sink, wanted as usize) {
+            counters::RENDEZVOUS_PULLED.add(1);
+            receive.state = ReceiveState::Complete(completed(&found, wanted));
+            return self.send_control(peer, Kind::FINISHED, token, &[]);
+        }
+        self.ask_for_stream(fetch, wanted);
+    }
+
+    /// Tries again what waited for a lane to open. True if anything moved.
+    pub(super) fn fetch_deferred(&mut self, place: usize) -> bool {
+        let flow = self.flows.at(place);
+        let peer = flow.peer;
+        if flow.fetches.is_empty() || self.endpoints.caps(peer).is_none() {
+            return false;
+        }
+        std::mem::take(&mut flow.fetches).into_iter().for_each(|fetch| self.fetch(fetch));
+        true
+    }
+
+    /// Receives a message that arrived before.
+    pub(super) fn receive_unexpected(
+        &mut self,
+        message: u32,
+        pattern: Pattern,
+        expected: Option<Peer>,
+        sink: T::Sink,
+    ) -> OpId {
+        let Some(Unexpected { peer, found, token, content }) = self.unexpected.remove(message) else {
+            unreachable!("matching names a message that is kept")
+        };
+        if self.unexpected.is_empty() {
+            self.unexpected.shrink(UNEXPECTED_ROOM);
+            self.matching.shrink(UNEXPECTED_ROOM);
+        }
+        let error = if matches!(content, Content::Withdrawn) { WITHDRAWN } else { PEER_LOST };
+        let state = ReceiveState::Complete(failed(found.envelope, error));
+        let id = self.receives.insert(Receive { sink, pattern, expected, state });
+        let is_lost = self.lost.contains(&peer);
+        match content {
+            Content::Withdrawn => {}
+            Content::Offered(_) if is_lost => {}
+            Content::Arriving(bytes) if is_lost && (T::Pool::len(&bytes) as u64) < found.length => {}
+            Content::Arriving(bytes) => self.receive_arriving(id, (peer, token), found, &bytes),
+            Content::Offered(address) => self.fetch(Fetch { id, peer, found, token, address }),
+            Content::Bytes(bytes) => self.copy_out(id, &found, &bytes),
+            Content::SyncBytes(bytes) => {
+                self.copy_out(id, &found, &bytes);
+                self.send_control(peer, Kind::SYNC_ACK, token, &[]);
+            }
+        }
+        OpId(id)
+    }
+
+    /// Completes a receive with a message of which all is in an unexpected buffer.
+    pub(super) fn copy_out(&mut self, id: u32, found: &Found, bytes: &Buffer<T>) {
+        let Some(receive) = self.receives.get_mut(id) else { return };
+        let wanted = T::Pool::len(bytes).min(receive.sink.len());
+        self.pool.copy_out(bytes, wanted, &receive.sink);
+        receive.state = ReceiveState::Complete(completed(found, wanted as u64));
+    }
+}
+
+/// Counts a packet that nothing expects; the first one is also logged.
+#[cold]
+pub(super) fn reject(peer: Peer, header: &Header) {
+    if counters::PACKETS_REJECTED.value() == 0 {
+        let (kind, token) = (header.kind, header.token);
+        log!(
+            Warn,
+            "dropped a {kind:?} packet of rank {}: operation {token} does not expect it; counting further ones",
+            peer.0
+        );
+    }
+    counters::PACKETS_REJECTED.add(1);
+}

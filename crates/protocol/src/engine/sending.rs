@@ -1,0 +1,387 @@
+//! The sending half of the engine.
+
+use super::flows::Queued;
+use super::pending::Stage;
+use super::receiving::reject;
+use super::{Address, Completion, Engine, Mode, OpId, PEER_LOST, SEND_BIT, WITHDRAWN};
+use crate::endpoint::{Endpoints, State};
+use crate::kind::{BODY_MAX, Kind};
+use crate::protocols::Protocol;
+use crate::transport::{Outcome, Packet, Source, Token, Transport};
+use crate::wire::{Grant, Header, Offer};
+use base::{Error, Peer, Result};
+
+/// A send that did not leave at once.
+pub(super) struct Send<S> {
+    pub(super) source: S,
+    pub(super) to: Address,
+    mode: Mode,
+    state: SendState,
+    /// Packets that were `Posted` and are not over: so long the source is in use.
+    in_use: u32,
+    /// See [`Engine::withdraw`].
+    withdrawn: bool,
+}
+
+#[derive(Clone, Copy)]
+enum SendState {
+    /// In the peer's backlog.
+    Queued,
+    /// `EAGER_SYNC` has left; waits for `SYNC_ACK`.
+    Acknowledged,
+    /// `REQUEST_TO_SEND` has left; waits for `FINISHED` or `CLEAR_TO_SEND`.
+    Offered {
+        exposed: bool,
+    },
+    /// Streams `sent .. until`.
+    Streaming(Outflow),
+    /// All has left; waits for `FINISHED`, because until then the peer may pull.
+    Sent,
+    Complete(Option<Error>),
+}
+
+#[derive(Clone, Copy)]
+struct Outflow {
+    /// Whether the receiver has asked for the data: `DATA` instead of fragments.
+    granted: bool,
+    /// Of each packet: the operation and, for `DATA`, the generation.
+    token: u32,
+    generation: u32,
+    sent: u64,
+    until: u64,
+    /// The peer could also pull the data.
+    exposed: bool,
+}
+
+impl<S> Send<S> {
+    /// How far it has come; `None` when it is complete.
+    pub(super) fn stage(&self) -> Option<Stage> {
+        Some(match self.state {
+            SendState::Queued => Stage::NoRoom,
+            SendState::Acknowledged | SendState::Offered { .. } => Stage::NoReceive,
+            SendState::Streaming(flow) => Stage::Partial(flow.sent, flow.until),
+            SendState::Sent => Stage::Copying,
+            SendState::Complete(_) => return None,
+        })
+    }
+}
+
+#[inline(always)]
+pub(super) fn header(kind: Kind, to: &Address, token: u32) -> Header {
+    let e = &to.envelope;
+    Header { kind, source: e.source, tag: e.tag, token, context: e.context }
+}
+
+/// How a send has begun.
+enum Started {
+    /// It has left: nothing remains to be done.
+    Left,
+    /// There is no room, or no lane yet: nothing has happened.
+    NoRoom,
+    /// Its first packet has left.
+    Waits(SendState),
+    /// Its first fragment has left; the others follow as a stream.
+    Fragments(Outflow),
+    Lost,
+}
+
+impl<T: Transport> Engine<T> {
+    /// Starts a send. `None`: it has left, the source may be reused.
+    pub fn post_send(&mut self, to: Address, mode: Mode, source: T::Source) -> Result<Option<OpId>> {
+        let id = self.sends.next();
+        let started = match self.flows.holds(to.peer) {
+            true => Started::NoRoom,
+            false => start(&mut self.endpoints, id, &to, mode, &source),
+        };
+        let (state, flow) = match started {
+            Started::Left => return Ok(None),
+            Started::Lost => return Err(PEER_LOST),
+            Started::NoRoom => (SendState::Queued, None),
+            Started::Waits(state) => (state, None),
+            Started::Fragments(flow) => (SendState::Streaming(flow), Some(flow)),
+        };
+        let inserted = self.sends.insert(Send { source, to, mode, state, in_use: 0, withdrawn: false });
+        debug_assert_eq!(inserted, id);
+        match (state, flow) {
+            (SendState::Queued, _) => self.flows.of(to.peer).queue.push_back(Queued::Message(id)),
+            (_, Some(_)) => self.start_stream(to.peer, id),
+            _ => {}
+        }
+        Ok(Some(OpId(id | SEND_BIT)))
+    }
+
+    /// Starts a message that waited for room. False if there is none.
+    fn start_queued(&mut self, id: u32) -> bool {
+        let Some(send) = self.sends.get_mut(id) else { return true };
+        let to = send.to;
+        match start(&mut self.endpoints, id, &to, send.mode, &send.source) {
+            Started::NoRoom => return false,
+            Started::Left => send.state = SendState::Complete(None),
+            Started::Lost => send.state = SendState::Complete(Some(PEER_LOST)),
+            Started::Waits(state) => send.state = state,
+            Started::Fragments(flow) => {
+                send.state = SendState::Streaming(flow);
+                self.start_stream(to.peer, id);
+            }
+        }
+        true
+    }
+
+    /// Streams to a peer go one after the other: together they would only share its room, and each would look for it.
+    fn start_stream(&mut self, peer: Peer, id: u32) {
+        let waits = self.flows.get(peer).is_some_and(|flow| !flow.streams.is_empty());
+        if waits || !self.pump(id).1 {
+            self.flows.of(peer).streams.push_back(id);
+        }
+    }
+
+    /// Sends a packet of the protocol itself, now or when there is room.
+    pub(super) fn send_control(&mut self, peer: Peer, kind: Kind, token: u32, body: &[u8]) {
+        let header = Header { kind, source: 0, tag: 0, token, context: 0 };
+        if !self.flows.holds(peer) && self.endpoints.try_control(peer, &header, body) != Outcome::Again {
+            return;
+        }
+        let mut bytes = [0; BODY_MAX];
+        bytes[..body.len()].copy_from_slice(body);
+        self.flows.of(peer).queue.push_back(Queued::Control(header, bytes, body.len()));
+    }
+
+    /// Moves everything that waits for a lane. True if anything moved.
+    pub(super) fn flush(&mut self) -> bool {
+        let mut moved = false;
+        let mut place = 0;
+        while place < self.flows.len() {
+            let peer = self.flows.at(place).peer;
+            moved |= self.flush_queue(place) | self.flush_streams(place) | self.fetch_deferred(place);
+            if self.flows.at(place).is_empty() {
+                // The last one takes its place.
+                self.flows.remove(peer);
+            } else {
+                place += 1;
+            }
+        }
+        moved
+    }
+
+    /// Sends queued packets of a flow, in their order.
+    fn flush_queue(&mut self, place: usize) -> bool {
+        let mut moved = false;
+        while let Some(&first) = self.flows.at(place).queue.front() {
+            let peer = self.flows.at(place).peer;
+            let gone = match first {
+                Queued::Message(id) => self.start_queued(id),
+                Queued::Control(header, bytes, len) => {
+                    self.endpoints.try_control(peer, &header, &bytes[..len]) != Outcome::Again
+                }
+            };
+            if !gone {
+                break;
+            }
+            self.flows.at(place).queue.pop_front();
+            moved = true;
+        }
+        moved
+    }
+
+    /// Sends data of the first stream of a flow until its lane is full, and then of the next one.
+    fn flush_streams(&mut self, place: usize) -> bool {
+        let mut moved = false;
+        while let Some(&id) = self.flows.at(place).streams.front() {
+            let (sent, is_over) = self.pump(id);
+            moved |= sent;
+            if !is_over {
+                break;
+            }
+            self.flows.at(place).streams.pop_front();
+        }
+        moved
+    }
+
+    /// Sends data of a stream until its lane is full: whether any, and whether that was all.
+    fn pump(&mut self, id: u32) -> (bool, bool) {
+        let Some(send) = self.sends.get_mut(id) else { return (false, true) };
+        let SendState::Streaming(mut flow) = send.state else { return (false, true) };
+        let to = send.to;
+        let start = flow.sent;
+        while flow.sent < flow.until {
+            // Asked anew each time, because a lane may have less room now.
+            let Some(caps) = self.endpoints.caps(to.peer) else { break };
+            let len = (caps.packet_max - size_of::<u64>()).min((flow.until - flow.sent) as usize);
+            let packet = flow.header(&to, len as u64);
+            let body = flow.sent.to_le_bytes();
+            match self.endpoints.try_zcopy(to.peer, &packet, &body, &send.source, (flow.sent as usize, len)) {
+                Outcome::Done => flow.sent += len as u64,
+                Outcome::Posted(token) => {
+                    flow.sent += len as u64;
+                    send.in_use += 1;
+                    self.posted.insert(token, id);
+                }
+                Outcome::Again => break,
+                Outcome::Lost => {
+                    send.state = SendState::Complete(Some(PEER_LOST));
+                    return (true, true);
+                }
+            }
+        }
+        send.state = match flow.sent == flow.until {
+            true if flow.exposed => SendState::Sent,
+            true => SendState::Complete(None),
+            false => SendState::Streaming(flow),
+        };
+        (flow.sent > start, flow.sent == flow.until)
+    }
+
+    /// The transport needs the source of a packet no longer.
+    pub(super) fn on_sent(&mut self, token: Token) {
+        if let Some(send) = self.posted.remove(&token).and_then(|id| self.sends.get_mut(id)) {
+            send.in_use = send.in_use.saturating_sub(1);
+        }
+    }
+
+    /// `CLEAR_TO_SEND`: the receiver wants the data streamed.
+    pub(super) fn on_clear_to_send(&mut self, packet: T::Packet, header: &Header) {
+        let (peer, body) = (packet.peer(), self.take_body(packet));
+        let token = header.token;
+        let granted = body.is_some_and(|body| self.grant(peer, token, Grant::decode(&body)));
+        match granted {
+            true => self.start_stream(peer, token),
+            false => reject(peer, header),
+        }
+    }
+
+    /// Notes what the receiver has asked for; false if the send doesn't expect that.
+    fn grant(&mut self, peer: Peer, token: u32, grant: Grant) -> bool {
+        let Some(send) = self.sends.get_mut(token) else { return false };
+        let SendState::Offered { exposed } = send.state else { return false };
+        if send.to.peer != peer || grant.length > send.source.len() as u64 {
+            return false;
+        }
+        let (receive, generation) = (grant.receive as u32, (grant.receive >> 32) as u32);
+        let flow = Outflow { granted: true, token: receive, generation, sent: 0, until: grant.length, exposed };
+        send.state = SendState::Streaming(flow);
+        true
+    }
+
+    /// `FINISHED` or `SYNC_ACK`: the receiver has, or has matched, the message.
+    pub(super) fn on_acknowledged(&mut self, packet: T::Packet, header: &Header) {
+        let peer = packet.peer();
+        self.endpoints.transport().release(packet);
+        let send = self.sends.get_mut(header.token).filter(|send| send.to.peer == peer);
+        match send.filter(|send| send.expects(header.kind)) {
+            Some(send) => send.state = SendState::Complete(None),
+            None => reject(peer, header),
+        }
+    }
+
+    /// Gives up a send that has failed in some other way: nobody may be left who would match it. It ends when the receiver has
+    /// agreed, if it hasn't matched the message before. A message that has been sent at once, or is being sent, stays what it is.
+    pub fn withdraw(&mut self, op: OpId) {
+        let id = op.0 & !SEND_BIT;
+        let Some(send) = self.sends.get_mut(id).filter(|send| op.is_send() && !send.withdrawn) else { return };
+        let peer = send.to.peer;
+        match send.state {
+            SendState::Queued => {
+                send.withdrawn = true;
+                send.state = SendState::Complete(Some(WITHDRAWN));
+                self.flows.remove_message(peer, id);
+            }
+            SendState::Offered { .. } => {
+                send.withdrawn = true;
+                self.send_control(peer, Kind::WITHDRAW, id, &[]);
+            }
+            _ => {}
+        }
+    }
+
+    #[inline]
+    pub(super) fn send_outcome(&self, id: u32) -> Option<Completion> {
+        let send = self.sends.get(id)?;
+        let SendState::Complete(error) = send.state else { return None };
+        if send.in_use > 0 {
+            return None;
+        }
+        Some(Completion { envelope: send.to.envelope, length: 0, error, cancelled: false })
+    }
+
+    pub(super) fn take_send(&mut self, id: u32) -> Option<Completion> {
+        let completion = self.send_outcome(id)?;
+        self.sends.remove(id);
+        Some(completion)
+    }
+
+    /// Ends every send to a peer that is gone. The transport uses none of their sources any more.
+    pub(super) fn fail_sends_to(&mut self, peer: Peer) {
+        for (_, send) in self.sends.iter_mut().filter(|(_, send)| send.to.peer == peer) {
+            send.in_use = 0;
+            if !matches!(send.state, SendState::Complete(_)) {
+                send.state = SendState::Complete(Some(PEER_LOST));
+            }
+        }
+        let sends = &self.sends;
+        self.posted.retain(|_, id| sends.get(*id).is_some_and(|send| send.to.peer != peer));
+    }
+}
+
+/// Sends the first packet of a message: the only place where a message chooses its protocol.
+fn start<T: Transport>(endpoints: &mut Endpoints<T>, id: u32, to: &Address, mode: Mode, source: &T::Source) -> Started {
+    let len = source.len();
+    let Some(caps) = endpoints.caps(to.peer) else {
+        return if endpoints.state(to.peer) == State::Lost { Started::Lost } else { Started::NoRoom };
+    };
+    let protocol = caps.protocol(len, mode);
+    if protocol == Protocol::Eager {
+        let (kind, next) = match mode {
+            Mode::Standard => (Kind::EAGER, Started::Left),
+            Mode::Synchronous => (Kind::EAGER_SYNC, Started::Waits(SendState::Acknowledged)),
+        };
+        return after(endpoints.try_bcopy(to.peer, &header(kind, to, id), &[], source), next);
+    }
+    let may_pull = match protocol {
+        Protocol::Fragments => len >= caps.pull_min && endpoints.peer_pulls(to.peer, len),
+        protocol => protocol == Protocol::Pulled,
+    };
+    let address = if may_pull { endpoints.expose(to.peer, source) } else { 0 };
+    let (kind, address, next) = match protocol {
+        Protocol::Fragments if address == 0 => {
+            let flow = Outflow { granted: false, token: id, generation: 0, sent: 0, until: len as u64, exposed: false };
+            (Kind::EAGER_FIRST, endpoints.transport().now_ns(), Started::Fragments(flow))
+        }
+        _ => (Kind::REQUEST_TO_SEND, address, Started::Waits(SendState::Offered { exposed: address != 0 })),
+    };
+    let offer = Offer { length: len as u64, address }.encode();
+    after(endpoints.try_control(to.peer, &header(kind, to, id), &offer), next)
+}
+
+/// What has become of a message whose first packet has been tried.
+fn after(outcome: Outcome, next: Started) -> Started {
+    match outcome {
+        // A source that is copied is never `Posted`.
+        Outcome::Done | Outcome::Posted(_) => next,
+        Outcome::Again => Started::NoRoom,
+        Outcome::Lost => Started::Lost,
+    }
+}
+
+impl Outflow {
+    /// The header of the packet with the next `len` bytes.
+    fn header(&self, to: &Address, len: u64) -> Header {
+        let kind = match self.granted {
+            true => Kind::DATA,
+            false if self.sent + len == self.until => Kind::EAGER_LAST,
+            false => Kind::EAGER_MIDDLE,
+        };
+        Header { tag: self.generation as i32, ..header(kind, to, self.token) }
+    }
+}
+
+impl<S> Send<S> {
+    /// Whether an acknowledgement of this kind is due.
+    fn expects(&self, kind: Kind) -> bool {
+        match self.state {
+            SendState::Offered { .. } | SendState::Sent => kind == Kind::FINISHED,
+            SendState::Streaming(flow) => kind == Kind::FINISHED && flow.exposed,
+            SendState::Acknowledged => kind == Kind::SYNC_ACK,
+            SendState::Queued | SendState::Complete(_) => false,
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Messages that arrive in several packets.
+//!
+//! *Granted*: the receiver has matched a `REQUEST_TO_SEND` and asked for the data with `CLEAR_TO_SEND`; `DATA` names the receiver's
+//! operation and the generation of the grant. *In fragments*: the sender did not wait to be asked; fragments name the sender's
+//! operation. They come in order, so what has arrived of a message that nobody receives yet is its beginning.
+//!
+//! A granted message that could also be pulled is pulled after all if the sender is silent for [`PULL_AFTER_NS`]: it may have
+//! gone to compute. What it sends later carries an old generation and is dropped; it learns from `FINISHED` that it can stop, and
+//! not before that does its program get the buffer back.
+
+use super::eager::envelope;
+use super::receiving::{completed, reject};
+use super::{Buffer, Completion, Content, Engine, Fetch, Receive, ReceiveState, Unexpected};
+use crate::kind::Kind;
+use crate::matching::Found;
+use crate::transport::{Delivery, Packet, Sink, Transport, UnexpectedPool};
+use crate::wire::{Grant, Header, Offer};
+use base::{Peer, counters};
+
+/// Silence of a sender after which its message is pulled.
+const PULL_AFTER_NS: u64 = 30_000;
+/// Longest message in fragments that is accepted.
+const FRAGMENTED_MAX: u64 = 1 << 24;
+/// Bytes of the body of `DATA` and of fragments: the offset.
+const OFFSET_BYTES: usize = size_of::<u64>();
+
+/// A message on its way into a receive.
+#[derive(Clone, Copy)]
+pub(super) struct Stream {
+    pub(super) peer: Peer,
+    pub(super) found: Found,
+    /// Bytes that go into the buffer.
+    pub(super) wanted: u64,
+    /// Bytes that will come: more than `wanted` if a message in fragments is too long.
+    pub(super) until: u64,
+    pub(super) arrived: u64,
+    generation: u32,
+    /// How else the data can be had.
+    offered: Option<Offered>,
+    /// When it was asked for, or its first fragment left; 0 if that is no measure of its speed.
+    since_ns: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Offered {
+    /// The sender's operation.
+    token: u32,
+    address: u64,
+}
+
+/// Where the fragments of a message go that has not arrived in full.
+#[derive(Clone, Copy)]
+pub(super) enum Fragmented {
+    Receive(u32),
+    Unexpected(u32),
+}
+
+/// What has become of a fragment.
+enum Placed {
+    /// More follow.
+    Middle,
+    /// It was the last one.
+    Last,
+    /// Nothing expects it.
+    Unexpected,
+}
+
+impl<T: Transport> Engine<T> {
+    /// Asks the sender of a matched message to stream its first `wanted` bytes.
+    pub(super) fn ask_for_stream(&mut self, fetch: Fetch, wanted: u64) {
+        let Fetch { id, peer, found, token, address } = fetch;
+        let Some(receive) = self.receives.get_mut(id) else { return };
+        counters::RENDEZVOUS_STREAMED.add(1);
+        self.generation = self.generation.wrapping_add(1).max(1);
+        let offered = (address != 0).then_some(Offered { token, address });
+        let since_ns = if address != 0 { self.endpoints.transport().now_ns() } else { 0 };
+        let generation = self.generation;
+        let until = wanted;
+        receive.state =
+            ReceiveState::Streaming(Stream { peer, found, wanted, until, arrived: 0, generation, offered, since_ns });
+        if offered.is_some() {
+            self.silent_ns = 0;
+            self.pullable_streams.push(id);
+        }
+        let grant = Grant { length: wanted, receive: u64::from(id) | u64::from(generation) << 32 };
+        self.send_control(peer, Kind::CLEAR_TO_SEND, token, &grant.encode());
+    }
+
+    /// `DATA`: a part of a granted message.
+    pub(super) fn on_data(&mut self, packet: T::Packet, header: &Header) {
+        let peer = packet.peer();
+        let transport = self.endpoints.transport();
+        let place = transport.body::<OFFSET_BYTES>(&packet).map(u64::from_le_bytes);
+        let len = packet.len().saturating_sub(OFFSET_BYTES) as u64;
+        let delivery = match (place, self.receives.get_mut(header.token)) {
+            (Some(at), Some(Receive { sink, state: ReceiveState::Streaming(stream), .. }))
+                if stream.expects(peer, header) && at.checked_add(len).is_some_and(|end| end <= stream.wanted) =>
+            {
+                Some(transport.deliver(&packet, OFFSET_BYTES, sink, at as usize, len as usize, true))
+            }
+            _ => None,
+        };
+        transport.release(packet);
+        match delivery {
+            Some(Delivery::Complete) => self.on_landed(peer, header, len),
+            Some(Delivery::Landing) => {}
+            None if self.has_pulled_streams => counters::STALE_PIECES.add(1),
+            None => reject(peer, header),
+        }
+    }
+
+    /// `len` bytes of a granted message have reached their place.
+    pub(super) fn on_landed(&mut self, peer: Peer, header: &Header, len: u64) {
+        match self.receives.get(header.token) {
+            Some(Receive { state: ReceiveState::Streaming(stream), .. }) if stream.expects(peer, header) => {
+                self.advance(header.token, len);
+            }
+            _ => reject(peer, header),
+        }
+    }
+
+    /// `len` more bytes of a message on its way into receive `id` are there.
+    fn advance(&mut self, id: u32, len: u64) {
+        let Some(receive) = self.receives.get_mut(id) else { return };
+        let ReceiveState::Streaming(stream) = &mut receive.state else { return };
+        stream.arrived += len;
+        self.silent_ns = 0;
+        if stream.arrived < stream.until {
+            return;
+        }
+        let stream = *stream;
+        receive.state = ReceiveState::Complete(stream.completion());
+        if stream.since_ns != 0 {
+            self.endpoints.note_streamed(stream.peer, stream.wanted as usize, stream.since_ns);
+        }
+        if let Some(offered) = stream.offered {
+            self.pullable_streams.retain(|other| *other != id);
+            self.send_control(stream.peer, Kind::FINISHED, offered.token, &[]);
+        }
+    }
+
+    /// Nothing has come: if all senders have been silent for too long, pulls their messages. True if there were any. (As long as
+    /// one stream flows, others of the same sender wait for their turn.)
+    #[cold]
+    pub(super) fn pull_silent_streams(&mut self) -> bool {
+        let now = self.endpoints.transport().now_ns();
+        if self.silent_ns == 0 {
+            self.silent_ns = now;
+        }
+        if now - self.silent_ns < PULL_AFTER_NS {
+            return false;
+        }
+        let ids = std::mem::take(&mut self.pullable_streams);
+        ids.iter().for_each(|id| self.pull_stream(*id));
+        !ids.is_empty()
+    }
+
+    /// Pulls the message of receive `id` if it is still streamed. If that fails, its stream goes on.
+    fn pull_stream(&mut self, id: u32) {
+        let Some(receive) = self.receives.get_mut(id) else { return };
+        let ReceiveState::Streaming(stream) = receive.state else { return };
+        let Some(offered) = stream.offered else { return };
+        if self.endpoints.get(stream.peer, offered.address, &receive.sink, stream.wanted as usize) {
+            self.has_pulled_streams = true;
+            counters::RENDEZVOUS_PULLED.add(1);
+            receive.state = ReceiveState::Complete(stream.completion());
+            self.send_control(stream.peer, Kind::FINISHED, offered.token, &[]);
+        }
+    }
+
+    /// `EAGER_FIRST`: a message whose other fragments follow at once.
+    pub(super) fn on_first_fragment(&mut self, packet: T::Packet, header: &Header) {
+        let (peer, token) = (packet.peer(), header.token);
+        let Some(body) = self.take_body(packet) else { return reject(peer, header) };
+        let Offer { length, address: since_ns } = Offer::decode(&body);
+        let repeated = self.fragmented.contains_key(&(peer, token));
+        if repeated || length == 0 || length > FRAGMENTED_MAX {
+            return reject(peer, header);
+        }
+        let found = Found { envelope: envelope(header), length };
+        let target = match self.matching.arrive(&found.envelope) {
+            Some(id) => {
+                self.begin_fragments(id, peer, found, 0, since_ns);
+                Fragmented::Receive(id)
+            }
+            None => {
+                counters::UNEXPECTED.add(1);
+                let content = Content::Arriving(Default::default());
+                Fragmented::Unexpected(self.keep(Unexpected { peer, found, token, content }))
+            }
+        };
+        self.fragmented.insert((peer, token), target);
+    }
+
+    fn begin_fragments(&mut self, id: u32, peer: Peer, found: Found, arrived: u64, since_ns: u64) {
+        let Some(receive) = self.receives.get_mut(id) else { return };
+        let wanted = found.length.min(receive.sink.len() as u64);
+        receive.state = ReceiveState::Streaming(Stream {
+            peer,
+            found,
+            wanted,
+            until: found.length,
+            arrived,
+            generation: 0,
+            offered: None,
+            since_ns,
+        });
+    }
+
+    /// `EAGER_MIDDLE` and `EAGER_LAST`.
+    pub(super) fn on_fragment(&mut self, packet: T::Packet, header: &Header) {
+        let (peer, token) = (packet.peer(), header.token);
+        let target = self.fragmented.get(&(peer, token)).copied();
+        let packet = match target {
+            Some(Fragmented::Unexpected(_)) => match self.endpoints.transport().hold(packet) {
+                Some(refused) => refused,
+                None => return,
+            },
+            _ => packet,
+        };
+        let placed = match target {
+            Some(Fragmented::Receive(id)) => self.place_fragment(&packet, id),
+            Some(Fragmented::Unexpected(id)) => self.store_fragment(&packet, id),
+            None => Placed::Unexpected,
+        };
+        self.endpoints.transport().release(packet);
+        match placed {
+            Placed::Middle if header.kind == Kind::EAGER_MIDDLE => {}
+            Placed::Last if header.kind == Kind::EAGER_LAST => drop(self.fragmented.remove(&(peer, token))),
+            _ => reject(peer, header),
+        }
+    }
+
+    /// Where a fragment begins, and its bytes.
+    fn extent(&mut self, packet: &T::Packet) -> Option<(u64, u64)> {
+        let place = self.endpoints.transport().body::<OFFSET_BYTES>(packet).map(u64::from_le_bytes)?;
+        Some((place, packet.len().saturating_sub(OFFSET_BYTES) as u64))
+    }
+
+    /// Takes a fragment to the receive that it belongs to.
+    fn place_fragment(&mut self, packet: &T::Packet, id: u32) -> Placed {
+        let extent = self.extent(packet);
+        let Some(Receive { sink, state: ReceiveState::Streaming(stream), .. }) = self.receives.get(id) else {
+            return Placed::Unexpected;
+        };
+        let Some((at, len)) = extent.filter(|(at, len)| stream.is_next(*at, *len)) else { return Placed::Unexpected };
+        let fits = len.min(stream.wanted.saturating_sub(at));
+        let is_last = at + len == stream.until;
+        if fits > 0 {
+            let transport = self.endpoints.transport();
+            transport.deliver(packet, OFFSET_BYTES, sink, at as usize, fits as usize, false);
+        }
+        self.advance(id, len);
+        if is_last { Placed::Last } else { Placed::Middle }
+    }
+
+    /// Stores a fragment of a message that nobody receives yet. The buffer grows as fragments come: the length is only a claim.
+    fn store_fragment(&mut self, packet: &T::Packet, id: u32) -> Placed {
+        let extent = self.extent(packet);
+        let Some(Unexpected { found, content: Content::Arriving(bytes), .. }) = self.unexpected.get_mut(id) else {
+            return Placed::Unexpected;
+        };
+        let (length, arrived) = (found.length, T::Pool::len(bytes) as u64);
+        let fits = |at: u64, len: u64| at == arrived && at.checked_add(len).is_some_and(|end| end <= length);
+        let Some((at, len)) = extent.filter(|(at, len)| fits(*at, *len)) else { return Placed::Unexpected };
+        let mut buffer = std::mem::take(bytes);
+        self.store(packet, OFFSET_BYTES, &mut buffer);
+        if let Some(Unexpected { content: Content::Arriving(bytes), .. }) = self.unexpected.get_mut(id) {
+            *bytes = buffer;
+        }
+        if at + len == length { Placed::Last } else { Placed::Middle }
+    }
+
+    /// Receive `id` has matched a message in fragments that was unexpected, and of which `bytes` have arrived.
+    pub(super) fn receive_arriving(&mut self, id: u32, sender: (Peer, u32), found: Found, bytes: &Buffer<T>) {
+        let arrived = T::Pool::len(bytes);
+        if arrived as u64 == found.length {
+            return self.copy_out(id, &found, bytes);
+        }
+        let peer = sender.0;
+        self.begin_fragments(id, peer, found, arrived as u64, 0);
+        if let Some(receive) = self.receives.get(id) {
+            self.pool.copy_out(bytes, arrived.min(receive.sink.len()), &receive.sink);
+        }
+        if let Some(target) = self.fragmented.get_mut(&sender) {
+            *target = Fragmented::Receive(id);
+            self.endpoints.transport().resume(peer);
+        }
+    }
+}
+
+impl Stream {
+    fn expects(&self, peer: Peer, header: &Header) -> bool {
+        self.peer == peer && self.generation != 0 && self.generation == header.tag as u32
+    }
+
+    /// Whether a fragment of `len` bytes at `at` is the next one, and not too long.
+    fn is_next(&self, at: u64, len: u64) -> bool {
+        at == self.arrived && self.arrived.checked_add(len).is_some_and(|end| end <= self.until)
+    }
+
+    fn completion(&self) -> Completion {
+        completed(&self.found, self.wanted)
+    }
+}

@@ -1,0 +1,132 @@
+//! Packet kinds: the table of all that may stand in a header's first byte.
+//!
+//! Each part of the engine registers its kinds here with a row, and their handlers in its own `KINDS` (see [`crate::engine`]). A header of a kind that has no
+//! row is refused when it is decoded. Numbers are the wire's: they are never used again for something else.
+
+/// The part of the engine that handles a kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// Messages of sends and receives.
+    PointToPoint,
+    /// What lanes and endpoints tell each other.
+    Control,
+}
+
+/// What a packet is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Kind(u8);
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Info {
+    /// The name in the log.
+    pub name: &'static str,
+    /// Who handles it.
+    pub part: Part,
+    /// Bytes of the body, at the start of the payload; at most [`BODY_MAX`].
+    pub body: usize,
+    /// Whether the payload behind the body may go straight from a socket to its place ([`crate::transport::Delivery::Landing`]), so that
+    /// the packet is shown before all of it is there.
+    pub lands: bool,
+}
+
+/// Most bytes of a body.
+pub const BODY_MAX: usize = 64;
+
+/// Kinds that there can be: the byte's highest bit belongs to the lanes.
+pub const KINDS_MAX: usize = 128;
+
+macro_rules! kinds {
+    (@lands) => { false };
+    (@lands lands) => { true };
+    ($($(#[doc = $doc:literal])+ $name:ident = $number:literal, $part:ident, $body:literal $(, $lands:ident)?;)+) => {
+        impl Kind {
+            $($(#[doc = $doc])+ pub const $name: Kind = Kind($number);)+
+
+            /// All kinds.
+            pub const ALL: &'static [Kind] = &[$(Kind::$name),+];
+        }
+
+        const TABLE: [Option<Info>; KINDS_MAX] = {
+            let mut table = [None; KINDS_MAX];
+            $(
+                assert!(table[$number as usize].is_none(), "two kinds have one number");
+                let body: usize = $body;
+                assert!(body <= BODY_MAX, "a body is too long");
+                table[$number as usize] =
+                    Some(Info { name: stringify!($name), part: Part::$part, body, lands: kinds!(@lands $($lands)?) });
+            )+
+            table
+        };
+    };
+}
+
+kinds! {
+    /// A whole message; the payload is the data.
+    EAGER = 1, PointToPoint, 0;
+    /// A whole message of a synchronous send; `token` is the sender's operation, to be answered by `SYNC_ACK`.
+    EAGER_SYNC = 2, PointToPoint, 0;
+    /// A message whose data stay with the sender; `token` is the sender's operation, the body an [`Offer`](crate::wire::Offer).
+    REQUEST_TO_SEND = 3, PointToPoint, 16;
+    /// Asks the sender to stream the data; `token` is the sender's operation, the body a [`Grant`](crate::wire::Grant).
+    CLEAR_TO_SEND = 4, PointToPoint, 16;
+    /// A part of the data; `token` is the receiver's operation and `tag` the grant's generation, the body the offset.
+    DATA = 5, PointToPoint, 8, lands;
+    /// The receiver has all that it wants; `token` is the sender's operation.
+    FINISHED = 6, PointToPoint, 0;
+    /// The synchronous message has been matched; `token` is the sender's operation.
+    SYNC_ACK = 7, PointToPoint, 0;
+    /// The sender leaves in good order; nothing follows on this lane.
+    GOODBYE = 8, Control, 0;
+    /// The first fragment of an eager message: its envelope, without data. The others follow at once. `token` is the sender's operation,
+    /// the body an [`Offer`](crate::wire::Offer) without an address.
+    EAGER_FIRST = 9, PointToPoint, 16;
+    /// A middle fragment of an eager message, in order; `token` is the sender's operation, the body the offset.
+    EAGER_MIDDLE = 10, PointToPoint, 8;
+    /// The last fragment, as `EAGER_MIDDLE`.
+    EAGER_LAST = 12, PointToPoint, 8;
+    /// The sender takes its `REQUEST_TO_SEND` back, to be answered by `FINISHED`; `token` is the sender's operation.
+    WITHDRAW = 11, PointToPoint, 0;
+}
+
+impl Kind {
+    /// The kind of this number; `None` if there is none.
+    #[inline(always)]
+    pub fn from_byte(byte: u8) -> Option<Kind> {
+        match TABLE.get(byte as usize) {
+            Some(Some(_)) => Some(Kind(byte)),
+            _ => None,
+        }
+    }
+
+    /// The number on the wire.
+    #[inline(always)]
+    pub const fn byte(self) -> u8 {
+        self.0
+    }
+
+    /// The row of the table.
+    #[inline]
+    pub fn info(self) -> Info {
+        TABLE[self.0 as usize].expect("only kinds of the table can be made")
+    }
+}
+
+impl std::fmt::Debug for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.info().name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_survives_its_byte_and_others_are_refused() {
+        for byte in 0..=u8::MAX {
+            let known = Kind::ALL.iter().any(|kind| kind.byte() == byte);
+            assert_eq!(Kind::from_byte(byte).map(Kind::byte), known.then_some(byte));
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! What the engine needs of a transport: lanes that carry packets, and memory that it may read and write at a peer.
+//!
+//! A [`Transport`] is one way to carry packets, or several as one: the product's sum of self, shared memory and TCP, or the simulated one of
+//! `testkit`. It has no policy: [`Caps`] say what a lane can do, the engine decides what is done. It never blocks.
+//!
+//! The engine never sees memory. [`Source`] and [`Sink`] describe the program's buffers and are only handed back to the transport, which copies.
+//! Incoming packets are tokens whose payload stays in the lane until [`Transport::release`].
+
+use crate::matching::Found;
+use crate::wire::Header;
+use base::Peer;
+
+/// What a lane can do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Caps {
+    /// Largest payload, body included, of one packet.
+    pub packet_max: usize,
+    /// Largest message that is sent eagerly in one packet.
+    pub eager_max: usize,
+    /// Largest message that is sent eagerly in several packets (fragments); 0 for none. The lane must keep order.
+    pub fragments_max: usize,
+    /// Smallest message worth pulling from the sender's memory ([`Transport::get`]); `usize::MAX` if that is not possible.
+    pub pull_min: usize,
+}
+
+/// Names a send whose source the transport still uses; unique among those of one transport that are under way.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Token(pub u64);
+
+/// What became of an attempt to send, read or write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It has been done; the source may be reused.
+    Done,
+    /// It will be done. The source is in use until [`Event::Sent`] with this token, or until the peer is lost.
+    Posted(Token),
+    /// Nothing has happened: there is no room now, or the lane isn't open yet. Try again after a poll.
+    Again,
+    /// The peer is gone.
+    Lost,
+}
+
+/// What became of the payload handed to [`Transport::deliver`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Delivery {
+    /// It is in the sink.
+    Complete,
+    /// The lane goes on filling the sink and reports [`Event::Landed`] when all of it is there.
+    Landing,
+}
+
+/// What a poll brings.
+#[derive(Debug)]
+pub enum Event<P, L> {
+    /// A packet; must be given back by [`Transport::release`] before the next poll, or left by [`Transport::hold`].
+    Packet(P),
+    /// A payload whose delivery was `Landing` is complete.
+    Landed {
+        /// Who sent it.
+        peer: Peer,
+        /// The packet's header.
+        header: Header,
+        /// Bytes that were delivered.
+        len: usize,
+    },
+    /// A send that was `Posted` is over; its source may be reused.
+    Sent(Token),
+    /// A lane to this peer is there, as [`Transport::connect`] asked, or because the peer waits for one.
+    Opened(Peer, Box<L>),
+    /// This process has to open a lane to the peer, who waits for an answer that needs one.
+    Wanted(Peer),
+    /// No packet will come from this peer any more, and none can be sent.
+    Lost(Peer),
+}
+
+/// An incoming packet, header already copied out of foreign memory and validated.
+pub trait Packet {
+    /// Who sent it.
+    fn peer(&self) -> Peer;
+    /// What it is.
+    fn header(&self) -> Header;
+    /// Payload bytes after the header, body included.
+    fn len(&self) -> usize;
+    /// Whether there is no payload.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Where the bytes of an outgoing message are.
+pub trait Source: Clone {
+    /// Bytes of the message.
+    fn len(&self) -> usize;
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Where the bytes of an incoming message go.
+pub trait Sink {
+    /// Bytes that fit.
+    fn len(&self) -> usize;
+    /// Whether nothing fits.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Memory for messages that arrive before their receives.
+pub trait UnexpectedPool: Default {
+    /// As of the transport.
+    type Sink: Sink;
+    /// The bytes of one message.
+    type Buffer: Default;
+
+    /// Makes room for `more` bytes at the end of `buffer`, which `fill` puts there: it gets the place of each piece in what is new, and
+    /// the piece.
+    fn append(&self, buffer: &mut Self::Buffer, more: usize, fill: impl FnMut(usize, &Self::Sink));
+    /// Bytes that are there.
+    fn len(buffer: &Self::Buffer) -> usize;
+    /// Copies the first `len` bytes to the start of `sink`.
+    fn copy_out(&self, buffer: &Self::Buffer, len: usize, sink: &Self::Sink);
+}
+
+/// See the head of this file.
+pub trait Transport: 'static {
+    /// The sending side to one peer, as the endpoint keeps it.
+    type Lane;
+    /// Where the bytes of an outgoing message are.
+    type Source: Source;
+    /// Where the bytes of an incoming message go.
+    type Sink: Sink;
+    /// A packet that has arrived.
+    type Packet: Packet + 'static;
+    /// An eager message that has arrived, on the short path.
+    type Eager: Copy;
+    /// Where messages wait that nobody receives yet.
+    type Pool: UnexpectedPool<Sink = Self::Sink>;
+
+    /// Starts to open a lane to `peer`, unless that is under way: [`Event::Opened`] or [`Event::Lost`] follows.
+    fn connect(&mut self, peer: Peer);
+
+    /// What the lane can do now.
+    fn caps(&self, lane: &Self::Lane) -> Caps;
+
+    /// Sends all of `source` as one packet if the lane has room at hand and sends so much eagerly. False: nothing has happened, the
+    /// message needs the longer way. An associated function, so that the short path needs nothing but the lane.
+    #[inline(always)]
+    fn try_short(_lane: &mut Self::Lane, _header: &Header, _source: &Self::Source) -> bool {
+        false
+    }
+
+    /// Sends a packet that consists of `header` and `body`. Never `Posted`.
+    fn try_control(&mut self, lane: &mut Self::Lane, header: &Header, body: &[u8]) -> Outcome;
+
+    /// As [`Transport::try_control`], followed by all of `source`, which may be reused afterwards. Never `Posted`.
+    fn try_bcopy(&mut self, lane: &mut Self::Lane, header: &Header, body: &[u8], source: &Self::Source) -> Outcome;
+
+    /// As [`Transport::try_control`], followed by bytes `from .. from + len` of `source`, which may stay in use: `Posted`.
+    fn try_zcopy(
+        &mut self,
+        lane: &mut Self::Lane,
+        header: &Header,
+        body: &[u8],
+        source: &Self::Source,
+        from: usize,
+        len: usize,
+    ) -> Outcome;
+
+    /// The address at which the lane's peer can pull all of `source` by [`Transport::get`] until its message is over; 0 if it can't.
+    fn expose(&mut self, lane: &mut Self::Lane, source: &Self::Source) -> u64;
+
+    /// Copies `len` bytes at `address`, which the lane's peer has exposed, to the start of `sink`. False (having copied an unknown part)
+    /// if that is not possible; the caps then say so and the message is streamed.
+    fn get(&mut self, lane: &mut Self::Lane, address: u64, sink: &Self::Sink, len: usize) -> bool;
+
+    /// Whether the lane's peer should rather be asked to stream `len` bytes that could also be pulled.
+    fn prefers_stream(&self, _lane: &Self::Lane, _len: usize) -> bool {
+        false
+    }
+
+    /// The lane's peer has streamed `len` bytes since `since_ns` (of its clock, if nobody asked for them): how fast this was may change
+    /// the preference.
+    fn note_streamed(&mut self, _lane: &mut Self::Lane, _len: usize, _since_ns: u64) {}
+
+    /// Whether the lane's peer has found that it rather pulls messages of `len` bytes that could also be sent as fragments.
+    fn peer_pulls(&self, _lane: &Self::Lane, _len: usize) -> bool {
+        false
+    }
+
+    /// A clock that only goes forward, the same one in all processes of a host.
+    fn now_ns(&self) -> u64 {
+        0
+    }
+
+    /// The next packet, if it is an eager message and at hand. Nothing is taken by looking.
+    #[inline(always)]
+    fn next_eager(&mut self) -> Option<(Found, Self::Eager)> {
+        None
+    }
+
+    /// Takes the message that [`Transport::next_eager`] has just shown to the start of `sink`, cut at its end.
+    #[inline(always)]
+    fn take_eager(&mut self, _eager: Self::Eager, _sink: &Self::Sink) {}
+
+    /// The next event, if any.
+    fn poll(&mut self) -> Option<Event<Self::Packet, Self::Lane>>;
+
+    /// Copies the first bytes of the payload; `None` if it is shorter.
+    fn body<const N: usize>(&mut self, packet: &Self::Packet) -> Option<[u8; N]>;
+
+    /// Moves payload bytes `skip .. skip + len` to `sink` at `at`. `Landing` is only answered for `may_land`.
+    fn deliver(
+        &mut self,
+        packet: &Self::Packet,
+        skip: usize,
+        sink: &Self::Sink,
+        at: usize,
+        len: usize,
+        may_land: bool,
+    ) -> Delivery;
+
+    /// Leaves a packet that nobody waits for in its lane, instead of [`Transport::release`]: it is polled again after
+    /// [`Transport::resume`], or soon if nothing else comes. Gives back what must be taken now.
+    fn hold(&mut self, packet: Self::Packet) -> Option<Self::Packet> {
+        Some(packet)
+    }
+
+    /// What is held of `peer` can be delivered now.
+    fn resume(&mut self, _peer: Peer) {}
+
+    /// Gives the packet's room back to the lane.
+    fn release(&mut self, packet: Self::Packet);
+}

@@ -1,0 +1,374 @@
+//! A transport in the memory of one thread, under virtual time: every delay, refusal and death comes from a seed.
+//!
+//! Each pair of processes has a lane that keeps order; which lane delivers next is random. Sinks and sources are
+//! shared vectors, so a test can look at them. A source that is `Posted` is read when its packet is delivered, not before: who reuses it too
+//! early sends garbage.
+
+use crate::rng::Rng;
+use base::Peer;
+use protocol::transport::{Caps, Delivery, Event, Outcome, Packet, Sink, Source, Token, Transport, UnexpectedPool};
+use protocol::wire::Header;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::rc::Rc;
+
+/// A buffer of a simulated program.
+#[derive(Clone, Debug, Default)]
+pub struct Bytes(Rc<RefCell<Vec<u8>>>);
+
+impl Bytes {
+    /// A buffer with these bytes.
+    pub fn new(bytes: Vec<u8>) -> Bytes {
+        Bytes(Rc::new(RefCell::new(bytes)))
+    }
+
+    /// A copy of the bytes.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.0.borrow().clone()
+    }
+
+    /// The program writes something else there.
+    pub fn overwrite(&self, value: u8) {
+        self.0.borrow_mut().fill(value);
+    }
+
+    fn part(&self, from: usize, len: usize) -> Vec<u8> {
+        self.0.borrow()[from..from + len].to_vec()
+    }
+}
+
+impl Source for Bytes {
+    fn len(&self) -> usize {
+        self.0.borrow().len()
+    }
+}
+
+impl Sink for Bytes {
+    fn len(&self) -> usize {
+        self.0.borrow().len()
+    }
+}
+
+/// Unexpected buffers on the heap.
+#[derive(Default)]
+pub struct Heap;
+
+impl UnexpectedPool for Heap {
+    type Sink = Bytes;
+    type Buffer = Vec<u8>;
+
+    fn append(&self, buffer: &mut Vec<u8>, more: usize, mut fill: impl FnMut(usize, &Bytes)) {
+        let piece = Bytes::new(vec![0; more]);
+        fill(0, &piece);
+        buffer.extend_from_slice(&piece.0.borrow());
+    }
+
+    fn len(buffer: &Vec<u8>) -> usize {
+        buffer.len()
+    }
+
+    fn copy_out(&self, buffer: &Vec<u8>, len: usize, sink: &Bytes) {
+        sink.0.borrow_mut()[..len].copy_from_slice(&buffer[..len]);
+    }
+}
+
+/// What goes wrong, in percent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    /// Sends refused with `Again`.
+    pub refuse: usize,
+    /// Polls that find nothing although something is there.
+    pub delay: usize,
+    /// Pulls that fail.
+    pub pull_fails: usize,
+    /// Deliveries that land later.
+    pub land: usize,
+    /// Messages that are rather streamed than pulled.
+    pub stream: usize,
+    /// Packets that nobody waits for yet that stay in their lane for up to [`HOLD_POLLS`].
+    pub hold: usize,
+    /// Sends without a copy whose source stays in use until the packet is delivered.
+    pub post: usize,
+}
+
+/// Longest time for which a packet is held.
+const HOLD_POLLS: u64 = 50;
+
+/// A packet in flight.
+#[derive(Debug)]
+pub struct Parcel {
+    peer: Peer,
+    header: Header,
+    payload: Vec<u8>,
+    /// The rest of the payload, and what to tell its sender when it has been read.
+    posted: Option<(Bytes, usize, usize, Token)>,
+}
+
+impl Packet for Parcel {
+    fn peer(&self) -> Peer {
+        self.peer
+    }
+    fn header(&self) -> Header {
+        self.header
+    }
+    fn len(&self) -> usize {
+        self.payload.len()
+    }
+}
+
+/// What all processes of the simulation share.
+pub struct World {
+    rng: Rng,
+    faults: Faults,
+    caps: Caps,
+    lanes: HashMap<(Peer, Peer), VecDeque<Parcel>>,
+    /// Exposed sources by address.
+    memory: HashMap<u64, Bytes>,
+    dead: HashSet<Peer>,
+    /// Posted sends that are over, by sender.
+    sent: HashMap<Peer, Vec<Token>>,
+    tokens: u64,
+    /// Polls so far, the measure of time: a microsecond each.
+    polls: u64,
+    /// Packets sent so far.
+    pub packets: usize,
+}
+
+impl World {
+    /// A world without packets.
+    pub fn new(seed: u64, faults: Faults, caps: Caps) -> Rc<RefCell<World>> {
+        let rng = Rng::new(seed);
+        let world = World {
+            rng,
+            faults,
+            caps,
+            lanes: HashMap::new(),
+            memory: HashMap::new(),
+            dead: HashSet::new(),
+            sent: HashMap::new(),
+            tokens: 0,
+            polls: 0,
+            packets: 0,
+        };
+        Rc::new(RefCell::new(world))
+    }
+
+    /// A process dies; what it had sent still arrives.
+    pub fn kill(&mut self, peer: Peer) {
+        self.dead.insert(peer);
+    }
+
+    /// Puts a packet into a lane that no engine sent: hostile bytes.
+    pub fn inject(&mut self, from: Peer, to: Peer, header: Header, payload: Vec<u8>) {
+        self.lanes.entry((from, to)).or_default().push_back(Parcel { peer: from, header, payload, posted: None });
+    }
+
+    /// Takes the next packet of a lane; now its source is read.
+    fn take(&mut self, from: Peer, to: Peer) -> Option<Parcel> {
+        let mut parcel = self.lanes.get_mut(&(from, to))?.pop_front()?;
+        if let Some((source, at, len, token)) = parcel.posted.take() {
+            parcel.payload.extend(source.part(at, len));
+            self.sent.entry(from).or_default().push(token);
+        }
+        Some(parcel)
+    }
+}
+
+/// One process's view of the world.
+pub struct SimTransport {
+    me: Peer,
+    size: u32,
+    world: Rc<RefCell<World>>,
+    landing: Option<(Peer, Header, usize)>,
+    reported: HashSet<Peer>,
+    /// Peers whose lanes are not looked at, and until when.
+    held: HashMap<Peer, u64>,
+    /// Lanes that were asked for.
+    opening: Vec<Peer>,
+}
+
+/// The sending side to one peer.
+#[derive(Debug)]
+pub struct SimLane(Peer);
+
+impl SimTransport {
+    /// The view of process `me` of `size`.
+    pub fn new(me: Peer, size: u32, world: &Rc<RefCell<World>>) -> SimTransport {
+        SimTransport {
+            me,
+            size,
+            world: Rc::clone(world),
+            landing: None,
+            reported: HashSet::new(),
+            held: HashMap::new(),
+            opening: Vec::new(),
+        }
+    }
+
+    fn send(&mut self, peer: Peer, header: &Header, payload: Vec<u8>, rest: Option<(Bytes, usize, usize)>) -> Outcome {
+        let world = &mut *self.world.borrow_mut();
+        if world.dead.contains(&peer) {
+            return Outcome::Lost;
+        }
+        if world.rng.chance(world.faults.refuse) {
+            return Outcome::Again;
+        }
+        world.packets += 1;
+        let mut parcel = Parcel { peer: self.me, header: *header, payload, posted: None };
+        let mut outcome = Outcome::Done;
+        if let Some((source, from, len)) = rest {
+            assert!(parcel.payload.len() + len <= world.caps.packet_max, "a packet is larger than the lane allows");
+            if world.rng.chance(world.faults.post) {
+                world.tokens += 1;
+                let token = Token(world.tokens);
+                parcel.posted = Some((source, from, len, token));
+                outcome = Outcome::Posted(token);
+            } else {
+                parcel.payload.extend(source.part(from, len));
+            }
+        }
+        world.lanes.entry((self.me, peer)).or_default().push_back(parcel);
+        outcome
+    }
+}
+
+impl Transport for SimTransport {
+    type Lane = SimLane;
+    type Source = Bytes;
+    type Sink = Bytes;
+    type Packet = Parcel;
+    type Eager = ();
+    type Pool = Heap;
+
+    fn connect(&mut self, peer: Peer) {
+        self.opening.push(peer);
+    }
+
+    fn caps(&self, _: &SimLane) -> Caps {
+        self.world.borrow().caps
+    }
+
+    fn try_control(&mut self, lane: &mut SimLane, header: &Header, body: &[u8]) -> Outcome {
+        self.send(lane.0, header, body.to_vec(), None)
+    }
+
+    fn try_bcopy(&mut self, lane: &mut SimLane, header: &Header, body: &[u8], source: &Bytes) -> Outcome {
+        self.send(lane.0, header, [body, &source.bytes()].concat(), None)
+    }
+
+    fn try_zcopy(
+        &mut self,
+        lane: &mut SimLane,
+        header: &Header,
+        body: &[u8],
+        source: &Bytes,
+        from: usize,
+        len: usize,
+    ) -> Outcome {
+        self.send(lane.0, header, body.to_vec(), Some((source.clone(), from, len)))
+    }
+
+    /// The identity of the vector is its address.
+    fn expose(&mut self, _: &mut SimLane, source: &Bytes) -> u64 {
+        let address = Rc::as_ptr(&source.0) as *const u8 as u64;
+        self.world.borrow_mut().memory.insert(address, source.clone());
+        address
+    }
+
+    fn get(&mut self, lane: &mut SimLane, address: u64, sink: &Bytes, len: usize) -> bool {
+        let world = &mut *self.world.borrow_mut();
+        if world.rng.chance(world.faults.pull_fails) || world.dead.contains(&lane.0) {
+            return false;
+        }
+        let Some(source) = world.memory.get(&address) else { return false };
+        sink.0.borrow_mut()[..len].copy_from_slice(&source.0.borrow()[..len]);
+        true
+    }
+
+    fn prefers_stream(&self, _: &SimLane, _: usize) -> bool {
+        let world = &mut *self.world.borrow_mut();
+        world.rng.chance(world.faults.stream)
+    }
+
+    fn peer_pulls(&self, _: &SimLane, _: usize) -> bool {
+        let world = &mut *self.world.borrow_mut();
+        world.rng.chance(world.faults.stream)
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.world.borrow().polls * 1000
+    }
+
+    fn poll(&mut self) -> Option<Event<Parcel, SimLane>> {
+        let world = &mut *self.world.borrow_mut();
+        world.polls += 1;
+        if world.rng.chance(world.faults.delay) {
+            return None;
+        }
+        if let Some((peer, header, len)) = self.landing.take() {
+            return Some(Event::Landed { peer, header, len });
+        }
+        if let Some(token) = world.sent.get_mut(&self.me).and_then(Vec::pop) {
+            return Some(Event::Sent(token));
+        }
+        if let Some(peer) = self.opening.pop() {
+            return Some(if world.dead.contains(&peer) {
+                Event::Lost(peer)
+            } else {
+                Event::Opened(peer, Box::new(SimLane(peer)))
+            });
+        }
+        let start = world.rng.below(self.size as usize) as u32;
+        for i in 0..self.size {
+            let from = Peer((start + i) % self.size);
+            if self.held.get(&from).is_some_and(|until| world.polls < *until) {
+                continue;
+            }
+            if let Some(parcel) = world.take(from, self.me) {
+                return Some(Event::Packet(parcel));
+            }
+            if world.dead.contains(&from) && self.reported.insert(from) {
+                return Some(Event::Lost(from));
+            }
+        }
+        None
+    }
+
+    fn body<const N: usize>(&mut self, packet: &Parcel) -> Option<[u8; N]> {
+        packet.payload.first_chunk().copied()
+    }
+
+    fn deliver(
+        &mut self,
+        packet: &Parcel,
+        skip: usize,
+        sink: &Bytes,
+        at: usize,
+        len: usize,
+        may_land: bool,
+    ) -> Delivery {
+        sink.0.borrow_mut()[at..at + len].copy_from_slice(&packet.payload[skip..skip + len]);
+        let world = &mut *self.world.borrow_mut();
+        if may_land && world.rng.chance(world.faults.land) {
+            self.landing = Some((packet.peer, packet.header, len));
+            return Delivery::Landing;
+        }
+        Delivery::Complete
+    }
+
+    fn hold(&mut self, packet: Parcel) -> Option<Parcel> {
+        let world = &mut *self.world.borrow_mut();
+        if !world.rng.chance(world.faults.hold) {
+            return Some(packet);
+        }
+        self.held.insert(packet.peer, world.polls + HOLD_POLLS);
+        world.lanes.entry((packet.peer, self.me)).or_default().push_front(packet);
+        None
+    }
+
+    fn resume(&mut self, peer: Peer) {
+        self.held.remove(&peer);
+    }
+
+    fn release(&mut self, _: Parcel) {}
+}
