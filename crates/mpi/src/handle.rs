@@ -188,6 +188,30 @@ impl<T: Named> Table<Rc<T>> {
         }
         self.enter(Rc::clone(value))
     }
+
+    /// A handle for a callback, that is live until the answer is dropped: also when the program has freed the object.
+    pub fn lend<'a>(&'a self, value: &Rc<T>) -> Lent<'a, T> {
+        Lent { table: self, handle: self.share(value) }
+    }
+}
+
+/// See [`Table::lend`].
+pub struct Lent<'a, T: Named> {
+    table: &'a Table<Rc<T>>,
+    handle: Handle,
+}
+
+impl<T: Named> Lent<'_, T> {
+    /// The handle.
+    pub fn handle(&self) -> Handle {
+        self.handle
+    }
+}
+
+impl<T: Named> Drop for Lent<'_, T> {
+    fn drop(&mut self) {
+        self.table.release(self.handle);
+    }
 }
 
 #[cfg(test)]
@@ -207,5 +231,30 @@ mod tests {
         assert_eq!(table.with(a, |v| *v), None);
         assert_eq!(Table::<i32>::new(Kind::Comm).with(b, |v| *v), None);
         assert_eq!(table.with(Handle(usize::MAX), |v| *v), None);
+    }
+
+    struct Object(Cell<Handle>);
+
+    impl Named for Object {
+        fn handle_cell(&self) -> &Cell<Handle> {
+            &self.0
+        }
+    }
+
+    #[test]
+    fn a_freed_object_is_lent_a_handle_for_a_while() {
+        let table = Table::new(Kind::Datatype);
+        let object = Rc::new(Object(Cell::default()));
+        let own = table.enter(Rc::clone(&object));
+        assert_eq!(table.lend(&object).handle(), own);
+        assert!(table.get(own).is_some());
+        table.release(own);
+        let other = table.enter(Rc::new(Object(Cell::default())));
+        let lent = table.lend(&object);
+        assert!(lent.handle() != own && lent.handle() != other);
+        assert_eq!(table.lend(&object).handle(), lent.handle());
+        assert!(table.get(lent.handle()).is_some_and(|found| Rc::ptr_eq(&found, &object)));
+        drop(lent);
+        assert_eq!(table.handles(), [other]);
     }
 }

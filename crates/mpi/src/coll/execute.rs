@@ -6,7 +6,7 @@
 //! any more: what should come may hang on messages that the lost one, or somebody who has left before us, never sends. What has been
 //! offered to others is taken back, as they may have left too.
 
-use super::program::{Program, Step, Ticket};
+use super::program::{Program, Reduction, Step, Ticket};
 use super::team::Via;
 use crate::datatype::{self, Datatype};
 use base::{Class, Error, Result};
@@ -58,6 +58,12 @@ pub trait Wire {
         count: usize,
         datatype: &Rc<Datatype>,
     ) -> Result<Self::Transfer>;
+
+    /// Combines `count` items: `inout = input op inout`.
+    ///
+    /// # Safety
+    /// Both buffers hold the items and don't overlap.
+    unsafe fn reduce(&mut self, reduction: &Reduction, input: *const u8, inout: *mut u8, count: usize);
 
     /// Whether the transfer needs no more waiting.
     fn is_done(transfer: Self::Transfer) -> bool;
@@ -273,20 +279,13 @@ impl<T: Copy> Cursor<T> {
                     let datatype = program.datatype(datatype);
                     datatype::unpack(datatype, into, count, 0, from, count * datatype.size());
                 }
-                Step::Reduce { input, inout, count } => self.reduce(program, input, inout, count),
+                Step::Reduce { input, inout, count } => {
+                    if let (Some(reduction), None) = (program.reduction(), self.error) {
+                        wire.reduce(reduction, input, inout, count);
+                    }
+                }
                 Step::Await(_) | Step::Fence => {}
             }
-        }
-    }
-
-    /// # Safety
-    /// As [`Cursor::execute`].
-    #[inline]
-    unsafe fn reduce(&mut self, program: &Program, input: *const u8, inout: *mut u8, count: usize) {
-        let Some(reduction) = program.reduction() else { return };
-        if self.error.is_none() {
-            // SAFETY: by the contract of this function.
-            unsafe { reduction.op.apply(input, inout, count, &reduction.datatype, reduction.handle) };
         }
     }
 }

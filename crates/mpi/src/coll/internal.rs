@@ -4,7 +4,7 @@ use super::blocks::Blocks;
 use super::schedule::{Plan, run};
 use super::span::{BYTES, Span};
 use super::team::{Team, Via};
-use super::wire::Tags;
+use super::wire::Numbering;
 use super::{allgather, allreduce, barrier, bcast, program::Program};
 use crate::comm::Comm;
 use crate::datatype;
@@ -31,7 +31,7 @@ pub fn barrier(comm: &Rc<Comm>) -> Result {
 /// The barrier of `MPI_Finalize`. After failures processes may have entered different numbers of collectives, so it goes by no number: what
 /// is left of a collective that failed is never taken for it.
 pub fn last_barrier(comm: &Rc<Comm>) -> Result {
-    run(Plan::with_tags(comm, Tags::fixed(Plane::Collective, LAST), barrier::build)?)
+    run(Plan::numbered(comm, Numbering::Fixed(Plane::Collective, LAST), barrier::build)?)
 }
 
 /// Everybody gets the root's `data`, of a length that all know.
@@ -95,7 +95,7 @@ pub fn allgather_bytes_among(comm: &Rc<Comm>, ranks: &[i32], tag: i32, mine: &[u
     let mut all = vec![0; mine.len() * ranks.len()];
     let (own, into) = (bytes(mine.as_ptr().cast_mut(), mine.len()), bytes(all.as_mut_ptr(), all.len()));
     // Sequence numbers aren't negative, so these tags are nobody else's.
-    run(Plan::with_tags(comm, Tags::fixed(PLANE, !tag), |p, _| {
+    run(Plan::numbered(comm, Numbering::Fixed(PLANE, !tag), |p, _| {
         gather_all(p, &Team::subset(&members, here, Via::Comm), own, into);
         Ok(())
     })?)?;

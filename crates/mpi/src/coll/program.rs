@@ -11,7 +11,6 @@ use super::arena::Arena;
 use super::span::{BYTES, Shape, Span};
 use super::team::{Team, Via};
 use crate::datatype::Datatype;
-use crate::handle::Named;
 use crate::op::Op;
 use base::{Class, Error};
 use std::rc::Rc;
@@ -59,8 +58,6 @@ pub struct Reduction {
     pub op: Rc<Op>,
     /// Type of the items.
     pub datatype: Rc<Datatype>,
-    /// The type's handle, which a user-defined operation is told.
-    pub handle: usize,
 }
 
 /// See the head of this file.
@@ -158,8 +155,7 @@ impl Program {
     /// Enters the operation of the reduce steps.
     #[inline]
     pub fn set_reduction(&mut self, op: &Rc<Op>, datatype: &Rc<Datatype>) {
-        let handle = datatype.handle_cell().get().0;
-        self.reduction = Some(Reduction { op: Rc::clone(op), datatype: Rc::clone(datatype), handle });
+        self.reduction = Some(Reduction { op: Rc::clone(op), datatype: Rc::clone(datatype) });
     }
 
     /// Whether operands may be exchanged.

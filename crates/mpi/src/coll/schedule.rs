@@ -8,7 +8,7 @@ use super::execute::Cursor;
 use super::program::Program;
 use super::select;
 use super::site::Site;
-use super::wire::{CommWire, Tags};
+use super::wire::{CommWire, Numbering, Tags};
 use crate::comm::Comm;
 use crate::inside::Inside;
 use crate::p2p::transfer::Transfer;
@@ -30,6 +30,7 @@ struct State {
     program: Program,
     cursor: Cursor<Transfer>,
     comm: Option<Rc<Comm>>,
+    numbering: Numbering,
     tags: Tags,
     /// The call that the plan is for, if it may be remembered.
     call: Remembered,
@@ -48,7 +49,8 @@ impl State {
     fn take() -> Box<State> {
         POOL.borrow_mut().pop().unwrap_or_else(|| {
             let (program, cursor) = (Program::default(), Cursor::default());
-            Box::new(State { program, cursor, comm: None, tags: Tags::default(), call: Remembered::default() })
+            let (numbering, tags) = (Numbering::InOrder(Plane::Collective), Tags::default());
+            Box::new(State { program, cursor, comm: None, numbering, tags, call: Remembered::default() })
         })
     }
 
@@ -80,11 +82,11 @@ impl Drop for Plan {
 }
 
 impl Plan {
-    /// The plan that `build` writes for this process of `comm`. Takes a message tag even if `build` fails, so that the
-    /// processes of the communicator stay in step.
+    /// The plan that `build` writes for this process of `comm`. It gets its message tag when it starts: a call that `build` refuses for
+    /// its arguments has not happened, whatever the other processes do.
     #[inline]
     pub fn new(comm: &Rc<Comm>, plane: Plane, build: impl FnOnce(&mut Program, &Site<'_>) -> Result) -> Result<Plan> {
-        Plan::with_tags(comm, Tags::next(comm, plane), build)
+        Plan::numbered(comm, Numbering::InOrder(plane), build)
     }
 
     /// As [`Plan::new`] for the program's collectives: if the last plan for the same call is still remembered, it is used again.
@@ -94,16 +96,14 @@ impl Plan {
         call: Call<'_>,
         build: impl FnOnce(&mut Program, &Site<'_>) -> Result,
     ) -> Result<Plan> {
-        let tags = Tags::next(comm, Plane::Collective);
         let memo = &MEMO[call.place()];
-        if let Some(mut state) = memo.take() {
+        if let Some(state) = memo.take() {
             if state.call.is(&call) && state.comm.as_ref().is_some_and(|c| Rc::ptr_eq(c, comm)) {
-                state.tags = tags;
                 return Ok(Plan(Some(state)));
             }
             memo.set(Some(state));
         }
-        let mut plan = Plan::with_tags(comm, tags, build)?;
+        let mut plan = Plan::new(comm, Plane::Collective, build)?;
         let state = plan.state();
         if state.program.steps().len() <= MEMO_STEPS && state.program.temp_total() <= MEMO_BYTES {
             state.call.remember(&call);
@@ -111,15 +111,15 @@ impl Plan {
         Ok(plan)
     }
 
-    /// As [`Plan::new`] with given tags.
+    /// As [`Plan::new`] with messages that are told apart in another way.
     #[inline]
-    pub fn with_tags(
+    pub fn numbered(
         comm: &Rc<Comm>,
-        tags: Tags,
+        numbering: Numbering,
         build: impl FnOnce(&mut Program, &Site<'_>) -> Result,
     ) -> Result<Plan> {
         let mut state = State::take();
-        state.tags = tags;
+        state.numbering = numbering;
         state.comm = Some(Rc::clone(comm));
         let mut plan = Plan(Some(state));
         let site = Site {
@@ -139,11 +139,12 @@ impl Plan {
         self.0.as_mut().expect("a plan has its state until it is dropped")
     }
 
-    /// The plan, made just now, gets a message tag of the collectives in the background.
-    fn enter_background(&mut self) {
-        let state = self.state();
-        if let Some(comm) = &state.comm {
-            state.tags = state.tags.next_in_background(comm);
+    /// The plan gets its message tags: `take` is [`Tags::blocking`] or [`Tags::background`].
+    #[inline]
+    fn take_tags(&mut self, take: impl FnOnce(&Comm, Numbering) -> Tags) {
+        let State { comm, numbering, tags, .. } = self.state();
+        if let Some(comm) = comm {
+            *tags = take(comm, *numbering);
         }
     }
 
@@ -168,6 +169,7 @@ impl Plan {
 /// Runs a plan to its end: a blocking collective.
 #[inline]
 pub fn run(mut plan: Plan) -> Result {
+    plan.take_tags(Tags::blocking);
     plan.rewind();
     plan.advance::<true>();
     plan.state().cursor.outcome()
@@ -175,7 +177,7 @@ pub fn run(mut plan: Plan) -> Result {
 
 /// Starts a plan in the background: a non-blocking collective. It is active already.
 pub fn start(mut plan: Plan) -> Result<Rc<dyn Operation>> {
-    plan.enter_background();
+    plan.take_tags(Tags::background);
     let schedule = Schedule::new(plan);
     schedule.start()?;
     Ok(schedule)
@@ -183,7 +185,7 @@ pub fn start(mut plan: Plan) -> Result<Rc<dyn Operation>> {
 
 /// Keeps a plan for later: a persistent collective. Its [`Operation::start`] makes it active.
 pub fn persist(mut plan: Plan) -> Rc<dyn Operation> {
-    plan.enter_background();
+    plan.take_tags(Tags::background);
     Schedule::new(plan)
 }
 

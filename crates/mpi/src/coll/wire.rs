@@ -1,6 +1,7 @@
 //! Transfers of a program over a communicator.
 
 use super::execute::Wire;
+use super::program::Reduction;
 use super::team::Via;
 use crate::call;
 use crate::comm::Comm;
@@ -12,6 +13,15 @@ use base::ids::Plane;
 use channel::profile::Call;
 use protocol::engine::Mode;
 use std::rc::Rc;
+
+/// What distinguishes the messages of a plan from those of others.
+#[derive(Clone, Copy)]
+pub enum Numbering {
+    /// The communicator's next number on this plane, taken when the plan starts (a persistent one's when it is made).
+    InOrder(Plane),
+    /// This tag on this plane.
+    Fixed(Plane, i32),
+}
 
 /// The message tags of one collective.
 #[derive(Clone, Copy)]
@@ -30,25 +40,25 @@ impl Default for Tags {
 }
 
 impl Tags {
-    /// The tags of the next collective on `comm`.
+    /// The tags of a collective on `comm` that starts now; `next` is how a communicator gives the next one.
     #[inline]
-    pub fn next(comm: &Comm, plane: Plane) -> Tags {
-        let local = comm.local.as_ref().map_or(0, |local| local.next_collective_tag());
-        Tags { plane, tags: [comm.next_collective_tag(), local], call: call::current() }
-    }
-
-    /// As the last `next`, which is given back, but for a collective in the background.
-    pub fn next_in_background(self, comm: &Comm) -> Tags {
-        let next = |comm: &Comm| {
-            comm.return_collective_tag();
-            comm.next_background_tag()
+    fn take(comm: &Comm, numbering: Numbering, next: impl Fn(&Comm) -> i32) -> Tags {
+        let (plane, tags) = match numbering {
+            Numbering::InOrder(plane) => (plane, [next(comm), comm.local.as_deref().map_or(0, next)]),
+            Numbering::Fixed(plane, tag) => (plane, [tag; 2]),
         };
-        Tags { tags: [next(comm), comm.local.as_ref().map_or(0, |local| next(local))], ..self }
+        Tags { plane, tags, call: call::current() }
     }
 
-    /// This tag on this plane.
-    pub fn fixed(plane: Plane, tag: i32) -> Tags {
-        Tags { plane, tags: [tag; 2], call: call::current() }
+    /// The tags of a blocking collective.
+    #[inline]
+    pub fn blocking(comm: &Comm, numbering: Numbering) -> Tags {
+        Tags::take(comm, numbering, Comm::next_collective_tag)
+    }
+
+    /// The tags of a collective in the background.
+    pub fn background(comm: &Comm, numbering: Numbering) -> Tags {
+        Tags::take(comm, numbering, Comm::next_background_tag)
     }
 }
 
@@ -125,6 +135,24 @@ impl Wire for CommWire<'_> {
         let (comm, _, tag) = self.route(via);
         // SAFETY: handed on from the caller.
         unsafe { transfer::start_recv(comm, self.tags.plane, into, count, datatype, peer as i32, tag) }
+    }
+
+    #[inline]
+    unsafe fn reduce(
+        &mut self,
+        Reduction { op, datatype }: &Reduction,
+        input: *const u8,
+        inout: *mut u8,
+        count: usize,
+    ) {
+        // SAFETY: handed on from the caller.
+        let apply = |handle| unsafe { op.apply(input, inout, count, datatype, handle) };
+        if op.is_predefined() {
+            apply(0);
+        } else {
+            // The program may have freed its handle since the call.
+            apply(rt().datatypes.lend(datatype).handle().0);
+        }
     }
 
     #[inline]

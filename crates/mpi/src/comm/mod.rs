@@ -191,12 +191,6 @@ impl Comm {
         (sequence % BACKGROUND) as i32
     }
 
-    /// Takes back the last tag that [`Comm::next_collective_tag`] gave.
-    #[inline]
-    pub fn return_collective_tag(&self) {
-        self.collective_sequence.set(self.collective_sequence.get().wrapping_sub(1));
-    }
-
     /// The tag of the next collective in the background. These never match blocking ones (6.12), so programs that mix
     /// both in another order on different processes find no fault with us.
     #[inline]

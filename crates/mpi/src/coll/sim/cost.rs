@@ -31,6 +31,17 @@ impl Wire for Free {
         Ok(false)
     }
 
+    unsafe fn reduce(
+        &mut self,
+        Reduction { op, datatype }: &Reduction,
+        input: *const u8,
+        inout: *mut u8,
+        count: usize,
+    ) {
+        // SAFETY: handed on from the caller.
+        unsafe { op.apply(input, inout, count, datatype, 0) };
+    }
+
     fn is_done(transfer: bool) -> bool {
         transfer
     }

@@ -10,10 +10,11 @@ mod reductions;
 mod topology;
 
 use super::execute::{Cursor, Wire};
-use super::program::Program;
+use super::program::{Program, Reduction};
 use super::site::Site;
 use super::team::Via;
 use crate::datatype::{self, Datatype};
+use crate::handle::Named;
 use base::Result;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -172,6 +173,17 @@ impl Wire for SimWire<'_> {
 
     unsafe fn recv_items(&mut self, via: Via, peer: u32, into: *mut u8, n: usize, d: &Rc<Datatype>) -> Result<usize> {
         Ok(self.start_recv(via, peer, Items { ptr: into, count: n, datatype: Some(Rc::clone(d)) }))
+    }
+
+    unsafe fn reduce(
+        &mut self,
+        Reduction { op, datatype }: &Reduction,
+        input: *const u8,
+        inout: *mut u8,
+        count: usize,
+    ) {
+        // SAFETY: handed on from the caller.
+        unsafe { op.apply(input, inout, count, datatype, datatype.handle_cell().get().0) };
     }
 
     fn is_done(transfer: usize) -> bool {
