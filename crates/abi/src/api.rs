@@ -175,13 +175,13 @@ macro_rules! collectives {
                 #[doc = concat!($($doc),+)]
                 $name $(, $large)? => ($($param: $kind),+) on $comm {
                     $($prepare)*
-                    mpi::coll::schedule::run($plan?)
+                    mpi::coll::plan::run($plan?)
                 }
 
                 #[doc = concat!($($doc),+, ", non-blocking")]
                 $iname $(, $ilarge)? => ($($param: $kind),+, request: OutRequest) on $comm {
                     $($prepare)*
-                    let operation = mpi::coll::schedule::start($plan?)?;
+                    let operation = mpi::coll::plan::start($plan?)?;
                     request.set(CRequest(mpi::request::enter_collective(operation, &$comm)));
                     Ok(())
                 }
@@ -189,7 +189,7 @@ macro_rules! collectives {
                 #[doc = concat!($($doc),+, ", persistent")]
                 $pname $(, $plarge)? => ($($param: $kind),+, info: Info, request: OutRequest) on $comm {
                     $($prepare)*
-                    let operation = mpi::coll::schedule::persist($plan?);
+                    let operation = mpi::coll::plan::persist($plan?);
                     request.set(CRequest(mpi::request::enter_persistent_collective(operation, &$comm)));
                     Ok(())
                 }

@@ -7,6 +7,7 @@
 //! The users are the World Model and each session. When only sessions were used, the engine stays open until the process
 //! ends, because other processes may still talk to it and because sessions may come again.
 
+use crate::coll::choices::Choices;
 use crate::comm::{COMM_SELF, COMM_WORLD, Comm};
 use crate::group::Group;
 use crate::handle::Handle;
@@ -37,6 +38,8 @@ pub struct Job {
     pub continue_on_failure: bool,
     /// Where the program was started.
     pub working_directory: String,
+    /// What all of its processes share to choose algorithms.
+    choices: Choices,
     /// By rank.
     node_of: Vec<u32>,
     /// By node: the lowest one under the same kernel.
@@ -109,6 +112,11 @@ pub fn world_size() -> u32 {
     LIFE.job.get().map_or(1, |job| job.size)
 }
 
+/// What communicators without a parent take over: their processes are of one job.
+pub fn choices() -> Choices {
+    job().map_or(Choices::DEFAULT, |job| job.choices)
+}
+
 /// Number of the kernel under which a process runs, as far as it is proved: what hosts are for everything that asks who is near.
 /// Several nodes of the job, for instance containers, may be under one.
 pub fn node_of(peer: Peer) -> i32 {
@@ -175,7 +183,7 @@ pub fn init_world(required: i32) -> Result<Level> {
 }
 
 fn predefined(handle: Handle, name: &str, context: ContextId, group: Group) -> Rc<Comm> {
-    let comm = Comm::new(context, Rc::new(group), errhandler::initial(), None);
+    let comm = Comm::new(context, Rc::new(group), errhandler::initial(), None, choices());
     comm.handle.set(handle);
     comm.set_name(name.as_bytes());
     Rc::new(comm)
@@ -263,7 +271,6 @@ pub fn look_at_job() {
 
 fn remember(job: &JobInfo) {
     let node = job.node_of.get(job.rank.0 as usize).copied().unwrap_or(0);
-    coll::select::set_up(job);
     LIFE.attributes.universe_size.set(job.universe_size as i32);
     LIFE.attributes.app_num.set(job.app_num.map(|n| n as i32));
     LIFE.attributes.app_num_value.set(job.app_num.unwrap_or(0) as i32);
@@ -274,6 +281,7 @@ fn remember(job: &JobInfo) {
         continue_on_failure: job.continue_on_failure,
         command: job.command.clone(),
         working_directory: job.working_directory.clone(),
+        choices: coll::job_choices::of(job),
         node_of: job.node_of.clone(),
         kernel_of: job.kernel_of.clone(),
     });

@@ -5,13 +5,13 @@
 //! ([`Buffer::or_in_place`], [`or_in_place`]). [`is_root`] and [`has_data`] say what has a meaning where.
 
 use super::args::{BlockBuffer, Buffer, ReduceArgs, is_in_place};
+use super::builder::Builder;
 use super::call::{Call, Kind, Operand};
+use super::comm_view::CommView;
 use super::ints::Ints;
 use super::neighbor;
-use super::program::Program;
+use super::plan::Plan;
 use super::reduce_scatter::Counts;
-use super::schedule::Plan;
-use super::site::Site;
 use super::{allgather, allreduce, alltoall, barrier, bcast, gather, reduce, reduce_scatter, scan, scatter};
 use crate::comm::Comm;
 use crate::status::{PROC_NULL, ROOT};
@@ -43,7 +43,7 @@ pub fn has_data(comm: &Comm, root: i32) -> bool {
 fn plan(
     comm: &Rc<Comm>,
     call: Option<Call<'_>>,
-    build: impl FnOnce(&mut Program, &Site<'_>) -> Result,
+    build: impl FnOnce(&mut Builder, &CommView<'_>) -> Result,
 ) -> Result<Plan> {
     match call {
         Some(call) => Plan::recall(comm, call, build),
@@ -61,7 +61,7 @@ pub fn plan_barrier(comm: &Rc<Comm>) -> Result<Plan> {
 #[inline]
 pub fn plan_bcast(comm: &Rc<Comm>, data: Buffer<'_>, root: i32) -> Result<Plan> {
     let call = Call::new(Kind::Bcast, root, [Operand::buffer(Some(data)), Operand::NONE]);
-    Plan::recall(comm, call, |p, site| bcast::build(p, site, data, root))
+    Plan::recall(comm, call, |b, view| bcast::build(b, view, data, root))
 }
 
 /// `MPI_Gather` (`even`), `MPI_Gatherv`.
@@ -74,7 +74,7 @@ pub fn plan_gather(
 ) -> Result<Plan> {
     let kind = if even { Kind::Gather } else { Kind::Gatherv };
     let call = Operand::blocks(recv).map(|recv| Call::new(kind, root, [Operand::buffer(send), recv]));
-    plan(comm, call, |p, site| gather::build(p, site, send, recv, root, even))
+    plan(comm, call, |b, view| gather::build(b, view, send, recv, root, even))
 }
 
 /// `MPI_Scatter` (`even`), `MPI_Scatterv`.
@@ -87,53 +87,53 @@ pub fn plan_scatter(
 ) -> Result<Plan> {
     let kind = if even { Kind::Scatter } else { Kind::Scatterv };
     let call = Operand::blocks(send).map(|send| Call::new(kind, root, [send, Operand::buffer(recv)]));
-    plan(comm, call, |p, site| scatter::build(p, site, send, recv, root, even))
+    plan(comm, call, |b, view| scatter::build(b, view, send, recv, root, even))
 }
 
 /// `MPI_Allgather`, `MPI_Allgatherv`.
 pub fn plan_allgather(comm: &Rc<Comm>, send: Option<Buffer<'_>>, recv: BlockBuffer<'_>) -> Result<Plan> {
     let call = Operand::blocks(Some(recv)).map(|recv| Call::new(Kind::Allgather, 0, [Operand::buffer(send), recv]));
-    plan(comm, call, |p, site| allgather::build(p, site, send, recv))
+    plan(comm, call, |b, view| allgather::build(b, view, send, recv))
 }
 
 /// `MPI_Alltoall`, `MPI_Alltoallv`, `MPI_Alltoallw`.
 pub fn plan_alltoall(comm: &Rc<Comm>, send: Option<BlockBuffer<'_>>, recv: BlockBuffer<'_>) -> Result<Plan> {
     let operands = Operand::blocks(send).zip(Operand::blocks(Some(recv)));
     let call = operands.map(|(send, recv)| Call::new(Kind::Alltoall, 0, [send, recv]));
-    plan(comm, call, |p, site| alltoall::build(p, site, send, recv))
+    plan(comm, call, |b, view| alltoall::build(b, view, send, recv))
 }
 
 /// `MPI_Reduce`.
 pub fn plan_reduce(comm: &Rc<Comm>, args: ReduceArgs<'_>, root: i32) -> Result<Plan> {
-    Plan::recall(comm, Call::reduction(Kind::Reduce, root, &args), |p, site| reduce::build(p, site, args, root))
+    Plan::recall(comm, Call::reduction(Kind::Reduce, root, &args), |b, view| reduce::build(b, view, args, root))
 }
 
 /// `MPI_Allreduce`.
 #[inline]
 pub fn plan_allreduce(comm: &Rc<Comm>, args: ReduceArgs<'_>) -> Result<Plan> {
-    Plan::recall(comm, Call::reduction(Kind::Allreduce, 0, &args), |p, site| allreduce::build(p, site, args))
+    Plan::recall(comm, Call::reduction(Kind::Allreduce, 0, &args), |b, view| allreduce::build(b, view, args))
 }
 
 /// `MPI_Reduce_scatter_block`; the count of `args` is that of a block.
 pub fn plan_reduce_scatter_block(comm: &Rc<Comm>, args: ReduceArgs<'_>) -> Result<Plan> {
     let call = Call::reduction(Kind::ReduceScatterBlock, 0, &args);
-    Plan::recall(comm, call, |p, site| reduce_scatter::build(p, site, args, Counts::Block(args.count)))
+    Plan::recall(comm, call, |b, view| reduce_scatter::build(b, view, args, Counts::Block(args.count)))
 }
 
 /// `MPI_Reduce_scatter`; the count of `args` is not used.
 pub fn plan_reduce_scatter(comm: &Rc<Comm>, args: ReduceArgs<'_>, counts: Ints<'_>) -> Result<Plan> {
     let call = Call::reduction(Kind::ReduceScatter, 0, &args).with_counts(counts);
-    plan(comm, call, |p, site| reduce_scatter::build(p, site, args, Counts::List(counts)))
+    plan(comm, call, |b, view| reduce_scatter::build(b, view, args, Counts::List(counts)))
 }
 
 /// `MPI_Scan`.
 pub fn plan_scan(comm: &Rc<Comm>, args: ReduceArgs<'_>) -> Result<Plan> {
-    Plan::recall(comm, Call::reduction(Kind::Scan, 0, &args), |p, site| scan::build(p, site, args, false))
+    Plan::recall(comm, Call::reduction(Kind::Scan, 0, &args), |b, view| scan::build(b, view, args, false))
 }
 
 /// `MPI_Exscan`.
 pub fn plan_exscan(comm: &Rc<Comm>, args: ReduceArgs<'_>) -> Result<Plan> {
-    Plan::recall(comm, Call::reduction(Kind::Exscan, 0, &args), |p, site| scan::build(p, site, args, true))
+    Plan::recall(comm, Call::reduction(Kind::Exscan, 0, &args), |b, view| scan::build(b, view, args, true))
 }
 
 /// `MPI_Neighbor_allgather`, `MPI_Neighbor_allgatherv`; `neighbors` is what [`crate::topo::neighbors`] says.
@@ -143,7 +143,7 @@ pub fn plan_neighbor_allgather(
     send: Buffer<'_>,
     recv: BlockBuffer<'_>,
 ) -> Result<Plan> {
-    Plan::new(comm, PLANE, |p, site| neighbor::allgather(p, site, neighbors, send, recv))
+    Plan::new(comm, PLANE, |b, view| neighbor::allgather(b, view, neighbors, send, recv))
 }
 
 /// `MPI_Neighbor_alltoall`, `MPI_Neighbor_alltoallv`, `MPI_Neighbor_alltoallw`.
@@ -153,5 +153,5 @@ pub fn plan_neighbor_alltoall(
     send: BlockBuffer<'_>,
     recv: BlockBuffer<'_>,
 ) -> Result<Plan> {
-    Plan::new(comm, PLANE, |p, site| neighbor::alltoall(p, site, neighbors, send, recv))
+    Plan::new(comm, PLANE, |b, view| neighbor::alltoall(b, view, neighbors, send, recv))
 }

@@ -1,8 +1,8 @@
 //! Arguments of collectives as the C functions have them, and their checks.
 
 use super::blocks::Blocks;
+use super::builder::Builder;
 use super::ints::Ints;
-use super::program::Program;
 use super::span::Span;
 use crate::datatype::Datatype;
 use crate::op::Op;
@@ -80,32 +80,32 @@ impl<'a> Buffer<'a> {
         (!is_in_place(ptr)).then_some(Buffer { ptr: ptr.cast_mut(), count, datatype })
     }
 
-    /// Enters the buffer in a program; `ERR_BUFFER` for `MPI_IN_PLACE`.
+    /// Enters the buffer in a schedule; `ERR_BUFFER` for `MPI_IN_PLACE`.
     #[inline]
-    pub fn span(&self, p: &mut Program) -> Result<Span> {
+    pub fn span(&self, b: &mut Builder) -> Result<Span> {
         ensure!(!is_in_place(self.ptr), ERR_BUFFER, "MPI_IN_PLACE is not allowed for this buffer");
         self.datatype.bytes(self.count)?;
-        Ok(Span { ptr: self.ptr, count: self.count, shape: p.shape(self.datatype) })
+        Ok(Span { ptr: self.ptr, count: self.count, shape: b.shape(self.datatype) })
     }
 }
 
 impl<'a> BlockBuffer<'a> {
-    /// Enters the buffer in a program, for `n` processes. `spans` keeps what a list of types becomes.
+    /// Enters the buffer in a schedule, for `n` processes. `spans` keeps what a list of types becomes.
     #[inline]
-    pub fn blocks<'b>(&self, p: &mut Program, n: usize, spans: &'b mut Vec<Span>) -> Result<Blocks<'b>>
+    pub fn blocks<'b>(&self, b: &mut Builder, n: usize, spans: &'b mut Vec<Span>) -> Result<Blocks<'b>>
     where
         'a: 'b,
     {
         match *self {
             BlockBuffer::Even(buffer) => {
                 check_total(buffer.datatype.bytes(buffer.count)?.checked_mul(n))?;
-                Ok(Blocks::Even { base: buffer.span(p)?, count: buffer.count })
+                Ok(Blocks::Even { base: buffer.span(b)?, count: buffer.count })
             }
             BlockBuffer::Listed { ptr, counts, displs, datatype } => {
                 check_counts(counts, n)?;
                 check_total(sum((0..n).map(|i| datatype.bytes(counts.count(i)))))?;
                 ensure!(displs.len() >= n, ERR_ARG, "fewer displacements than processes");
-                let base = Buffer { ptr, count: 0, datatype }.span(p)?;
+                let base = Buffer { ptr, count: 0, datatype }.span(b)?;
                 Ok(Blocks::Listed { base, counts, displs })
             }
             BlockBuffer::Typed { ptr, counts, displs, datatypes } => {
@@ -115,7 +115,7 @@ impl<'a> BlockBuffer<'a> {
                 check_total(sum((0..n).map(|i| datatypes[i].bytes(counts.count(i)))))?;
                 spans.extend((0..n).map(|i| {
                     let ptr = ptr.wrapping_offset(displs.get(i));
-                    Span { ptr, count: counts.count(i), shape: p.shape(&datatypes[i]) }
+                    Span { ptr, count: counts.count(i), shape: b.shape(&datatypes[i]) }
                 }));
                 Ok(Blocks::Spans(spans))
             }
@@ -168,25 +168,25 @@ pub fn check_own_block(send: &Span, recv: &Span) -> Result {
 }
 
 impl ReduceArgs<'_> {
-    /// Checks operation and type and makes them the program's.
+    /// Checks operation and type and enters them.
     #[inline]
-    pub fn set_up(&self, p: &mut Program) -> Result {
+    pub fn set_up(&self, b: &mut Builder) -> Result {
         ensure!(!self.op.is_one_sided_only(), ERR_OP, "the operation is for one-sided communication only");
         self.op.check(self.datatype)?;
-        p.set_reduction(self.op, self.datatype);
+        b.set_reduction(self.op, self.datatype);
         Ok(())
     }
 
     /// The operand where `MPI_IN_PLACE` isn't allowed.
     #[inline]
-    pub fn operand(&self, p: &mut Program) -> Result<Span> {
-        Buffer { ptr: self.send.cast_mut(), count: self.count, datatype: self.datatype }.span(p)
+    pub fn operand(&self, b: &mut Builder) -> Result<Span> {
+        Buffer { ptr: self.send.cast_mut(), count: self.count, datatype: self.datatype }.span(b)
     }
 
     /// Operand and result, which are the same memory for `MPI_IN_PLACE`.
     #[inline]
-    pub fn both(&self, p: &mut Program) -> Result<(Span, Span)> {
-        let result = Buffer { ptr: self.recv, count: self.count, datatype: self.datatype }.span(p)?;
+    pub fn both(&self, b: &mut Builder) -> Result<(Span, Span)> {
+        let result = Buffer { ptr: self.recv, count: self.count, datatype: self.datatype }.span(b)?;
         check_apart(self.send, self.recv, result.bytes())?;
         let own = if is_in_place(self.send) { result } else { Span { ptr: self.send.cast_mut(), ..result } };
         Ok((own, result))

@@ -55,7 +55,7 @@ struct Key {
     buffers: [*const u8; 2],
     counts: [usize; 2],
     types: [*const Datatype; 2],
-    /// The plan's program keeps it alive.
+    /// The plan's objects keep it alive.
     op: *const Op,
     /// Whether there are arrays of counts.
     listed: bool,

@@ -1,19 +1,17 @@
-//! Runs a [`Program`]: the only interpreter of steps, for blocking, non-blocking and persistent collectives and for the
-//! tests' simulator.
+//! Runs a [`Schedule`]: the only interpreter of steps, for blocking, non-blocking and persistent collectives and for
+//! the tests' simulator. It never touches memory: that is the [`Wire`]'s part.
 //!
-//! An error doesn't stop a program: other processes wait for our messages. The first error, or a loss, is remembered, nothing is
+//! An error doesn't stop a schedule: other processes wait for our messages. The first error, or a loss, is remembered, nothing is
 //! reduced any more, and it is the outcome at the end. But once a process that takes part is known to be lost, nothing is waited for
 //! any more: what should come may hang on messages that the lost one, or somebody who has left before us, never sends. What has been
 //! offered to others is taken back, as they may have left too.
 
-use super::program::{Program, Reduction, Step, Ticket};
+use super::schedule::{Schedule, Step, Ticket};
 use super::team::Via;
-use crate::datatype::{self, Datatype};
 use base::{Class, Error, Result};
 use protocol::engine::PEER_LOST;
-use std::rc::Rc;
 
-/// Starts and finishes the transfers of a program.
+/// Where a schedule runs: starts and finishes its transfers, and reaches its memory.
 pub trait Wire {
     /// A started transfer.
     type Transfer: Copy;
@@ -43,7 +41,7 @@ pub trait Wire {
         peer: u32,
         from: *const u8,
         count: usize,
-        datatype: &Rc<Datatype>,
+        datatype: u32,
     ) -> Result<Self::Transfer>;
 
     /// Starts receiving items.
@@ -56,14 +54,14 @@ pub trait Wire {
         peer: u32,
         into: *mut u8,
         count: usize,
-        datatype: &Rc<Datatype>,
+        datatype: u32,
     ) -> Result<Self::Transfer>;
 
-    /// Combines `count` items: `inout = input op inout`.
+    /// Performs a step that is no transfer.
     ///
     /// # Safety
-    /// Both buffers hold the items and don't overlap.
-    unsafe fn reduce(&mut self, reduction: &Reduction, input: *const u8, inout: *mut u8, count: usize);
+    /// The memory that the step names is valid.
+    unsafe fn perform(&mut self, step: Step) -> Result;
 
     /// Whether the transfer needs no more waiting.
     fn is_done(transfer: Self::Transfer) -> bool;
@@ -90,7 +88,7 @@ pub trait Wire {
     }
 }
 
-/// How far a run of a program has come.
+/// How far a run of a schedule has come.
 pub struct Cursor<T> {
     next_step: usize,
     transfers: Vec<T>,
@@ -108,13 +106,13 @@ impl<T> Default for Cursor<T> {
 }
 
 impl<T: Copy> Cursor<T> {
-    /// Back to the start of `program`.
+    /// Back to the start of `schedule`.
     #[inline]
-    pub fn rewind(&mut self, program: &Program) {
+    pub fn rewind(&mut self, schedule: &Schedule) {
         self.next_step = 0;
         self.transfers.clear();
         self.open = 0;
-        self.error = program.defect();
+        self.error = schedule.defect();
         // Nothing has been looked into for this run: what was lost before matters to it too.
         self.losses = 0;
     }
@@ -126,7 +124,6 @@ impl<T: Copy> Cursor<T> {
     }
 
     /// How far the run has come.
-    #[cfg(test)]
     pub fn position(&self) -> (usize, usize) {
         (self.next_step, self.open)
     }
@@ -134,14 +131,14 @@ impl<T: Copy> Cursor<T> {
     /// Goes on until the end or, unless `BLOCK`, until something must be waited for. True at the end.
     ///
     /// # Safety
-    /// The memory that the program names is valid until the run has ended.
+    /// The memory that the schedule names is valid until the run has ended.
     #[inline]
     pub unsafe fn advance<const BLOCK: bool, W: Wire<Transfer = T>>(
         &mut self,
-        program: &Program,
+        schedule: &Schedule,
         wire: &mut W,
     ) -> bool {
-        let steps = program.steps();
+        let steps = schedule.steps();
         while let Some(step) = steps.get(self.next_step) {
             match *step {
                 Step::Await(ticket) => {
@@ -155,7 +152,7 @@ impl<T: Copy> Cursor<T> {
                     }
                 }
                 // SAFETY: by the contract of this function.
-                _ => unsafe { self.execute(*step, program, wire) },
+                _ => unsafe { self.execute(*step, wire) },
             }
             self.next_step += 1;
         }
@@ -254,37 +251,23 @@ impl<T: Copy> Cursor<T> {
     /// # Safety
     /// The memory that the step names is valid until the run has ended.
     #[inline]
-    unsafe fn execute<W: Wire<Transfer = T>>(&mut self, step: Step, program: &Program, wire: &mut W) {
+    unsafe fn execute<W: Wire<Transfer = T>>(&mut self, step: Step, wire: &mut W) {
         // SAFETY: by the contract of this function, for every arm.
         unsafe {
             match step {
                 Step::Send { from, len, peer, via } => self.started::<W>(wire.send(via, peer, from, len)),
                 Step::Recv { into, len, peer, via } => self.started::<W>(wire.recv(via, peer, into, len)),
                 Step::SendItems { from, count, datatype, peer, via } => {
-                    self.started::<W>(wire.send_items(via, peer, from, count, program.datatype(datatype)));
+                    self.started::<W>(wire.send_items(via, peer, from, count, datatype));
                 }
                 Step::RecvItems { into, count, datatype, peer, via } => {
-                    self.started::<W>(wire.recv_items(via, peer, into, count, program.datatype(datatype)));
+                    self.started::<W>(wire.recv_items(via, peer, into, count, datatype));
                 }
-                Step::Move { from, into, len } => std::ptr::copy(from, into, len),
-                Step::Convert { from, from_count, from_type, into, into_count, into_type } => {
-                    let (from_type, into_type) = (program.datatype(from_type), program.datatype(into_type));
-                    datatype::copy(from, from_count, from_type, into, into_count, into_type);
+                Step::Reduce { .. } if self.error.is_some() => {}
+                _ => {
+                    let result = wire.perform(step);
+                    self.note(result);
                 }
-                Step::Pack { from, count, datatype, into } => {
-                    let datatype = program.datatype(datatype);
-                    datatype::pack(datatype, from, count, 0, into, count * datatype.size());
-                }
-                Step::Unpack { from, into, count, datatype } => {
-                    let datatype = program.datatype(datatype);
-                    datatype::unpack(datatype, into, count, 0, from, count * datatype.size());
-                }
-                Step::Reduce { input, inout, count } => {
-                    if let (Some(reduction), None) = (program.reduction(), self.error) {
-                        wire.reduce(reduction, input, inout, count);
-                    }
-                }
-                Step::Await(_) | Step::Fence => {}
             }
         }
     }

@@ -3,7 +3,7 @@
 //! If the team isn't a power of two, the first pairs of processes are folded into one member each: the odd one hands
 //! its operand to the even one.
 
-use super::program::Program;
+use super::builder::Builder;
 use super::span::Span;
 use super::team::Team;
 
@@ -42,55 +42,55 @@ impl Halving {
     }
 
     /// Folds pairs. Says where the member's operand is: `own`, or `result`, into which it has been combined. Keeps the order.
-    pub fn fold_pairs(&self, p: &mut Program, team: &Team<'_>, own: Span, result: Span) -> Span {
+    pub fn fold_pairs(&self, b: &mut Builder, team: &Team<'_>, own: Span, result: Span) -> Span {
         if team.rank >= 2 * self.pairs {
             return own;
         }
         if self.me.is_none() {
-            p.send(team, team.rank - 1, own);
-            p.fence();
+            b.send(team, team.rank - 1, own);
+            b.fence();
             return own;
         }
         if own.ptr != result.ptr {
-            p.recv(team, team.rank + 1, result);
-            p.fence();
-            p.reduce(own, result);
+            b.recv(team, team.rank + 1, result);
+            b.fence();
+            b.reduce(own, result);
         } else {
-            let temp = p.temp_like(own);
-            p.recv(team, team.rank + 1, temp);
-            p.fence();
-            if p.is_commutative() {
-                p.reduce(temp, own);
+            let temp = b.temp_like(own);
+            b.recv(team, team.rank + 1, temp);
+            b.fence();
+            if b.is_commutative() {
+                b.reduce(temp, own);
             } else {
-                p.reduce(own, temp);
-                p.copy(temp, own);
+                b.reduce(own, temp);
+                b.copy(temp, own);
             }
         }
         result
     }
 
     /// Gives the result to those that were folded away.
-    pub fn unfold_pairs(&self, p: &mut Program, team: &Team<'_>, result: Span) {
-        p.fence();
+    pub fn unfold_pairs(&self, b: &mut Builder, team: &Team<'_>, result: Span) {
+        b.fence();
         if team.rank < 2 * self.pairs {
             if self.me.is_some() {
-                p.send(team, team.rank + 1, result);
+                b.send(team, team.rank + 1, result);
             } else {
-                p.recv(team, team.rank - 1, result);
+                b.recv(team, team.rank - 1, result);
             }
-            p.fence();
+            b.fence();
         }
     }
 
     /// Commutative reduce-scatter: each member ends with its part of the result in `work`, which may be `own`.
-    pub fn reduce_scatter(&self, p: &mut Program, team: &Team<'_>, own: Span, work: Span, cuts: Cuts<'_>) {
-        let mut have = self.fold_pairs(p, team, own, work);
+    pub fn reduce_scatter(&self, b: &mut Builder, team: &Team<'_>, own: Span, work: Span, cuts: Cuts<'_>) {
+        let mut have = self.fold_pairs(b, team, own, work);
         let Some(me) = self.me else { return };
         let n = self.members;
         let in_place = |have: Span| have.ptr == work.ptr;
         let temp = if in_place(have) || n > 2 {
             let largest = cuts.span(work, 0, n / 2).count.max(cuts.span(work, n / 2, n).count);
-            p.temp_like(work.slice(0, largest))
+            b.temp_like(work.slice(0, largest))
         } else {
             work
         };
@@ -103,37 +103,37 @@ impl Halving {
                 if me < middle { ((low, middle), (middle, high)) } else { ((middle, high), (low, middle)) };
             let kept = cuts.span(work, keep.0, keep.1);
             let into = if in_place(have) { temp.slice(0, kept.count) } else { kept };
-            p.recv(team, partner, into);
-            p.send(team, partner, cuts.span(have, give.0, give.1));
-            p.fence();
+            b.recv(team, partner, into);
+            b.send(team, partner, cuts.span(have, give.0, give.1));
+            b.fence();
             if in_place(have) {
-                p.reduce(into, kept);
+                b.reduce(into, kept);
             } else {
-                p.reduce(cuts.span(have, keep.0, keep.1), kept);
+                b.reduce(cuts.span(have, keep.0, keep.1), kept);
             }
             have = work;
             (low, high) = keep;
         }
-        p.copy(have, work);
+        b.copy(have, work);
     }
 
     /// Recursive doubling: every member ends with all parts.
-    pub fn allgather(&self, p: &mut Program, team: &Team<'_>, work: Span, cuts: Cuts<'_>) {
+    pub fn allgather(&self, b: &mut Builder, team: &Team<'_>, work: Span, cuts: Cuts<'_>) {
         let Some(me) = self.me else { return };
         let mut half = 1;
         while half < self.members {
             let low = me & !(half - 1);
             let theirs = low ^ half;
             let partner = self.rank_of(me ^ half);
-            p.recv(team, partner, cuts.span(work, theirs, theirs + half));
-            p.send(team, partner, cuts.span(work, low, low + half));
-            p.fence();
+            b.recv(team, partner, cuts.span(work, theirs, theirs + half));
+            b.send(team, partner, cuts.span(work, low, low + half));
+            b.fence();
             half *= 2;
         }
     }
 
     /// Binomial gather: member `root` ends with all parts.
-    pub fn gather(&self, p: &mut Program, team: &Team<'_>, root: usize, work: Span, cuts: Cuts<'_>) {
+    pub fn gather(&self, b: &mut Builder, team: &Team<'_>, root: usize, work: Span, cuts: Cuts<'_>) {
         let Some(me) = self.me else { return };
         let mut half = 1;
         while half < self.members {
@@ -141,13 +141,13 @@ impl Halving {
             let partner = self.rank_of(me ^ half);
             // Of each pair, the one that agrees with the root in this bit takes over.
             if (me ^ root) & half != 0 {
-                p.send(team, partner, cuts.span(work, low, low + half));
-                p.fence();
+                b.send(team, partner, cuts.span(work, low, low + half));
+                b.fence();
                 return;
             }
             let theirs = low ^ half;
-            p.recv(team, partner, cuts.span(work, theirs, theirs + half));
-            p.fence();
+            b.recv(team, partner, cuts.span(work, theirs, theirs + half));
+            b.fence();
             half *= 2;
         }
     }

@@ -1,11 +1,11 @@
 //! Collectives that the library itself needs, to create communicators: on intra-communicators, apart from the program's.
 
 use super::blocks::Blocks;
-use super::schedule::{Plan, run};
+use super::plan::{Plan, run};
 use super::span::{BYTES, Span};
 use super::team::{Team, Via};
 use super::wire::Numbering;
-use super::{allgather, allreduce, barrier, bcast, program::Program};
+use super::{allgather, allreduce, barrier, bcast, builder::Builder};
 use crate::comm::Comm;
 use crate::datatype;
 use crate::op::{self, Predefined};
@@ -37,19 +37,19 @@ pub fn last_barrier(comm: &Rc<Comm>) -> Result {
 /// Everybody gets the root's `data`, of a length that all know.
 pub fn bcast_bytes(comm: &Rc<Comm>, root: i32, data: &mut [u8]) -> Result {
     let data = bytes(data.as_mut_ptr(), data.len());
-    run(Plan::new(comm, PLANE, |p, site| {
-        bcast::local(p, site, root as usize, data);
+    run(Plan::new(comm, PLANE, |b, view| {
+        bcast::local(b, view, root as usize, data);
         Ok(())
     })?)
 }
 
-fn gather_all(p: &mut Program, team: &Team<'_>, mine: Span, all: Span) {
+fn gather_all(b: &mut Builder, team: &Team<'_>, mine: Span, all: Span) {
     let blocks = Blocks::Even { base: all, count: mine.count };
-    p.copy(mine, blocks.get(team.rank));
+    b.copy(mine, blocks.get(team.rank));
     if team.size <= 16 {
-        allgather::exchange::build(p, team, blocks);
+        allgather::exchange::build(b, team, blocks);
     } else {
-        allgather::bruck::build(p, team, blocks);
+        allgather::bruck::build(b, team, blocks);
     }
 }
 
@@ -58,8 +58,8 @@ fn gather_all(p: &mut Program, team: &Team<'_>, mine: Span, all: Span) {
 /// # Safety
 /// `mine` holds `len` bytes and `all` room for `len` from each process until the plan has run.
 pub unsafe fn plan_allgather_bytes(comm: &Rc<Comm>, mine: *const u8, all: *mut u8, len: usize) -> Result<Plan> {
-    Plan::new(comm, PLANE, |p, site| {
-        gather_all(p, &site.team(), bytes(mine.cast_mut(), len), bytes(all, len * site.size));
+    Plan::new(comm, PLANE, |b, view| {
+        gather_all(b, &view.team(), bytes(mine.cast_mut(), len), bytes(all, len * view.size));
         Ok(())
     })
 }
@@ -79,8 +79,8 @@ pub fn allgatherv_bytes(comm: &Rc<Comm>, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
     let mut all: Vec<Vec<u8>> = lens.map(|len| vec![0; len]).collect();
     all[comm.rank as usize].copy_from_slice(mine);
     let spans: Vec<Span> = all.iter_mut().map(|v| bytes(v.as_mut_ptr(), v.len())).collect();
-    run(Plan::new(comm, PLANE, |p, site| {
-        allgather::exchange::build(p, &site.team(), Blocks::Spans(&spans));
+    run(Plan::new(comm, PLANE, |b, view| {
+        allgather::exchange::build(b, &view.team(), Blocks::Spans(&spans));
         Ok(())
     })?)?;
     Ok(all)
@@ -95,8 +95,8 @@ pub fn allgather_bytes_among(comm: &Rc<Comm>, ranks: &[i32], tag: i32, mine: &[u
     let mut all = vec![0; mine.len() * ranks.len()];
     let (own, into) = (bytes(mine.as_ptr().cast_mut(), mine.len()), bytes(all.as_mut_ptr(), all.len()));
     // Sequence numbers aren't negative, so these tags are nobody else's.
-    run(Plan::numbered(comm, Numbering::Fixed(PLANE, !tag), |p, _| {
-        gather_all(p, &Team::subset(&members, here, Via::Comm), own, into);
+    run(Plan::numbered(comm, Numbering::Fixed(PLANE, !tag), |b, _| {
+        gather_all(b, &Team::subset(&members, here, Via::Comm), own, into);
         Ok(())
     })?)?;
     Ok(all)
@@ -110,11 +110,11 @@ pub unsafe fn plan_allreduce_i64(comm: &Rc<Comm>, values: *mut i64, count: usize
     let unknown = Error::new(Class::ERR_INTERN, "no such predefined object");
     let datatype = datatype::predefined(INT64).ok_or(unknown)?;
     let op = op::predefined(op as usize).ok_or(unknown)?;
-    Plan::new(comm, PLANE, |p, site| {
-        p.set_reduction(op, datatype);
-        let span = Span { ptr: values.cast(), count, shape: p.shape(datatype) };
-        if site.size > 1 {
-            allreduce::recursive_doubling::build(p, &site.team(), span, span);
+    Plan::new(comm, PLANE, |b, view| {
+        b.set_reduction(op, datatype);
+        let span = Span { ptr: values.cast(), count, shape: b.shape(datatype) };
+        if view.size > 1 {
+            allreduce::recursive_doubling::build(b, &view.team(), span, span);
         }
         Ok(())
     })

@@ -36,7 +36,7 @@ pub struct Layout {
     /// Node of each rank, numbered by first appearance.
     node_of: Vec<u32>,
     /// The ranks of this process's node, ascending. The first is the leader.
-    mates: Vec<u32>,
+    node_peers: Vec<u32>,
     /// Leader of each node.
     leaders: Vec<u32>,
 }
@@ -58,9 +58,9 @@ impl Layout {
                 index
             })
             .collect();
-        let mates = (0..ranks).filter(|&r| nodes[r] == nodes[rank]).map(|r| r as u32).collect();
+        let node_peers = (0..ranks).filter(|&r| nodes[r] == nodes[rank]).map(|r| r as u32).collect();
         let ranks_per_node = sizes.iter().copied().max().unwrap_or(0);
-        Layout { nodes: leaders.len(), ranks_per_node, node_of: nodes, mates, leaders }
+        Layout { nodes: leaders.len(), ranks_per_node, node_of: nodes, node_peers, leaders }
     }
 
     /// Node of a rank.
@@ -69,12 +69,12 @@ impl Layout {
     }
 
     /// The ranks of this process's node, `chosen` first if it is one of them.
-    pub fn mates(&self, chosen: usize) -> Vec<u32> {
-        let mut mates = self.mates.clone();
-        if let Some(at) = mates.iter().position(|&r| r as usize == chosen) {
-            mates[..=at].rotate_right(1);
+    pub fn node_peers(&self, chosen: usize) -> Vec<u32> {
+        let mut node_peers = self.node_peers.clone();
+        if let Some(at) = node_peers.iter().position(|&r| r as usize == chosen) {
+            node_peers[..=at].rotate_right(1);
         }
-        mates
+        node_peers
     }
 
     /// The leader of each node; `chosen` leads its own.
@@ -93,8 +93,8 @@ mod tests {
     fn chosen_rank_leads_its_node() {
         let layout = Layout::new(4, 6, |r| [7, 7, 9, 9, 7, 9][r]);
         assert_eq!((layout.nodes, layout.ranks_per_node), (2, 3));
-        assert_eq!(layout.mates(4), [4, 0, 1]);
-        assert_eq!(layout.mates(2), [0, 1, 4]);
+        assert_eq!(layout.node_peers(4), [4, 0, 1]);
+        assert_eq!(layout.node_peers(2), [0, 1, 4]);
         assert_eq!(layout.leaders(4), [4, 2]);
         assert_eq!(layout.leaders(3), [0, 3]);
     }

@@ -1,7 +1,7 @@
 //! Collectives (MPI-5.0, chapter 6) and neighbourhood collectives (8.6, 8.7).
 //!
-//! Every collective, in all of its forms, is a [`program`]: the list of what this process has to do. [`api`] plans one on a
-//! communicator, [`schedule`] runs it at once, in the background or again and again. See the README for the map.
+//! Every collective, in all of its forms, is a [`schedule`]: the list of what this process has to do. [`api`] plans one on a
+//! communicator, [`plan`] runs it at once, starts it, or keeps it to be started again and again. See the README for the map.
 
 pub mod allgather;
 pub mod allreduce;
@@ -12,24 +12,29 @@ pub mod args;
 pub mod barrier;
 pub mod bcast;
 pub mod blocks;
+pub mod builder;
 pub mod call;
+pub mod choices;
+pub mod comm_view;
 pub mod execute;
 pub mod fold;
 pub mod gather;
 pub mod halving;
-pub mod hierarchical;
 pub mod internal;
 pub mod ints;
+pub mod job_choices;
 pub mod layout;
+pub mod levels;
+pub mod needs;
 pub mod neighbor;
-pub mod program;
+pub mod objects;
+pub mod plan;
 pub mod reduce;
 pub mod reduce_scatter;
 pub mod scan;
 pub mod scatter;
 pub mod schedule;
 pub mod select;
-pub mod site;
 pub mod span;
 pub mod team;
 pub mod throttle;
@@ -38,7 +43,7 @@ pub mod wire;
 pub use api::*;
 pub use args::{BlockBuffer, Buffer, IN_PLACE, ReduceArgs, check_apart, is_in_place};
 pub use ints::Ints;
-pub use schedule::{Plan, persist, run, start};
+pub use plan::{Plan, persist, run, start};
 
 #[cfg(test)]
 mod sim;

@@ -6,8 +6,8 @@
 
 use super::args::{BlockBuffer, Buffer};
 use super::blocks::Blocks;
-use super::program::Program;
-use super::site::Site;
+use super::builder::Builder;
+use super::comm_view::CommView;
 use super::span::Span;
 use crate::status::PROC_NULL;
 use crate::topo::Neighbors;
@@ -20,41 +20,41 @@ enum From<'a> {
 
 /// Adds the steps of `MPI_Neighbor_allgather(v)`.
 pub fn allgather(
-    p: &mut Program,
-    site: &Site<'_>,
+    b: &mut Builder,
+    view: &CommView<'_>,
     neighbors: &Neighbors,
     send: Buffer<'_>,
     recv: BlockBuffer<'_>,
 ) -> Result {
     let mut spans = Vec::new();
-    let own = send.span(p)?;
-    let into = recv.blocks(p, neighbors.sources.len(), &mut spans)?;
-    exchange(p, site, neighbors, From::Same(own), into);
+    let own = send.span(b)?;
+    let into = recv.blocks(b, neighbors.sources.len(), &mut spans)?;
+    exchange(b, view, neighbors, From::Same(own), into);
     Ok(())
 }
 
 /// Adds the steps of `MPI_Neighbor_alltoall(v,w)`.
 pub fn alltoall(
-    p: &mut Program,
-    site: &Site<'_>,
+    b: &mut Builder,
+    view: &CommView<'_>,
     neighbors: &Neighbors,
     send: BlockBuffer<'_>,
     recv: BlockBuffer<'_>,
 ) -> Result {
     let (mut from_spans, mut into_spans) = (Vec::new(), Vec::new());
-    let from = send.blocks(p, neighbors.destinations.len(), &mut from_spans)?;
-    let into = recv.blocks(p, neighbors.sources.len(), &mut into_spans)?;
-    exchange(p, site, neighbors, From::Each(from), into);
+    let from = send.blocks(b, neighbors.destinations.len(), &mut from_spans)?;
+    let into = recv.blocks(b, neighbors.sources.len(), &mut into_spans)?;
+    exchange(b, view, neighbors, From::Each(from), into);
     Ok(())
 }
 
-fn exchange(p: &mut Program, site: &Site<'_>, neighbors: &Neighbors, from: From<'_>, into: Blocks<'_>) {
-    let team = site.team();
+fn exchange(b: &mut Builder, view: &CommView<'_>, neighbors: &Neighbors, from: From<'_>, into: Blocks<'_>) {
+    let team = view.team();
     let sources = &neighbors.sources;
     for i in 0..sources.len() {
         let slot = if neighbors.cartesian { i ^ 1 } else { i };
         if sources[slot] != PROC_NULL {
-            p.recv(&team, sources[slot] as usize, into.get(slot));
+            b.recv(&team, sources[slot] as usize, into.get(slot));
         }
     }
     for (i, &to) in neighbors.destinations.iter().enumerate().filter(|&(_, &to)| to != PROC_NULL) {
@@ -62,7 +62,7 @@ fn exchange(p: &mut Program, site: &Site<'_>, neighbors: &Neighbors, from: From<
             From::Same(span) => *span,
             From::Each(blocks) => blocks.get(i),
         };
-        p.send(&team, to as usize, span);
+        b.send(&team, to as usize, span);
     }
-    p.fence();
+    b.fence();
 }

@@ -1,230 +1,85 @@
-//! Programs bound to a communicator: run at once (blocking), started in the background, or kept for `MPI_Start`.
+//! What one process has to do in a collective: a list of steps over raw memory, as plain data.
 //!
-//! Plans are pooled: in steady state a blocking collective allocates nothing. Short plans are also remembered with the
-//! call that they are for: a program that repeats a call, as most do, gets its plan back as it was ([`Call`]).
+//! A schedule holds numbers and addresses only. It names datatypes by their place in a list, the operation of a reduction as "the operation",
+//! and peers by their ranks. The process that builds it keeps the objects behind these numbers in [`Objects`](super::objects::Objects).
+//! [`execute`](super::execute) runs it.
+//!
+//! Invariants: all memory that a step names is valid until the run has ended (temporary memory of the builder, or a buffer of the caller);
+//! between two processes, messages are sent in the order in which they are received; messages without bytes are left out on both
+//! sides alike ([`Builder::send_empty`](super::builder::Builder::send_empty) excepted).
 
-use super::call::{Call, MEMO_PLANS, Remembered};
-use super::execute::Cursor;
-use super::program::Program;
-use super::select;
-use super::site::Site;
-use super::wire::{CommWire, Numbering, Tags};
-use crate::comm::Comm;
-use crate::inside::Inside;
-use crate::p2p::transfer::Transfer;
-use crate::progress::{self, Active};
-use crate::request::Operation;
-use crate::status::Status;
-use base::Result;
-use base::ids::Plane;
-use std::cell::{Cell, RefCell};
-use std::rc::{Rc, Weak};
+use super::team::Via;
+use base::Error;
 
-/// Plans that the pool keeps.
-const POOL_PLANS: usize = 8;
-/// Remembered plans have at most so many steps and so much temporary memory.
-const MEMO_STEPS: usize = 64;
-const MEMO_BYTES: usize = 8 << 10;
-
-struct State {
-    program: Program,
-    cursor: Cursor<Transfer>,
-    comm: Option<Rc<Comm>>,
-    numbering: Numbering,
-    tags: Tags,
-    /// The call that the plan is for, if it may be remembered.
-    call: Remembered,
+/// One step. Transfers are only started; [`Step::Await`] and [`Step::Fence`] wait for them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the fields are what their names say; types are indices into the list of types")]
+pub enum Step {
+    /// Send bytes.
+    Send { from: *const u8, len: usize, peer: u32, via: Via },
+    /// Receive bytes.
+    Recv { into: *mut u8, len: usize, peer: u32, via: Via },
+    /// Send items of a datatype.
+    SendItems { from: *const u8, count: usize, datatype: u32, peer: u32, via: Via },
+    /// Receive items of a datatype.
+    RecvItems { into: *mut u8, count: usize, datatype: u32, peer: u32, via: Via },
+    /// Copy bytes; the ranges may overlap.
+    Move { from: *const u8, into: *mut u8, len: usize },
+    /// Copy items into items.
+    Convert { from: *const u8, from_count: usize, from_type: u32, into: *mut u8, into_count: usize, into_type: u32 },
+    /// Copy items into bytes.
+    Pack { from: *const u8, count: usize, datatype: u32, into: *mut u8 },
+    /// Copy bytes into items.
+    Unpack { from: *const u8, into: *mut u8, count: usize, datatype: u32 },
+    /// `inout = input op inout` with the operation of the schedule.
+    Reduce { input: *const u8, inout: *mut u8, count: usize },
+    /// Wait for one transfer.
+    Await(Ticket),
+    /// Wait for all transfers so far.
+    Fence,
 }
 
-static MEMO: Inside<[Cell<Option<Box<State>>>; MEMO_PLANS]> = Inside::new([const { Cell::new(None) }; MEMO_PLANS]);
+/// A transfer of the schedule: the how-manieth it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ticket(pub u32);
 
-/// One collective of one process, ready to run.
-pub struct Plan(Option<Box<State>>);
-
-#[expect(clippy::vec_box, reason = "a state moves between pool and schedule without being copied")]
-static POOL: Inside<RefCell<Vec<Box<State>>>> = Inside::new(RefCell::new(Vec::new()));
-
-impl State {
-    #[inline]
-    fn take() -> Box<State> {
-        POOL.borrow_mut().pop().unwrap_or_else(|| {
-            let (program, cursor) = (Program::default(), Cursor::default());
-            let (numbering, tags) = (Numbering::InOrder(Plane::Collective), Tags::default());
-            Box::new(State { program, cursor, comm: None, numbering, tags, call: Remembered::default() })
-        })
-    }
-
-    /// Back into the pool.
-    #[inline]
-    fn recycle(mut self: Box<State>) {
-        self.program.reset();
-        self.comm = None;
-        self.call.forget();
-        let mut pool = POOL.borrow_mut();
-        if pool.len() < POOL_PLANS {
-            pool.push(self);
-        }
-    }
+impl Ticket {
+    /// Stands for a transfer that was left out because it has no bytes.
+    pub const NONE: Ticket = Ticket(u32::MAX);
 }
 
-impl Drop for Plan {
-    #[inline]
-    fn drop(&mut self) {
-        let Some(state) = self.0.take() else { return };
-        let old = match state.call.place() {
-            Some(place) => MEMO[place].replace(Some(state)),
-            None => Some(state),
-        };
-        if let Some(old) = old {
-            old.recycle();
-        }
-    }
-}
-
-impl Plan {
-    /// The plan that `build` writes for this process of `comm`. It gets its message tag when it starts: a call that `build` refuses for
-    /// its arguments has not happened, whatever the other processes do.
-    #[inline]
-    pub fn new(comm: &Rc<Comm>, plane: Plane, build: impl FnOnce(&mut Program, &Site<'_>) -> Result) -> Result<Plan> {
-        Plan::numbered(comm, Numbering::InOrder(plane), build)
-    }
-
-    /// As [`Plan::new`] for the program's collectives: if the last plan for the same call is still remembered, it is used again.
-    #[inline]
-    pub fn recall(
-        comm: &Rc<Comm>,
-        call: Call<'_>,
-        build: impl FnOnce(&mut Program, &Site<'_>) -> Result,
-    ) -> Result<Plan> {
-        let memo = &MEMO[call.place()];
-        if let Some(state) = memo.take() {
-            if state.call.is(&call) && state.comm.as_ref().is_some_and(|c| Rc::ptr_eq(c, comm)) {
-                return Ok(Plan(Some(state)));
-            }
-            memo.set(Some(state));
-        }
-        let mut plan = Plan::new(comm, Plane::Collective, build)?;
-        let state = plan.state();
-        if state.program.steps().len() <= MEMO_STEPS && state.program.temp_total() <= MEMO_BYTES {
-            state.call.remember(&call);
-        }
-        Ok(plan)
-    }
-
-    /// As [`Plan::new`] with messages that are told apart in another way.
-    #[inline]
-    pub fn numbered(
-        comm: &Rc<Comm>,
-        numbering: Numbering,
-        build: impl FnOnce(&mut Program, &Site<'_>) -> Result,
-    ) -> Result<Plan> {
-        let mut state = State::take();
-        state.numbering = numbering;
-        state.comm = Some(Rc::clone(comm));
-        let mut plan = Plan(Some(state));
-        let site = Site {
-            rank: comm.rank as usize,
-            size: comm.size() as usize,
-            remote: comm.remote.as_ref().map(|remote| remote.size() as usize),
-            layout: comm.nodes.of(comm),
-            oversubscribed: select::is_oversubscribed(),
-            forced: None,
-        };
-        build(&mut plan.state().program, &site)?;
-        Ok(plan)
-    }
-
-    #[inline]
-    fn state(&mut self) -> &mut State {
-        self.0.as_mut().expect("a plan has its state until it is dropped")
-    }
-
-    /// The plan gets its message tags: `take` is [`Tags::blocking`] or [`Tags::background`].
-    #[inline]
-    fn take_tags(&mut self, take: impl FnOnce(&Comm, Numbering) -> Tags) {
-        let State { comm, numbering, tags, .. } = self.state();
-        if let Some(comm) = comm {
-            *tags = take(comm, *numbering);
-        }
-    }
-
-    /// True at the end of the program.
-    #[inline]
-    fn advance<const BLOCK: bool>(&mut self) -> bool {
-        let State { program, cursor, comm, tags, .. } = self.state();
-        let comm = comm.as_ref().expect("a plan has its communicator until it is dropped");
-        let mut wire = CommWire::new(comm, *tags);
-        // SAFETY: the caller of the collective keeps its buffers until it is complete (MPI-5.0, 6.12), and the program
-        // owns the rest.
-        unsafe { cursor.advance::<BLOCK, _>(program, &mut wire) }
-    }
-
-    #[inline]
-    fn rewind(&mut self) {
-        let State { program, cursor, .. } = self.state();
-        cursor.rewind(program);
-    }
-}
-
-/// Runs a plan to its end: a blocking collective.
-#[inline]
-pub fn run(mut plan: Plan) -> Result {
-    plan.take_tags(Tags::blocking);
-    plan.rewind();
-    plan.advance::<true>();
-    plan.state().cursor.outcome()
-}
-
-/// Starts a plan in the background: a non-blocking collective. It is active already.
-pub fn start(mut plan: Plan) -> Result<Rc<dyn Operation>> {
-    plan.take_tags(Tags::background);
-    let schedule = Schedule::new(plan);
-    schedule.start()?;
-    Ok(schedule)
-}
-
-/// Keeps a plan for later: a persistent collective. Its [`Operation::start`] makes it active.
-pub fn persist(mut plan: Plan) -> Rc<dyn Operation> {
-    plan.take_tags(Tags::background);
-    Schedule::new(plan)
-}
-
-/// A plan that runs in the background.
-struct Schedule {
-    plan: RefCell<Plan>,
-    outcome: Cell<Option<Result>>,
-    me: Weak<Schedule>,
+/// See the head of this file.
+#[derive(Default, Debug)]
+pub struct Schedule {
+    pub(super) steps: Vec<Step>,
+    pub(super) transfers: u32,
+    pub(super) defect: Option<Error>,
 }
 
 impl Schedule {
-    fn new(plan: Plan) -> Rc<Schedule> {
-        Rc::new_cyclic(|me| Schedule { plan: RefCell::new(plan), outcome: Cell::new(None), me: Weak::clone(me) })
-    }
-}
-
-impl Active for Schedule {
-    fn advance(&self) -> bool {
-        // Busy if an operation of the program, called from here, makes progress.
-        let Ok(mut plan) = self.plan.try_borrow_mut() else { return false };
-        let ended = plan.advance::<false>();
-        if ended {
-            self.outcome.set(Some(plan.state().cursor.outcome()));
-        }
-        ended
-    }
-}
-
-impl Operation for Schedule {
-    fn start(&self) -> Result {
-        self.plan.borrow_mut().rewind();
-        self.outcome.set(None);
-        if let Some(me) = self.me.upgrade() {
-            progress::activate(me);
-        }
-        Ok(())
+    /// Makes it an empty schedule again; memory is kept.
+    #[inline]
+    pub(super) fn reset(&mut self) {
+        self.steps.clear();
+        self.transfers = 0;
+        self.defect = None;
     }
 
-    fn outcome(&self) -> Option<Result<Status>> {
-        self.outcome.get().map(|outcome| outcome.map(|()| Status::EMPTY))
+    /// The steps.
+    #[inline]
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// An error that was found while building but must not keep the other steps from running: peers count on them.
+    #[inline]
+    pub fn defect(&self) -> Option<Error> {
+        self.defect
+    }
+
+    /// Number of transfers.
+    #[inline]
+    pub fn transfers(&self) -> usize {
+        self.transfers as usize
     }
 }

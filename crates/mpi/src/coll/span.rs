@@ -3,7 +3,7 @@
 /// What a builder needs to know of a datatype.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
-    /// Index in the program's list of types; meaningless for a contiguous type.
+    /// Index in the schedule's list of types; meaningless for a contiguous type.
     pub datatype: u32,
     /// Whether any number of items is one run of bytes.
     pub contiguous: bool,

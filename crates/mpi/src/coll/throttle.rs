@@ -1,6 +1,7 @@
 //! Bounds the number of transfers that are under way at a time.
 
-use super::program::{Program, Ticket};
+use super::builder::Builder;
+use super::schedule::Ticket;
 
 /// Largest window.
 const MAX: usize = 64;
@@ -20,13 +21,13 @@ impl Throttle {
 
     /// Notes a transfer that is about to be followed by others.
     #[inline]
-    pub fn started(&mut self, p: &mut Program, ticket: Ticket) {
+    pub fn started(&mut self, b: &mut Builder, ticket: Ticket) {
         if ticket == Ticket::NONE {
             return;
         }
         let slot = &mut self.tickets[self.next % self.window];
         let old = std::mem::replace(slot, ticket);
         self.next += 1;
-        p.wait_for(old);
+        b.wait_for(old);
     }
 }

@@ -1,18 +1,17 @@
-//! Transfers of a program over a communicator.
+//! Transfers of a schedule over a communicator.
 
 use super::execute::Wire;
-use super::program::Reduction;
+use super::objects::{Objects, Reduction};
+use super::schedule::Step;
 use super::team::Via;
 use crate::call;
 use crate::comm::Comm;
-use crate::datatype::Datatype;
 use crate::p2p::transfer::{self, Transfer};
 use crate::runtime::rt;
 use base::Result;
 use base::ids::Plane;
 use channel::profile::Call;
 use protocol::engine::Mode;
-use std::rc::Rc;
 
 /// What distinguishes the messages of a plan from those of others.
 #[derive(Clone, Copy)]
@@ -56,9 +55,9 @@ impl Tags {
         Tags::take(comm, numbering, Comm::next_collective_tag)
     }
 
-    /// The tags of a collective in the background.
-    pub fn background(comm: &Comm, numbering: Numbering) -> Tags {
-        Tags::take(comm, numbering, Comm::next_background_tag)
+    /// The tags of a non-blocking or persistent collective.
+    pub fn nonblocking(comm: &Comm, numbering: Numbering) -> Tags {
+        Tags::take(comm, numbering, Comm::next_nonblocking_tag)
     }
 }
 
@@ -66,13 +65,14 @@ impl Tags {
 pub struct CommWire<'a> {
     comms: [&'a Comm; 2],
     tags: Tags,
+    objects: &'a Objects,
 }
 
 impl<'a> CommWire<'a> {
-    /// Transfers over `comm` with these tags.
+    /// Transfers over `comm` with these tags, of a schedule that names these objects.
     #[inline]
-    pub fn new(comm: &'a Comm, tags: Tags) -> CommWire<'a> {
-        CommWire { comms: [comm, comm.local.as_deref().unwrap_or(comm)], tags }
+    pub fn new(comm: &'a Comm, tags: Tags, objects: &'a Objects) -> CommWire<'a> {
+        CommWire { comms: [comm, comm.local.as_deref().unwrap_or(comm)], tags, objects }
     }
 
     #[inline]
@@ -115,10 +115,11 @@ impl Wire for CommWire<'_> {
         peer: u32,
         from: *const u8,
         count: usize,
-        datatype: &Rc<Datatype>,
+        datatype: u32,
     ) -> Result<Transfer> {
         let (comm, _, tag) = self.route(via);
         let plane = self.tags.plane;
+        let datatype = self.objects.datatype(datatype);
         self.tell_call();
         // SAFETY: handed on from the caller.
         unsafe { transfer::start_send(comm, plane, Mode::Standard, from, count, datatype, peer as i32, tag) }
@@ -130,29 +131,19 @@ impl Wire for CommWire<'_> {
         peer: u32,
         into: *mut u8,
         count: usize,
-        datatype: &Rc<Datatype>,
+        datatype: u32,
     ) -> Result<Transfer> {
         let (comm, _, tag) = self.route(via);
+        let datatype = self.objects.datatype(datatype);
         // SAFETY: handed on from the caller.
         unsafe { transfer::start_recv(comm, self.tags.plane, into, count, datatype, peer as i32, tag) }
     }
 
     #[inline]
-    unsafe fn reduce(
-        &mut self,
-        Reduction { op, datatype }: &Reduction,
-        input: *const u8,
-        inout: *mut u8,
-        count: usize,
-    ) {
-        // SAFETY: handed on from the caller.
-        let apply = |handle| unsafe { op.apply(input, inout, count, datatype, handle) };
-        if op.is_predefined() {
-            apply(0);
-        } else {
-            // The program may have freed its handle since the call.
-            apply(rt().datatypes.lend(datatype).handle().0);
-        }
+    unsafe fn perform(&mut self, step: Step) -> Result {
+        // SAFETY: handed on from the caller; a schedule runs with its own objects.
+        unsafe { self.objects.perform(step, |reduction, input, inout, count| reduce(reduction, input, inout, count)) };
+        Ok(())
     }
 
     #[inline]
@@ -183,5 +174,19 @@ impl Wire for CommWire<'_> {
     fn is_broken(&self) -> bool {
         let comm = self.comms[0];
         rt().engine.with(|engine| engine.any_lost(|peer| comm.needs(peer)))
+    }
+}
+
+/// # Safety
+/// Both buffers hold `count` items and don't overlap.
+#[inline]
+unsafe fn reduce(Reduction { op, datatype }: &Reduction, input: *const u8, inout: *mut u8, count: usize) {
+    // SAFETY: handed on from the caller.
+    let apply = |handle| unsafe { op.apply(input, inout, count, datatype, handle) };
+    if op.is_predefined() {
+        apply(0);
+    } else {
+        // The program may have freed its handle since the call.
+        apply(rt().datatypes.lend(datatype).handle().0);
     }
 }

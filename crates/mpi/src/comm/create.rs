@@ -103,7 +103,7 @@ pub(super) fn unpublished_from_group(
     ensure!(group.contains(init::me()), ERR_GROUP, "this process is not in the group");
     let channel = meeting_point(group.peer(0), stringtag, group.peers());
     let contexts = agree(channel, group, None)?;
-    let comm = Comm::new(contexts.shared(), Rc::clone(group), errhandler, group.session().cloned());
+    let comm = Comm::new(contexts.shared(), Rc::clone(group), errhandler, group.session().cloned(), init::choices());
     *comm.hints.borrow_mut() = info.map(Hints::of).unwrap_or_default();
     Ok(Some(comm))
 }

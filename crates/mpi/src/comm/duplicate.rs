@@ -16,9 +16,9 @@ use base::ids::Plane;
 use base::{ContextId, Peer, Result};
 use std::rc::Rc;
 
-/// The messages of the next collective operation in the background on `comm`.
-fn background_channel(comm: &Comm) -> Channel {
-    Channel { context: comm.context.plane(Plane::Collective), tag: comm.next_background_tag() }
+/// The messages of the next non-blocking collective operation on `comm`.
+fn nonblocking_channel(comm: &Comm) -> Channel {
+    Channel { context: comm.context.plane(Plane::Collective), tag: comm.next_nonblocking_tag() }
 }
 
 /// The messages of the next collective operation on `comm`.
@@ -79,7 +79,7 @@ pub fn idup_with_info(comm: &Rc<Comm>, info: Option<&Info>) -> Result<(Handle, H
 
 fn start_duplicate(comm: &Rc<Comm>, hints: Hints) -> Result<(Handle, Handle)> {
     let unborn = Contexts { shared: ContextId::new(Peer(u32::MAX), 0).0, local: ContextId::new(Peer(u32::MAX), 1).0 };
-    let channel = background_channel(comm);
+    let channel = nonblocking_channel(comm);
     let unborn = publish(copy_of(comm, unborn, hints));
     let handle = unborn.handle.get();
     // The copy callbacks run now; a failure must not keep the other processes waiting.

@@ -7,6 +7,7 @@ use super::agree::{Channel, Members, exchange, propose};
 use super::create::{meeting_point, unpublished_from_group};
 use super::duplicate::{collective_channel, remote_first};
 use super::{Comm, Hints, publish};
+use crate::coll::choices::Choices;
 use crate::coll::internal::bcast_bytes;
 use crate::errhandler::Errhandler;
 use crate::group::Group;
@@ -46,6 +47,14 @@ impl Words {
         };
         self.at += 8;
         Ok(u64::from_le_bytes(*word))
+    }
+
+    fn choices(self, choices: Choices) -> Words {
+        choices.words().into_iter().fold(self, Words::wide)
+    }
+
+    fn take_choices(&mut self) -> Result<Choices> {
+        Ok(Choices::from_words([self.take_wide()?, self.take_wide()?, self.take_wide()?]))
     }
 
     /// The rest.
@@ -179,16 +188,22 @@ pub fn intercomm_merge(comm: &Rc<Comm>, high: bool) -> Result<Rc<Comm>> {
     let first = comm.group.peer(0) < other;
     let told = share(local, 0, || {
         let mine = propose().0;
-        let theirs =
-            exchange(channel, other, &Words::new().wide(u64::from(high)).wide(mine).bytes, &Members::of(comm))?;
+        let tell = Words::new().wide(u64::from(high)).wide(mine).choices(comm.choices);
+        let theirs = exchange(channel, other, &tell.bytes, &Members::of(comm))?;
         let mut theirs = Words::from(theirs);
         let (their_high, proposed) = (theirs.take_wide()? != 0, theirs.take_wide()?);
         let first = if high == their_high { first } else { !high };
-        let shared = if comm.group.peer(0) < other { mine } else { proposed };
-        Ok(Words::new().wide(u64::from(first)).wide(shared).bytes)
+        let their_choices = theirs.take_choices()?;
+        let (shared, choices) = if comm.group.peer(0) < other {
+            (mine, comm.choices.merge(their_choices))
+        } else {
+            (proposed, their_choices.merge(comm.choices))
+        };
+        Ok(Words::new().wide(u64::from(first)).wide(shared).choices(choices).bytes)
     })?;
     let mut told = Words::from(told);
     let (first, shared) = (told.take_wide()? != 0, ContextId(told.take_wide()?));
+    let choices = told.take_choices()?;
     let group = if first { comm.group.union(remote) } else { remote.union(&comm.group) };
-    Ok(publish(Comm::child(comm, shared, group)))
+    Ok(publish(Comm { choices, ..Comm::child(comm, shared, group) }))
 }

@@ -21,6 +21,7 @@ pub use split_type::{COMM_TYPE_HW_GUIDED, COMM_TYPE_HW_UNGUIDED, COMM_TYPE_RESOU
 pub use split_type::{hardware_info, split_type};
 
 use crate::attr::{self, AttrSet, Attributed, ObjectKind};
+use crate::coll::choices::Choices;
 use crate::coll::internal::barrier;
 use crate::errhandler::{Errhandler, Target};
 use crate::group::{self, Group};
@@ -44,8 +45,8 @@ pub const COMM_SELF: Handle = Handle(0x102);
 /// `MPI_MAX_OBJECT_NAME`, with the terminating zero.
 pub const MAX_OBJECT_NAME: usize = 128;
 
-/// Tags from here to `i32::MAX` are those of collectives in the background.
-const BACKGROUND: u32 = 1 << 30;
+/// Tags from here to `i32::MAX` are those of non-blocking and persistent collectives.
+const NONBLOCKING: u32 = 1 << 30;
 
 /// An intra- or inter-communicator.
 pub struct Comm {
@@ -71,8 +72,10 @@ pub struct Comm {
     pub hints: RefCell<Hints>,
     /// Sequence number of the next collective; its message tag.
     collective_sequence: Cell<u32>,
-    /// The same for collectives in the background.
-    background_sequence: Cell<u32>,
+    /// The same for non-blocking and persistent collectives.
+    nonblocking_sequence: Cell<u32>,
+    /// What its processes (of an inter-communicator: those of the local group) have agreed on.
+    pub(crate) choices: Choices,
     /// Which of its processes share a node.
     pub(crate) nodes: crate::coll::layout::Cache,
     errhandler: RefCell<Errhandler>,
@@ -100,7 +103,13 @@ impl Attributed for Comm {
 
 impl Comm {
     /// An intra-communicator that no handle stands for yet. This process is a member.
-    pub fn new(context: ContextId, group: Rc<Group>, errhandler: Errhandler, session: Option<Rc<Session>>) -> Comm {
+    pub fn new(
+        context: ContextId,
+        group: Rc<Group>,
+        errhandler: Errhandler,
+        session: Option<Rc<Session>>,
+        choices: Choices,
+    ) -> Comm {
         let rank = group.rank_of(init::me()).unwrap_or(crate::status::UNDEFINED);
         Comm {
             handle: Cell::default(),
@@ -114,7 +123,8 @@ impl Comm {
             session,
             hints: RefCell::default(),
             collective_sequence: Cell::new(0),
-            background_sequence: Cell::new(0),
+            nonblocking_sequence: Cell::new(0),
+            choices,
             nodes: Default::default(),
             errhandler: RefCell::new(errhandler),
             errhandler_set: Cell::new(false),
@@ -126,7 +136,7 @@ impl Comm {
 
     /// An intra-communicator that inherits from `parent`.
     fn child(parent: &Comm, context: ContextId, group: Rc<Group>) -> Comm {
-        Comm::new(context, group, parent.errhandler(), parent.session.clone())
+        Comm::new(context, group, parent.errhandler(), parent.session.clone(), parent.choices)
     }
 
     /// An inter-communicator that inherits from `parent`; `local_context` is for the collectives of the local group.
@@ -188,16 +198,16 @@ impl Comm {
     pub fn next_collective_tag(&self) -> i32 {
         let sequence = self.collective_sequence.get();
         self.collective_sequence.set(sequence.wrapping_add(1));
-        (sequence % BACKGROUND) as i32
+        (sequence % NONBLOCKING) as i32
     }
 
-    /// The tag of the next collective in the background. These never match blocking ones (6.12), so programs that mix
+    /// The tag of the next non-blocking or persistent collective. These never match blocking ones (6.12), so programs that mix
     /// both in another order on different processes find no fault with us.
     #[inline]
-    pub fn next_background_tag(&self) -> i32 {
-        let sequence = self.background_sequence.get();
-        self.background_sequence.set(sequence.wrapping_add(1));
-        ((sequence % BACKGROUND) | BACKGROUND) as i32
+    pub fn next_nonblocking_tag(&self) -> i32 {
+        let sequence = self.nonblocking_sequence.get();
+        self.nonblocking_sequence.set(sequence.wrapping_add(1));
+        ((sequence % NONBLOCKING) | NONBLOCKING) as i32
     }
 
     /// The virtual topology, if the communicator has one.

@@ -3,21 +3,21 @@
 //! Cost: α + (n - 1) mβ with n - 1 messages of each process. One wait. Also gathers blocks of different sizes.
 
 use crate::coll::blocks::Blocks;
-use crate::coll::program::Program;
-use crate::coll::select::Needs;
+use crate::coll::builder::Builder;
+use crate::coll::needs::Needs;
 use crate::coll::team::Team;
 
 /// Runs everywhere.
 pub const NEEDS: Needs = Needs::ANY;
 
 /// Adds the steps of this process, whose own block is in place.
-pub fn build(p: &mut Program, team: &Team<'_>, blocks: Blocks<'_>) {
+pub fn build(b: &mut Builder, team: &Team<'_>, blocks: Blocks<'_>) {
     for distance in 1..team.size {
         let from = team.before(distance);
-        p.recv(team, from, blocks.get(from));
+        b.recv(team, from, blocks.get(from));
     }
     for distance in 1..team.size {
-        p.send(team, team.after(distance), blocks.get(team.rank));
+        b.send(team, team.after(distance), blocks.get(team.rank));
     }
-    p.fence();
+    b.fence();
 }

@@ -4,27 +4,27 @@
 //! share cores.
 
 use crate::coll::blocks::Blocks;
-use crate::coll::program::Program;
-use crate::coll::select::Needs;
+use crate::coll::builder::Builder;
+use crate::coll::needs::Needs;
 use crate::coll::team::Team;
 
 /// Blocks of one size.
 pub const NEEDS: Needs = Needs { even: true, ..Needs::ANY };
 
 /// Adds the steps of this process, whose own block is in place.
-pub fn build(p: &mut Program, team: &Team<'_>, blocks: Blocks<'_>) {
+pub fn build(b: &mut Builder, team: &Team<'_>, blocks: Blocks<'_>) {
     if team.rank == 0 {
         for from in 1..team.size {
-            p.recv(team, from, blocks.get(from));
+            b.recv(team, from, blocks.get(from));
         }
-        p.fence();
+        b.fence();
         for to in 1..team.size {
-            p.send(team, to, blocks.range(0, team.size));
+            b.send(team, to, blocks.range(0, team.size));
         }
     } else {
-        p.send(team, 0, blocks.get(team.rank));
-        p.fence();
-        p.recv(team, 0, blocks.range(0, team.size));
+        b.send(team, 0, blocks.get(team.rank));
+        b.fence();
+        b.recv(team, 0, blocks.range(0, team.size));
     }
-    p.fence();
+    b.fence();
 }

@@ -1,6 +1,7 @@
 //! Gather to all (MPI-5.0, 6.7).
 
 pub mod bruck;
+mod choice;
 pub mod exchange;
 pub mod gather_bcast;
 pub mod recursive_doubling;
@@ -8,45 +9,45 @@ pub mod ring;
 
 use super::args::{BlockBuffer, Buffer, check_own_block};
 use super::blocks::Blocks;
-use super::program::Program;
-use super::select::Situation;
-use super::select::rules::Allgather;
-use super::site::Site;
+use super::builder::Builder;
+use super::comm_view::CommView;
+use super::needs::SelectionKey;
 use base::{Class, Error, Result};
+pub use choice::Allgather;
 
 /// Adds the steps of this process. `send` is `None` for `MPI_IN_PLACE`.
 #[inline]
-pub fn build(p: &mut Program, site: &Site<'_>, send: Option<Buffer<'_>>, recv: BlockBuffer<'_>) -> Result {
-    let (mut spans, n) = (Vec::new(), site.peers());
-    let blocks = recv.blocks(p, n, &mut spans)?;
-    if let Some(remote) = site.remote {
+pub fn build(b: &mut Builder, view: &CommView<'_>, send: Option<Buffer<'_>>, recv: BlockBuffer<'_>) -> Result {
+    let (mut spans, n) = (Vec::new(), view.peers());
+    let blocks = recv.blocks(b, n, &mut spans)?;
+    if let Some(remote) = view.remote {
         let error = Error::new(Class::ERR_BUFFER, "MPI_IN_PLACE is not allowed on inter-communicators");
-        let own = send.ok_or(error)?.span(p)?;
-        let others = site.remote_team(remote);
+        let own = send.ok_or(error)?.span(b)?;
+        let others = view.remote_team(remote);
         for i in 0..remote {
-            p.recv(&others, i, blocks.get(i));
+            b.recv(&others, i, blocks.get(i));
         }
         for i in 0..remote {
-            p.send(&others, (site.rank + i) % remote, own);
+            b.send(&others, (view.rank + i) % remote, own);
         }
         return Ok(());
     }
-    let team = site.team();
+    let team = view.team();
     if let Some(send) = send {
-        let own = send.span(p)?;
-        check_own_block(&own, &blocks.get(site.rank))?;
-        p.copy(own, blocks.get(site.rank));
+        let own = send.span(b)?;
+        check_own_block(&own, &blocks.get(view.rank))?;
+        b.copy(own, blocks.get(view.rank));
     }
     let bytes = match blocks {
         Blocks::Even { .. } => blocks.get(0).bytes(),
         _ => (0..n).map(|i| blocks.get(i).bytes()).sum::<usize>() / n,
     };
-    match site.choose(&Situation { even: blocks.is_even(), ..site.situation(bytes) }) {
-        Allgather::Exchange => exchange::build(p, &team, blocks),
-        Allgather::GatherBcast => gather_bcast::build(p, &team, blocks),
-        Allgather::Ring => ring::build(p, &team, blocks),
-        Allgather::RecursiveDoubling => recursive_doubling::build(p, &team, blocks),
-        Allgather::Bruck => bruck::build(p, &team, blocks),
+    match view.choose(&SelectionKey { even: blocks.is_even(), ..view.selection_key(bytes) }) {
+        Allgather::Exchange => exchange::build(b, &team, blocks),
+        Allgather::GatherBcast => gather_bcast::build(b, &team, blocks),
+        Allgather::Ring => ring::build(b, &team, blocks),
+        Allgather::RecursiveDoubling => recursive_doubling::build(b, &team, blocks),
+        Allgather::Bruck => bruck::build(b, &team, blocks),
     }
     Ok(())
 }

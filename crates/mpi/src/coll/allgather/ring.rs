@@ -3,20 +3,20 @@
 //! Cost: (n - 1)(α + mβ). Each process talks to two others only. Also gathers blocks of different sizes.
 
 use crate::coll::blocks::Blocks;
-use crate::coll::program::Program;
-use crate::coll::select::Needs;
+use crate::coll::builder::Builder;
+use crate::coll::needs::Needs;
 use crate::coll::team::Team;
 
 /// Runs everywhere.
 pub const NEEDS: Needs = Needs::ANY;
 
 /// Adds the steps of this process, whose own block is in place.
-pub fn build(p: &mut Program, team: &Team<'_>, blocks: Blocks<'_>) {
+pub fn build(b: &mut Builder, team: &Team<'_>, blocks: Blocks<'_>) {
     let (previous, next) = (team.before(1), team.after(1));
     for step in 0..team.size - 1 {
-        let received = p.recv(team, previous, blocks.get(team.before(step + 1)));
-        p.send(team, next, blocks.get(team.before(step)));
-        p.wait_for(received);
+        let received = b.recv(team, previous, blocks.get(team.before(step + 1)));
+        b.send(team, next, blocks.get(team.before(step)));
+        b.wait_for(received);
     }
-    p.fence();
+    b.fence();
 }

@@ -2,9 +2,9 @@
 //!
 //! Cost: α + (n - 1)(mβ + mγ) at every process. One wait: the fewest context switches for short vectors when processes share cores.
 
+use crate::coll::builder::Builder;
 use crate::coll::fold::Fold;
-use crate::coll::program::Program;
-use crate::coll::select::Needs;
+use crate::coll::needs::Needs;
 use crate::coll::span::Span;
 use crate::coll::team::Team;
 
@@ -12,15 +12,15 @@ use crate::coll::team::Team;
 pub const NEEDS: Needs = Needs::ANY;
 
 /// Adds the steps of this process. `own` may be `result`.
-pub fn build(p: &mut Program, team: &Team<'_>, own: Span, result: Span) {
-    let fold = Fold::post(p, team, own, result, true);
+pub fn build(b: &mut Builder, team: &Team<'_>, own: Span, result: Span) {
+    let fold = Fold::post(b, team, own, result, true);
     for distance in 1..team.size {
-        p.send(team, team.after(distance), fold.own);
+        b.send(team, team.after(distance), fold.own);
     }
     if fold.own.ptr == result.ptr {
         // What is being sent is about to be overwritten.
-        p.fence();
+        b.fence();
     }
-    fold.finish(p);
-    p.fence();
+    fold.finish(b);
+    b.fence();
 }

@@ -3,9 +3,9 @@
 //! Both of a pair combine the same operands in the same order, so all results are equal. Source: Thakur, Rabenseifner, Gropp, 2005.
 //! Cost: ⌈log2 n⌉ (α + mβ + mγ).
 
+use crate::coll::builder::Builder;
 use crate::coll::halving::Halving;
-use crate::coll::program::Program;
-use crate::coll::select::Needs;
+use crate::coll::needs::Needs;
 use crate::coll::span::Span;
 use crate::coll::team::Team;
 
@@ -13,25 +13,25 @@ use crate::coll::team::Team;
 pub const NEEDS: Needs = Needs::ANY;
 
 /// Adds the steps of this process. `own` may be `result`.
-pub fn build(p: &mut Program, team: &Team<'_>, own: Span, result: Span) {
+pub fn build(b: &mut Builder, team: &Team<'_>, own: Span, result: Span) {
     let members = Halving::new(team);
-    let mut acc = members.fold_pairs(p, team, own, result);
+    let mut acc = members.fold_pairs(b, team, own, result);
     if let Some(me) = members.me {
         let mut temp = None;
         let mut bit = 1;
         while bit < members.members {
             let partner = me ^ bit;
-            acc = exchange(p, team, members.rank_of(partner), me < partner, acc, result, &mut temp);
+            acc = exchange(b, team, members.rank_of(partner), me < partner, acc, result, &mut temp);
             bit *= 2;
         }
-        p.copy(acc, result);
+        b.copy(acc, result);
     }
-    members.unfold_pairs(p, team, result);
+    members.unfold_pairs(b, team, result);
 }
 
 /// One round; says where the combined operand is. The two places for it are `result` and `temp`.
 fn exchange(
-    p: &mut Program,
+    b: &mut Builder,
     team: &Team<'_>,
     partner: usize,
     lower: bool,
@@ -42,19 +42,19 @@ fn exchange(
     let received = if acc.ptr != result.ptr && (lower || temp.is_some_and(|t| t.ptr == acc.ptr)) {
         result
     } else {
-        *temp.get_or_insert_with(|| p.temp_like(result))
+        *temp.get_or_insert_with(|| b.temp_like(result))
     };
-    p.recv(team, partner, received);
-    p.send(team, partner, acc);
+    b.recv(team, partner, received);
+    b.send(team, partner, acc);
     if lower {
-        p.fence();
-        p.reduce(acc, received);
+        b.fence();
+        b.reduce(acc, received);
         return received;
     }
     // The program's send buffer must stay as it is.
     let mine = if acc.ptr == result.ptr || received.ptr == result.ptr { acc } else { result };
-    p.copy(acc, mine);
-    p.fence();
-    p.reduce(received, mine);
+    b.copy(acc, mine);
+    b.fence();
+    b.reduce(received, mine);
     mine
 }

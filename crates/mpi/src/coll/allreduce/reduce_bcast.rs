@@ -2,8 +2,8 @@
 //!
 //! Cost: that of its parts.
 
-use crate::coll::program::Program;
-use crate::coll::select::Needs;
+use crate::coll::builder::Builder;
+use crate::coll::needs::Needs;
 use crate::coll::span::Span;
 use crate::coll::team::Team;
 use crate::coll::{bcast, reduce};
@@ -12,12 +12,12 @@ use crate::coll::{bcast, reduce};
 pub const NEEDS: Needs = Needs::ANY;
 
 /// Adds the steps of this process. `own` may be `result`.
-pub fn build(p: &mut Program, team: &Team<'_>, own: Span, result: Span, flat: bool) {
+pub fn build(b: &mut Builder, team: &Team<'_>, own: Span, result: Span, flat: bool) {
     if flat {
-        reduce::flat::build(p, team, 0, own, result);
-        bcast::flat::build(p, team, 0, result);
+        reduce::flat::build(b, team, 0, own, result);
+        bcast::flat::build(b, team, 0, result);
     } else {
-        reduce::binomial::build(p, team, 0, own, result);
-        bcast::binomial::build(p, team, 0, result);
+        reduce::binomial::build(b, team, 0, own, result);
+        bcast::binomial::build(b, team, 0, result);
     }
 }

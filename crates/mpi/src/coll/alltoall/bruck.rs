@@ -3,8 +3,8 @@
 //! Source: Bruck and others, 1997. Cost: ⌈log2 n⌉ (α + n/2 mβ) plus copies: for short blocks and many processes.
 
 use crate::coll::blocks::Blocks;
-use crate::coll::program::Program;
-use crate::coll::select::Needs;
+use crate::coll::builder::Builder;
+use crate::coll::needs::Needs;
 use crate::coll::span::Span;
 use crate::coll::team::Team;
 
@@ -12,35 +12,35 @@ use crate::coll::team::Team;
 pub const NEEDS: Needs = Needs { even: true, ..Needs::ANY };
 
 /// Adds the steps of this process. `from` may be `into`.
-pub fn build(p: &mut Program, team: &Team<'_>, from: Blocks<'_>, into: Blocks<'_>) {
+pub fn build(b: &mut Builder, team: &Team<'_>, from: Blocks<'_>, into: Blocks<'_>) {
     let n = team.size;
     let bytes = into.get(0).bytes();
-    let work = p.temp_bytes(n * bytes);
+    let work = b.temp_bytes(n * bytes);
     let block = |i: usize| work.slice(i * bytes, bytes);
     // Block i is on its way to the process i places ahead.
     let behind = n - team.rank;
-    p.copy(from.range(team.rank, n), work.slice(0, behind * bytes));
-    p.copy(from.range(0, team.rank), work.slice(behind * bytes, team.rank * bytes));
+    b.copy(from.range(team.rank, n), work.slice(0, behind * bytes));
+    b.copy(from.range(0, team.rank), work.slice(behind * bytes, team.rank * bytes));
     let half = n.div_ceil(2);
-    let (out, incoming) = (p.temp_bytes(half * bytes), p.temp_bytes(half * bytes));
+    let (out, incoming) = (b.temp_bytes(half * bytes), b.temp_bytes(half * bytes));
     let mut bit = 1;
     while bit < n {
         let moving = |i: &usize| i & bit != 0;
         let mut count = 0;
         for i in (0..n).filter(moving) {
-            p.copy(block(i), out.slice(count * bytes, bytes));
+            b.copy(block(i), out.slice(count * bytes, bytes));
             count += 1;
         }
-        p.recv(team, team.before(bit), incoming.slice(0, count * bytes));
-        p.send(team, team.after(bit), out.slice(0, count * bytes));
-        p.fence();
+        b.recv(team, team.before(bit), incoming.slice(0, count * bytes));
+        b.send(team, team.after(bit), out.slice(0, count * bytes));
+        b.fence();
         for (k, i) in (0..n).filter(moving).enumerate() {
-            p.copy(incoming.slice(k * bytes, bytes), block(i));
+            b.copy(incoming.slice(k * bytes, bytes), block(i));
         }
         bit *= 2;
     }
     for i in 0..n {
         let into: Span = into.get(team.before(i));
-        p.copy(block(i), into);
+        b.copy(block(i), into);
     }
 }

@@ -4,8 +4,9 @@
 //! Cost: α + (n - 1) mβ. One wait while all fit into the window. Also for blocks of different sizes and types.
 
 use crate::coll::blocks::Blocks;
-use crate::coll::program::{Program, Ticket};
-use crate::coll::select::Needs;
+use crate::coll::builder::Builder;
+use crate::coll::needs::Needs;
+use crate::coll::schedule::Ticket;
 use crate::coll::team::Team;
 use crate::coll::throttle::Throttle;
 
@@ -13,41 +14,41 @@ use crate::coll::throttle::Throttle;
 pub const NEEDS: Needs = Needs { not_in_place: true, ..Needs::ANY };
 
 /// Adds the steps of this process.
-pub fn build(p: &mut Program, team: &Team<'_>, from: Blocks<'_>, into: Blocks<'_>, window: usize) {
+pub fn build(b: &mut Builder, team: &Team<'_>, from: Blocks<'_>, into: Blocks<'_>, window: usize) {
     if team.size <= window {
         for distance in 1..team.size {
-            receive(p, team, into, distance);
+            receive(b, team, into, distance);
         }
         for distance in 1..team.size {
             let to = team.after(distance);
-            p.send(team, to, from.get(to));
+            b.send(team, to, from.get(to));
         }
     } else {
-        throttled(p, team, from, into, window);
+        throttled(b, team, from, into, window);
     }
-    p.copy(from.get(team.rank), into.get(team.rank));
-    p.fence();
+    b.copy(from.get(team.rank), into.get(team.rank));
+    b.fence();
 }
 
 #[inline]
-fn receive(p: &mut Program, team: &Team<'_>, into: Blocks<'_>, distance: usize) -> Ticket {
+fn receive(b: &mut Builder, team: &Team<'_>, into: Blocks<'_>, distance: usize) -> Ticket {
     let source = team.before(distance);
-    p.recv(team, source, into.get(source))
+    b.recv(team, source, into.get(source))
 }
 
-fn throttled(p: &mut Program, team: &Team<'_>, from: Blocks<'_>, into: Blocks<'_>, window: usize) {
+fn throttled(b: &mut Builder, team: &Team<'_>, from: Blocks<'_>, into: Blocks<'_>, window: usize) {
     let (mut receives, mut sends) = (Throttle::new(window), Throttle::new(window));
     for distance in 1..=window.min(team.size - 1) {
-        let ticket = receive(p, team, into, distance);
-        receives.started(p, ticket);
+        let ticket = receive(b, team, into, distance);
+        receives.started(b, ticket);
     }
     for distance in 1..team.size {
         let to = team.after(distance);
-        let ticket = p.send(team, to, from.get(to));
+        let ticket = b.send(team, to, from.get(to));
         if distance + window < team.size {
-            sends.started(p, ticket);
-            let ticket = receive(p, team, into, distance + window);
-            receives.started(p, ticket);
+            sends.started(b, ticket);
+            let ticket = receive(b, team, into, distance + window);
+            receives.started(b, ticket);
         }
     }
 }

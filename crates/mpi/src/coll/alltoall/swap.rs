@@ -4,17 +4,17 @@
 //! sizes and types.
 
 use crate::coll::blocks::Blocks;
-use crate::coll::program::Program;
-use crate::coll::select::Needs;
+use crate::coll::builder::Builder;
+use crate::coll::needs::Needs;
 use crate::coll::team::Team;
 
 /// Made for `MPI_IN_PLACE`.
 pub const NEEDS: Needs = Needs { in_place: true, ..Needs::ANY };
 
 /// Adds the steps of this process.
-pub fn build(p: &mut Program, team: &Team<'_>, blocks: Blocks<'_>) {
+pub fn build(b: &mut Builder, team: &Team<'_>, blocks: Blocks<'_>) {
     let largest = (0..team.size).map(|i| blocks.get(i).bytes()).max().unwrap_or(0);
-    let temp = p.temp_bytes(largest);
+    let temp = b.temp_bytes(largest);
     for step in 0..team.size {
         let partner = (step + team.size - team.rank) % team.size;
         if partner == team.rank {
@@ -22,9 +22,9 @@ pub fn build(p: &mut Program, team: &Team<'_>, blocks: Blocks<'_>) {
         }
         let block = blocks.get(partner);
         let out = temp.slice(0, block.bytes());
-        p.copy(block, out);
-        p.recv(team, partner, block);
-        p.send(team, partner, out);
-        p.fence();
+        b.copy(block, out);
+        b.recv(team, partner, block);
+        b.send(team, partner, out);
+        b.fence();
     }
 }

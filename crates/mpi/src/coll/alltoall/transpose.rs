@@ -4,8 +4,8 @@
 //! blocks when processes share cores.
 
 use crate::coll::blocks::Blocks;
-use crate::coll::program::Program;
-use crate::coll::select::Needs;
+use crate::coll::builder::Builder;
+use crate::coll::needs::Needs;
 use crate::coll::span::Span;
 use crate::coll::team::Team;
 
@@ -13,33 +13,33 @@ use crate::coll::team::Team;
 pub const NEEDS: Needs = Needs { even: true, ..Needs::ANY };
 
 /// Adds the steps of this process. `from` may be `into`.
-pub fn build(p: &mut Program, team: &Team<'_>, from: Blocks<'_>, into: Blocks<'_>) {
+pub fn build(b: &mut Builder, team: &Team<'_>, from: Blocks<'_>, into: Blocks<'_>) {
     let n = team.size;
     let (all_from, all_into) = (from.range(0, n), into.range(0, n));
     if team.rank > 0 {
-        p.send(team, 0, all_from);
-        p.fence();
-        p.recv(team, 0, all_into);
-        p.fence();
+        b.send(team, 0, all_from);
+        b.fence();
+        b.recv(team, 0, all_into);
+        b.fence();
         return;
     }
     let bytes = into.get(0).bytes();
-    let (rows, columns) = (p.temp_bytes(n * n * bytes), p.temp_bytes(n * n * bytes));
+    let (rows, columns) = (b.temp_bytes(n * n * bytes), b.temp_bytes(n * n * bytes));
     let row = |matrix: Span, i: usize| matrix.slice(i * n * bytes, n * bytes);
     let cell = |matrix: Span, i: usize, j: usize| matrix.slice((i * n + j) * bytes, bytes);
     for r in 1..n {
-        p.recv(team, r, row(rows, r));
+        b.recv(team, r, row(rows, r));
     }
-    p.copy(all_from, row(rows, 0));
-    p.fence();
+    b.copy(all_from, row(rows, 0));
+    b.fence();
     for to in (0..n).rev() {
         for r in 0..n {
-            p.copy(cell(rows, r, to), cell(columns, to, r));
+            b.copy(cell(rows, r, to), cell(columns, to, r));
         }
         if to > 0 {
-            p.send(team, to, row(columns, to));
+            b.send(team, to, row(columns, to));
         }
     }
-    p.copy(row(columns, 0), all_into);
-    p.fence();
+    b.copy(row(columns, 0), all_into);
+    b.fence();
 }

@@ -2,20 +2,20 @@
 //!
 //! Source: Hensgen, Finkel, Manber, "Two algorithms for barrier synchronization", 1988. Cost: ⌈log2 n⌉ α.
 
-use crate::coll::program::Program;
-use crate::coll::select::Needs;
+use crate::coll::builder::Builder;
+use crate::coll::needs::Needs;
 use crate::coll::team::Team;
 
 /// Runs everywhere.
 pub const NEEDS: Needs = Needs::ANY;
 
 /// Adds the steps of this process.
-pub fn build(p: &mut Program, team: &Team<'_>) {
+pub fn build(b: &mut Builder, team: &Team<'_>) {
     let mut distance = 1;
     while distance < team.size {
-        p.hear(team, team.before(distance));
-        p.signal(team, team.after(distance));
-        p.fence();
+        b.recv_empty(team, team.before(distance));
+        b.send_empty(team, team.after(distance));
+        b.fence();
         distance *= 2;
     }
 }

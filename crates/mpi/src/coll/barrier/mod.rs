@@ -1,46 +1,47 @@
 //! Barrier (MPI-5.0, 6.3).
 
+mod choice;
 pub mod dissemination;
 pub mod exchange;
+pub mod hierarchical;
 pub mod tree;
 
-use super::hierarchical;
-use super::program::Program;
-use super::select::rules::{Barrier, COLL_BARRIER_FANOUT};
-use super::site::Site;
+use super::builder::Builder;
+use super::comm_view::CommView;
 use base::Result;
+pub use choice::Barrier;
 
 /// Adds the steps of this process.
 #[inline]
-pub fn build(p: &mut Program, site: &Site<'_>) -> Result {
-    match site.remote {
-        None => intra(p, site),
-        Some(remote) => inter(p, site, remote),
+pub fn build(b: &mut Builder, view: &CommView<'_>) -> Result {
+    match view.remote {
+        None => intra(b, view),
+        Some(remote) => inter(b, view, remote),
     }
     Ok(())
 }
 
 #[inline]
-fn intra(p: &mut Program, site: &Site<'_>) {
-    let team = site.team();
-    match (site.choose(&site.situation(0)), site.layout) {
-        (Barrier::Hierarchical, Some(layout)) => hierarchical::barrier(p, &team, layout),
-        (Barrier::Exchange, _) => exchange::build(p, &team),
-        (Barrier::Tree, _) => tree::build(p, &team, COLL_BARRIER_FANOUT.value() as usize),
-        (Barrier::Flat, _) => tree::build(p, &team, team.size),
-        (Barrier::Dissemination | Barrier::Hierarchical, _) => dissemination::build(p, &team),
+fn intra(b: &mut Builder, view: &CommView<'_>) {
+    let team = view.team();
+    match (view.choose(&view.selection_key(0)), view.layout) {
+        (Barrier::Hierarchical, Some(layout)) => hierarchical::build(b, &team, layout),
+        (Barrier::Exchange, _) => exchange::build(b, &team),
+        (Barrier::Tree, _) => tree::build(b, &team, view.choices.barrier_fanout as usize),
+        (Barrier::Flat, _) => tree::build(b, &team, team.size),
+        (Barrier::Dissemination | Barrier::Hierarchical, _) => dissemination::build(b, &team),
     }
 }
 
 /// Nobody leaves before all of the other group have entered: the leaders tell each other that their groups have.
-fn inter(p: &mut Program, site: &Site<'_>, remote: usize) {
-    let (team, others) = (site.team(), site.remote_team(remote));
-    let fanout = COLL_BARRIER_FANOUT.value() as usize;
-    tree::gather(p, &team, fanout);
-    if site.rank == 0 {
-        p.hear(&others, 0);
-        p.signal(&others, 0);
-        p.fence();
+fn inter(b: &mut Builder, view: &CommView<'_>, remote: usize) {
+    let (team, others) = (view.team(), view.remote_team(remote));
+    let fanout = view.choices.barrier_fanout as usize;
+    tree::gather(b, &team, fanout);
+    if view.rank == 0 {
+        b.recv_empty(&others, 0);
+        b.send_empty(&others, 0);
+        b.fence();
     }
-    tree::release(p, &team, fanout);
+    tree::release(b, &team, fanout);
 }

@@ -3,8 +3,9 @@
 //! Source: Pjesivac-Grbovic and others, "Performance analysis of MPI collective operations", 2007. Cost: (n - 2 + m/s)(α + sβ) for segments of s bytes: the
 //! bandwidth of one link for long messages.
 
-use crate::coll::program::{Program, Ticket};
-use crate::coll::select::Needs;
+use crate::coll::builder::Builder;
+use crate::coll::needs::Needs;
+use crate::coll::schedule::Ticket;
 use crate::coll::span::Span;
 use crate::coll::team::Team;
 
@@ -15,13 +16,13 @@ pub const NEEDS: Needs = Needs::ANY;
 const WINDOW: usize = 4;
 
 /// Adds the steps of this process. Items that aren't contiguous are packed first.
-pub fn build(p: &mut Program, team: &Team<'_>, root: usize, data: Span, segment_bytes: usize) {
-    let bytes = p.packed(data);
+pub fn build(b: &mut Builder, team: &Team<'_>, root: usize, data: Span, segment_bytes: usize) {
+    let bytes = b.packed(data);
     let me = team.relative(root);
     let last = me + 1 == team.size;
     let next = team.absolute(me + 1, root);
     if me == 0 {
-        p.copy(data, bytes);
+        b.copy(data, bytes);
     }
     let segments = bytes.count.div_ceil(segment_bytes);
     let segment = |i: usize| {
@@ -32,24 +33,24 @@ pub fn build(p: &mut Program, team: &Team<'_>, root: usize, data: Span, segment_
     if me > 0 {
         let previous = team.absolute(me - 1, root);
         for (i, ticket) in posted.iter_mut().enumerate().take(segments) {
-            *ticket = p.recv(team, previous, segment(i));
+            *ticket = b.recv(team, previous, segment(i));
         }
         for i in 0..segments {
-            p.wait_for(posted[i % WINDOW]);
+            b.wait_for(posted[i % WINDOW]);
             if i + WINDOW < segments {
-                posted[i % WINDOW] = p.recv(team, previous, segment(i + WINDOW));
+                posted[i % WINDOW] = b.recv(team, previous, segment(i + WINDOW));
             }
             if !last {
-                p.send(team, next, segment(i));
+                b.send(team, next, segment(i));
             }
         }
     } else if !last {
         for i in 0..segments {
-            p.send(team, next, segment(i));
+            b.send(team, next, segment(i));
         }
     }
-    p.fence();
+    b.fence();
     if me > 0 {
-        p.copy(bytes, data);
+        b.copy(bytes, data);
     }
 }

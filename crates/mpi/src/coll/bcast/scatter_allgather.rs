@@ -2,8 +2,8 @@
 //!
 //! Source: Barnett and others, "Interprocessor collective communication library", 1994. Cost: (⌈log2 n⌉ + n - 1) α + 2 (n-1)/n mβ.
 
-use crate::coll::program::Program;
-use crate::coll::select::Needs;
+use crate::coll::builder::Builder;
+use crate::coll::needs::Needs;
 use crate::coll::span::Span;
 use crate::coll::team::Team;
 
@@ -11,12 +11,12 @@ use crate::coll::team::Team;
 pub const NEEDS: Needs = Needs::ANY;
 
 /// Adds the steps of this process. Items that aren't contiguous are packed first.
-pub fn build(p: &mut Program, team: &Team<'_>, root: usize, data: Span) {
+pub fn build(b: &mut Builder, team: &Team<'_>, root: usize, data: Span) {
     let n = team.size;
-    let bytes = p.packed(data);
+    let bytes = b.packed(data);
     let me = team.relative(root);
     if me == 0 {
-        p.copy(data, bytes);
+        b.copy(data, bytes);
     }
     // Binomial scatter: whoever is at distance d from the root gets the parts d .. d + (lowest set bit of d).
     let mut mask = 1;
@@ -24,24 +24,24 @@ pub fn build(p: &mut Program, team: &Team<'_>, root: usize, data: Span) {
         mask *= 2;
     }
     if me != 0 {
-        p.recv(team, team.absolute(me - mask, root), bytes.parts(me, (me + mask).min(n), n));
-        p.fence();
+        b.recv(team, team.absolute(me - mask, root), bytes.parts(me, (me + mask).min(n), n));
+        b.fence();
     }
     while mask > 1 {
         mask /= 2;
         if me + mask < n {
-            p.send(team, team.absolute(me + mask, root), bytes.parts(me + mask, (me + 2 * mask).min(n), n));
+            b.send(team, team.absolute(me + mask, root), bytes.parts(me + mask, (me + 2 * mask).min(n), n));
         }
     }
-    p.fence();
+    b.fence();
     // Ring: parts that came with the scatter are received again in place, which keeps every process on the same steps.
     let (previous, next) = (team.before(1), team.after(1));
     for step in 0..n - 1 {
-        p.recv(team, previous, bytes.part((me + n - step - 1) % n, n));
-        p.send(team, next, bytes.part((me + n - step) % n, n));
-        p.fence();
+        b.recv(team, previous, bytes.part((me + n - step - 1) % n, n));
+        b.send(team, next, bytes.part((me + n - step) % n, n));
+        b.fence();
     }
     if me != 0 {
-        p.copy(bytes, data);
+        b.copy(bytes, data);
     }
 }

@@ -3,8 +3,8 @@
 //! Source: Thakur, Rabenseifner, Gropp, 2005. Cost: ⌈log2 n⌉ α + (n-1) mβ.
 
 use crate::coll::blocks::Blocks;
-use crate::coll::program::Program;
-use crate::coll::select::Needs;
+use crate::coll::builder::Builder;
+use crate::coll::needs::Needs;
 use crate::coll::span::Span;
 use crate::coll::team::Team;
 
@@ -13,7 +13,7 @@ pub const NEEDS: Needs = Needs { even: true, ..Needs::ANY };
 
 /// Adds the steps of this process. `block_bytes` is the same everywhere; for the rest see [`linear`](super::linear).
 pub fn build(
-    p: &mut Program,
+    b: &mut Builder,
     team: &Team<'_>,
     root: usize,
     own: Option<Span>,
@@ -27,37 +27,37 @@ pub fn build(
     }
     let held = reach.min(team.size - me);
     if me != 0 && held == 1 {
-        p.send(team, team.absolute(me - reach, root), own.unwrap_or(Span::EMPTY));
-        p.fence();
+        b.send(team, team.absolute(me - reach, root), own.unwrap_or(Span::EMPTY));
+        b.fence();
         return;
     }
-    let bytes = p.temp_bytes(held * block_bytes);
+    let bytes = b.temp_bytes(held * block_bytes);
     let mut mask = 1;
     while mask < reach {
         if me + mask < team.size {
             let width = mask.min(team.size - me - mask);
-            p.recv(team, team.absolute(me + mask, root), bytes.slice(mask * block_bytes, width * block_bytes));
+            b.recv(team, team.absolute(me + mask, root), bytes.slice(mask * block_bytes, width * block_bytes));
         }
         mask *= 2;
     }
     let blocks = blocks.filter(|_| me == 0);
     if let (None, Some(own)) = (blocks, own) {
-        p.copy(own, bytes.slice(0, block_bytes));
+        b.copy(own, bytes.slice(0, block_bytes));
     }
     if let (Some(blocks), Some(own)) = (blocks, own) {
-        p.copy(own, blocks.get(root));
+        b.copy(own, blocks.get(root));
     }
-    p.fence();
+    b.fence();
     match blocks {
         None => {
-            p.send(team, team.absolute(me - reach, root), bytes);
-            p.fence();
+            b.send(team, team.absolute(me - reach, root), bytes);
+            b.fence();
         }
         Some(blocks) => {
             // Distances 1.. are the ranks after the root, then those before it.
             let behind = team.size - root;
-            p.copy(bytes.slice(block_bytes, (behind - 1) * block_bytes), blocks.range(root + 1, team.size));
-            p.copy(bytes.slice(behind * block_bytes, root * block_bytes), blocks.range(0, root));
+            b.copy(bytes.slice(block_bytes, (behind - 1) * block_bytes), blocks.range(root + 1, team.size));
+            b.copy(bytes.slice(behind * block_bytes, root * block_bytes), blocks.range(0, root));
         }
     }
 }

@@ -3,8 +3,8 @@
 //! Cost: (n - 1)(α + mβ) at the root, one message at the others. Also gathers blocks of different sizes.
 
 use crate::coll::blocks::Blocks;
-use crate::coll::program::Program;
-use crate::coll::select::Needs;
+use crate::coll::builder::Builder;
+use crate::coll::needs::Needs;
 use crate::coll::span::Span;
 use crate::coll::team::Team;
 
@@ -12,20 +12,20 @@ use crate::coll::team::Team;
 pub const NEEDS: Needs = Needs::ANY;
 
 /// Adds the steps of this process. `blocks` only matters at the root, where `own` is `None` if it lies in place.
-pub fn build(p: &mut Program, team: &Team<'_>, root: usize, own: Option<Span>, blocks: Option<Blocks<'_>>) {
+pub fn build(b: &mut Builder, team: &Team<'_>, root: usize, own: Option<Span>, blocks: Option<Blocks<'_>>) {
     match blocks {
         Some(blocks) if team.rank == root => {
             for distance in 1..team.size {
                 let from = team.after(distance);
-                p.recv(team, from, blocks.get(from));
+                b.recv(team, from, blocks.get(from));
             }
             if let Some(own) = own {
-                p.copy(own, blocks.get(root));
+                b.copy(own, blocks.get(root));
             }
         }
         _ => {
-            p.send(team, root, own.unwrap_or(Span::EMPTY));
+            b.send(team, root, own.unwrap_or(Span::EMPTY));
         }
     }
-    p.fence();
+    b.fence();
 }

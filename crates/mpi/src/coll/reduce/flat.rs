@@ -2,9 +2,9 @@
 //!
 //! Cost: (n - 1)(α + mβ + mγ) at the root, one message at the others. Memory at the root: n - 2 operands.
 
+use crate::coll::builder::Builder;
 use crate::coll::fold::Fold;
-use crate::coll::program::Program;
-use crate::coll::select::Needs;
+use crate::coll::needs::Needs;
 use crate::coll::span::Span;
 use crate::coll::team::Team;
 
@@ -12,11 +12,11 @@ use crate::coll::team::Team;
 pub const NEEDS: Needs = Needs::ANY;
 
 /// Adds the steps of this process. `result` only matters at the root, where `own` may be the same.
-pub fn build(p: &mut Program, team: &Team<'_>, root: usize, own: Span, result: Span) {
+pub fn build(b: &mut Builder, team: &Team<'_>, root: usize, own: Span, result: Span) {
     if team.rank == root {
-        Fold::post(p, team, own, result, false).finish(p);
+        Fold::post(b, team, own, result, false).finish(b);
     } else {
-        p.send(team, root, own);
+        b.send(team, root, own);
     }
-    p.fence();
+    b.fence();
 }

@@ -2,9 +2,9 @@
 //!
 //! Source: Rabenseifner, "Optimization of collective reduction operations", 2004. Cost: 2 log2 n α + 2 (n-1)/n mβ + (n-1)/n mγ.
 
+use crate::coll::builder::Builder;
 use crate::coll::halving::{Cuts, Halving};
-use crate::coll::program::Program;
-use crate::coll::select::Needs;
+use crate::coll::needs::Needs;
 use crate::coll::span::Span;
 use crate::coll::team::Team;
 
@@ -12,21 +12,21 @@ use crate::coll::team::Team;
 pub const NEEDS: Needs = Needs { commutative: true, ..Needs::ANY };
 
 /// Adds the steps of this process. `result` only matters at the root, where `own` may be the same.
-pub fn build(p: &mut Program, team: &Team<'_>, root: usize, own: Span, result: Span) {
-    let work = if team.rank == root { result } else { p.temp_like(own) };
+pub fn build(b: &mut Builder, team: &Team<'_>, root: usize, own: Span, result: Span) {
+    let work = if team.rank == root { result } else { b.temp_like(own) };
     let halving = Halving::new(team);
     let cuts = Cuts::Even(halving.members);
-    halving.reduce_scatter(p, team, own, work, cuts);
+    halving.reduce_scatter(b, team, own, work, cuts);
     // If the root was folded away at the start, the process that it was folded into acts for it.
     let acting = halving.member(root);
-    halving.gather(p, team, acting, work, cuts);
+    halving.gather(b, team, acting, work, cuts);
     let actor = halving.rank_of(acting);
     if actor != root {
         if team.rank == actor {
-            p.send(team, root, work);
+            b.send(team, root, work);
         } else if team.rank == root {
-            p.recv(team, actor, work);
+            b.recv(team, actor, work);
         }
     }
-    p.fence();
+    b.fence();
 }

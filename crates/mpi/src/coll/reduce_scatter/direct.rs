@@ -3,9 +3,9 @@
 //! Cost: α + (n-1)/n mβ + (n-1)/n mγ with n - 1 messages of each process. One wait. Memory: n - 2 blocks.
 
 use crate::coll::blocks::Blocks;
+use crate::coll::builder::Builder;
 use crate::coll::fold::Fold;
-use crate::coll::program::Program;
-use crate::coll::select::Needs;
+use crate::coll::needs::Needs;
 use crate::coll::span::Span;
 use crate::coll::team::Team;
 
@@ -14,16 +14,16 @@ pub const NEEDS: Needs = Needs::ANY;
 
 /// Adds the steps of this process. `own` are the blocks of the operand; `result` may be where they begin: then the rest
 /// of the operand stays as it is.
-pub fn build(p: &mut Program, team: &Team<'_>, own: Blocks<'_>, result: Span, in_place: bool) {
+pub fn build(b: &mut Builder, team: &Team<'_>, own: Blocks<'_>, result: Span, in_place: bool) {
     let mine = own.get(team.rank);
     // In place the operand lies in the program's buffer, of which only the result may change.
-    let acc = if in_place { p.temp_like(mine) } else { result };
-    let fold = Fold::post(p, team, mine, acc, false);
+    let acc = if in_place { b.temp_like(mine) } else { result };
+    let fold = Fold::post(b, team, mine, acc, false);
     for distance in 1..team.size {
         let to = team.after(distance);
-        p.send(team, to, own.get(to));
+        b.send(team, to, own.get(to));
     }
-    fold.finish(p);
-    p.fence();
-    p.copy(acc, result);
+    fold.finish(b);
+    b.fence();
+    b.copy(acc, result);
 }

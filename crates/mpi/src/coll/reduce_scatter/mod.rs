@@ -1,19 +1,20 @@
 //! Reduction whose result is scattered (MPI-5.0, 6.10).
 
+mod choice;
 pub mod direct;
 pub mod pairwise;
 pub mod recursive_halving;
 
 use super::args::{ReduceArgs, check_counts, is_in_place};
 use super::blocks::Blocks;
+use super::builder::Builder;
+use super::comm_view::CommView;
 use super::ints::Ints;
-use super::program::Program;
-use super::select::Situation;
-use super::select::rules::ReduceScatter;
-use super::site::Site;
+use super::needs::SelectionKey;
 use super::span::Span;
 use super::{reduce, scatter};
 use base::{Result, ensure};
+pub use choice::ReduceScatter;
 
 /// How the result is cut.
 #[derive(Clone, Copy)]
@@ -26,8 +27,8 @@ pub enum Counts<'a> {
 
 /// Adds the steps of this process. The count in `args` isn't used.
 #[inline]
-pub fn build(p: &mut Program, site: &Site<'_>, args: ReduceArgs<'_>, counts: Counts<'_>) -> Result {
-    let n = site.size;
+pub fn build(b: &mut Builder, view: &CommView<'_>, args: ReduceArgs<'_>, counts: Counts<'_>) -> Result {
+    let n = view.size;
     let mut starts = Vec::with_capacity(n + 1);
     starts.push(0);
     match counts {
@@ -40,45 +41,45 @@ pub fn build(p: &mut Program, site: &Site<'_>, args: ReduceArgs<'_>, counts: Cou
             }));
         }
     }
-    args.set_up(p)?;
+    args.set_up(b)?;
     // A sum that was too large fails here.
-    let (own, result) = ReduceArgs { count: starts[n], ..args }.both(p)?;
-    let result = result.slice(0, starts[site.rank + 1] - starts[site.rank]);
+    let (own, result) = ReduceArgs { count: starts[n], ..args }.both(b)?;
+    let result = result.slice(0, starts[view.rank + 1] - starts[view.rank]);
     let in_place = is_in_place(args.send);
-    match site.remote {
-        None => local(p, site, own, &starts, result, in_place),
+    match view.remote {
+        None => local(b, view, own, &starts, result, in_place),
         Some(remote) => {
             ensure!(!in_place, ERR_BUFFER, "MPI_IN_PLACE is not allowed on inter-communicators");
-            inter(p, site, remote, own, &starts, result);
+            inter(b, view, remote, own, &starts, result);
         }
     }
     Ok(())
 }
 
-fn local(p: &mut Program, site: &Site<'_>, own: Span, starts: &[usize], result: Span, in_place: bool) {
-    let team = site.team();
+fn local(b: &mut Builder, view: &CommView<'_>, own: Span, starts: &[usize], result: Span, in_place: bool) {
+    let team = view.team();
     if own.bytes() == 0 || team.size == 1 {
-        p.copy(own, result);
+        b.copy(own, result);
         return;
     }
     let blocks = Blocks::Starts { base: own, starts };
-    let situation = Situation { commutative: p.is_commutative(), ..site.situation(own.bytes()) };
-    match site.choose(&situation) {
-        ReduceScatter::Direct => direct::build(p, &team, blocks, result, in_place),
-        ReduceScatter::Pairwise => pairwise::build(p, &team, blocks, result, in_place),
-        ReduceScatter::RecursiveHalving => recursive_halving::build(p, &team, own, starts, result),
+    let key = SelectionKey { commutative: b.is_commutative(), ..view.selection_key(own.bytes()) };
+    match view.choose(&key) {
+        ReduceScatter::Direct => direct::build(b, &team, blocks, result, in_place),
+        ReduceScatter::Pairwise => pairwise::build(b, &team, blocks, result, in_place),
+        ReduceScatter::RecursiveHalving => recursive_halving::build(b, &team, own, starts, result),
     }
 }
 
 /// Each group gets the other group's result: the leaders exchange them and scatter what they get.
-fn inter(p: &mut Program, site: &Site<'_>, remote: usize, own: Span, starts: &[usize], result: Span) {
-    let (team, others) = (site.team(), site.remote_team(remote));
-    let combined = reduce::to_leader(p, site, own);
-    let theirs = if site.rank == 0 { p.temp_like(own) } else { own };
-    if site.rank == 0 {
-        p.recv(&others, 0, theirs);
-        p.send(&others, 0, combined);
-        p.fence();
+fn inter(b: &mut Builder, view: &CommView<'_>, remote: usize, own: Span, starts: &[usize], result: Span) {
+    let (team, others) = (view.team(), view.remote_team(remote));
+    let combined = reduce::to_leader(b, view, own);
+    let theirs = if view.rank == 0 { b.temp_like(own) } else { own };
+    if view.rank == 0 {
+        b.recv(&others, 0, theirs);
+        b.send(&others, 0, combined);
+        b.fence();
     }
-    scatter::linear::build(p, &team, 0, Some(Blocks::Starts { base: theirs, starts }), Some(result));
+    scatter::linear::build(b, &team, 0, Some(Blocks::Starts { base: theirs, starts }), Some(result));
 }

@@ -3,8 +3,8 @@
 //! Source: Thakur, Rabenseifner, Gropp, 2005. Cost: (n - 1)(α + m/n (β + γ)). Memory: one block.
 
 use crate::coll::blocks::Blocks;
-use crate::coll::program::Program;
-use crate::coll::select::Needs;
+use crate::coll::builder::Builder;
+use crate::coll::needs::Needs;
 use crate::coll::span::Span;
 use crate::coll::team::Team;
 
@@ -13,19 +13,19 @@ pub const NEEDS: Needs = Needs { commutative: true, ..Needs::ANY };
 
 /// Adds the steps of this process. `own` are the blocks of the operand; `result` may be where they begin: then the rest
 /// of the operand stays as it is.
-pub fn build(p: &mut Program, team: &Team<'_>, own: Blocks<'_>, result: Span, in_place: bool) {
+pub fn build(b: &mut Builder, team: &Team<'_>, own: Blocks<'_>, result: Span, in_place: bool) {
     let mine = own.get(team.rank);
     // In place the operand lies in the program's buffer, of which only the result may change.
-    let acc = if in_place { p.temp_like(mine) } else { result };
-    let temp = p.temp_like(mine);
+    let acc = if in_place { b.temp_like(mine) } else { result };
+    let temp = b.temp_like(mine);
     for distance in 1..team.size {
         let to = team.after(distance);
         let straight = distance == 1;
         let into = if straight { acc } else { temp };
-        p.recv(team, team.before(distance), into);
-        p.send(team, to, own.get(to));
-        p.fence();
-        p.reduce(if straight { mine } else { temp }, acc);
+        b.recv(team, team.before(distance), into);
+        b.send(team, to, own.get(to));
+        b.fence();
+        b.reduce(if straight { mine } else { temp }, acc);
     }
-    p.copy(acc, result);
+    b.copy(acc, result);
 }

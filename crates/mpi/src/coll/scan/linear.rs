@@ -2,8 +2,8 @@
 //!
 //! Cost: (n - 1)(α + mβ + mγ), but every process blocks only once.
 
-use crate::coll::program::Program;
-use crate::coll::select::Needs;
+use crate::coll::builder::Builder;
+use crate::coll::needs::Needs;
 use crate::coll::span::Span;
 use crate::coll::team::Team;
 
@@ -11,39 +11,39 @@ use crate::coll::team::Team;
 pub const NEEDS: Needs = Needs::ANY;
 
 /// Adds the steps of this process. `own` may be `result`.
-pub fn inclusive(p: &mut Program, team: &Team<'_>, own: Span, result: Span) {
+pub fn inclusive(b: &mut Builder, team: &Team<'_>, own: Span, result: Span) {
     if team.rank > 0 {
-        let temp = p.temp_like(own);
-        p.recv(team, team.rank - 1, temp);
-        p.copy(own, result);
-        p.fence();
-        p.reduce(temp, result);
+        let temp = b.temp_like(own);
+        b.recv(team, team.rank - 1, temp);
+        b.copy(own, result);
+        b.fence();
+        b.reduce(temp, result);
     } else {
-        p.copy(own, result);
+        b.copy(own, result);
     }
     if team.rank + 1 < team.size {
-        p.send(team, team.rank + 1, result);
+        b.send(team, team.rank + 1, result);
     }
-    p.fence();
+    b.fence();
 }
 
 /// As [`inclusive`] without this process's operand; the result of rank 0 is left alone.
-pub fn exclusive(p: &mut Program, team: &Team<'_>, own: Span, result: Span) {
+pub fn exclusive(b: &mut Builder, team: &Team<'_>, own: Span, result: Span) {
     let last = team.rank + 1 == team.size;
     let mut passed = own;
     if team.rank > 0 {
         if !last {
-            passed = p.temp_like(own);
-            p.copy(own, passed);
+            passed = b.temp_like(own);
+            b.copy(own, passed);
         }
-        p.recv(team, team.rank - 1, result);
-        p.fence();
+        b.recv(team, team.rank - 1, result);
+        b.fence();
         if !last {
-            p.reduce(result, passed);
+            b.reduce(result, passed);
         }
     }
     if !last {
-        p.send(team, team.rank + 1, passed);
+        b.send(team, team.rank + 1, passed);
     }
-    p.fence();
+    b.fence();
 }

@@ -3,8 +3,8 @@
 //! Source: Thakur, Rabenseifner, Gropp, 2005. Cost: ⌈log2 n⌉ α + (n-1) mβ.
 
 use crate::coll::blocks::Blocks;
-use crate::coll::program::Program;
-use crate::coll::select::Needs;
+use crate::coll::builder::Builder;
+use crate::coll::needs::Needs;
 use crate::coll::span::Span;
 use crate::coll::team::Team;
 
@@ -13,7 +13,7 @@ pub const NEEDS: Needs = Needs { even: true, ..Needs::ANY };
 
 /// Adds the steps of this process. `block_bytes` is the same everywhere; for the rest see [`linear`](super::linear).
 pub fn build(
-    p: &mut Program,
+    b: &mut Builder,
     team: &Team<'_>,
     root: usize,
     blocks: Option<Blocks<'_>>,
@@ -28,31 +28,31 @@ pub fn build(
     let held = mask.min(team.size - me);
     let parent = team.absolute(me - if me == 0 { 0 } else { mask }, root);
     if me != 0 && held == 1 {
-        p.recv(team, parent, own.unwrap_or(Span::EMPTY));
-        p.fence();
+        b.recv(team, parent, own.unwrap_or(Span::EMPTY));
+        b.fence();
         return;
     }
-    let bytes = p.temp_bytes(held * block_bytes);
+    let bytes = b.temp_bytes(held * block_bytes);
     if me != 0 {
-        p.recv(team, parent, bytes);
-        p.fence();
+        b.recv(team, parent, bytes);
+        b.fence();
     } else if let Some(blocks) = blocks {
         let behind = team.size - root;
-        p.copy(blocks.range(root + 1, team.size), bytes.slice(block_bytes, (behind - 1) * block_bytes));
-        p.copy(blocks.range(0, root), bytes.slice(behind * block_bytes, root * block_bytes));
+        b.copy(blocks.range(root + 1, team.size), bytes.slice(block_bytes, (behind - 1) * block_bytes));
+        b.copy(blocks.range(0, root), bytes.slice(behind * block_bytes, root * block_bytes));
     }
     while mask > 1 {
         mask /= 2;
         if me + mask < team.size {
             let width = mask.min(team.size - me - mask);
-            p.send(team, team.absolute(me + mask, root), bytes.slice(mask * block_bytes, width * block_bytes));
+            b.send(team, team.absolute(me + mask, root), bytes.slice(mask * block_bytes, width * block_bytes));
         }
     }
     if let Some(own) = own {
         match blocks {
-            Some(blocks) if me == 0 => p.copy(blocks.get(root), own),
-            _ => p.copy(bytes.slice(0, block_bytes), own),
+            Some(blocks) if me == 0 => b.copy(blocks.get(root), own),
+            _ => b.copy(bytes.slice(0, block_bytes), own),
         }
     }
-    p.fence();
+    b.fence();
 }

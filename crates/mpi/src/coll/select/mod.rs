@@ -1,90 +1,14 @@
-//! Which algorithm runs: rules are data ([`rules`]), the first that fits wins; a setting can force one per collective.
+//! Which algorithm runs. Each collective has its algorithms by name and a table of rules (`<collective>/choice.rs`); the first rule that
+//! fits wins, unless the communicator's [`Choices`] force an algorithm.
 //!
-//! All processes of a collective must come to the same answer, so a [`Situation`] holds only what all of them know.
+//! All processes of a collective must come to the same answer, so a [`SelectionKey`] holds only what all of them know. Limits in bytes
+//! come from the cost models at the heads of the algorithms and from measurements on shared memory; a process that waits on a shared core costs a
+//! context switch, so there the algorithms with the fewest waits win.
 
-pub mod rules;
+pub mod settings;
 
-use channel::bootstrap::JobInfo;
-use rules::COLL_OVERSUBSCRIBED;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// What the choice depends on.
-#[derive(Clone, Copy, Debug)]
-pub struct Situation {
-    /// Processes that take part.
-    pub ranks: usize,
-    /// Bytes of the vector (bcast, reductions), or of one block (gather, scatter, all-to-all).
-    pub bytes: usize,
-    /// Whether a node has more ranks than allowed CPUs.
-    pub oversubscribed: bool,
-    /// Nodes on which they are.
-    pub nodes: usize,
-    /// Largest number of processes on one node.
-    pub ranks_per_node: usize,
-    /// Whether operands may be exchanged; true for collectives without an operation.
-    pub commutative: bool,
-    /// Whether all blocks have the same size and follow each other.
-    pub even: bool,
-    /// Whether the data is in the receive buffer (`MPI_IN_PLACE`).
-    pub in_place: bool,
-}
-
-impl Situation {
-    /// `ranks` processes on one node with CPUs enough.
-    pub fn new(ranks: usize, bytes: usize) -> Situation {
-        Situation {
-            ranks,
-            bytes,
-            oversubscribed: false,
-            nodes: 1,
-            ranks_per_node: ranks,
-            commutative: true,
-            even: true,
-            in_place: false,
-        }
-    }
-}
-
-/// What an algorithm needs to give right results.
-#[derive(Clone, Copy, Debug)]
-pub struct Needs {
-    /// It exchanges operands.
-    pub commutative: bool,
-    /// It needs a power of two of processes.
-    pub power_of_two: bool,
-    /// It needs blocks of one size.
-    pub even: bool,
-    /// It can't work in place.
-    pub not_in_place: bool,
-    /// It can only work in place.
-    pub in_place: bool,
-    /// It needs several nodes.
-    pub nodes: bool,
-}
-
-impl Needs {
-    /// Nothing.
-    pub const ANY: Needs = Needs {
-        commutative: false,
-        power_of_two: false,
-        even: false,
-        not_in_place: false,
-        in_place: false,
-        nodes: false,
-    };
-
-    /// Whether an algorithm with these needs may run.
-    #[inline]
-    pub fn are_met(&self, s: &Situation) -> bool {
-        (!self.commutative || s.commutative)
-            && (!self.power_of_two || s.ranks.is_power_of_two())
-            && (!self.even || s.even)
-            && (!self.not_in_place || !s.in_place)
-            && (!self.in_place || s.in_place)
-            && (!self.nodes || (s.nodes > 1 && s.nodes < s.ranks))
-    }
-}
+use super::choices::Choices;
+use super::needs::{Needs, SelectionKey};
 
 /// The algorithms of one collective.
 pub trait Algorithm: Copy + PartialEq + std::fmt::Debug + 'static {
@@ -96,8 +20,8 @@ pub trait Algorithm: Copy + PartialEq + std::fmt::Debug + 'static {
     fn needs(self) -> Needs;
     /// Rules in the order in which they are tried; the last fits always.
     fn rules() -> &'static [Rule<Self>];
-    /// What the setting says; read once.
-    fn forced() -> Option<Self>;
+    /// Place of the collective in [`Choices::forced`].
+    const COLLECTIVE: usize;
 }
 
 /// One line of a table of rules.
@@ -112,10 +36,11 @@ pub struct Rule<A> {
     pub algorithm: A,
 }
 
-/// The algorithm for `s`.
+/// The algorithm for `s` on a communicator with these choices.
 #[inline]
-pub fn choose<A: Algorithm>(s: &Situation) -> A {
-    if let Some(forced) = A::forced()
+pub fn choose<A: Algorithm>(choices: &Choices, s: &SelectionKey) -> A {
+    let place = usize::from(choices.forced[A::COLLECTIVE]);
+    if let Some(&forced) = A::ALL.get(place.wrapping_sub(1))
         && forced.needs().are_met(s)
     {
         return forced;
@@ -132,80 +57,59 @@ pub fn choose<A: Algorithm>(s: &Situation) -> A {
     rules.iter().find(fits).unwrap_or(&rules[rules.len() - 1]).algorithm
 }
 
-/// Reads a setting; `auto` and unknown names are `None`, the latter with a warning.
-pub fn parse<A: Algorithm>(setting: &base::config::Text, cell: &'static OnceLock<Option<A>>) -> Option<A> {
-    *cell.get_or_init(|| {
-        let name = setting.value().trim();
-        let found = A::ALL.iter().copied().find(|a| a.name() == name);
-        if found.is_none() && name != "auto" {
-            let known: Vec<_> = A::ALL.iter().map(|a| a.name()).collect();
-            base::log!(Warn, "no collective algorithm is called {name}: there are {}", known.join(", "));
-        }
-        found
-    })
+/// The place, plus one, of the algorithm with this name; 0 for `auto` and, with a warning, for unknown names.
+pub fn place<A: Algorithm>(name: &str) -> u8 {
+    let found = A::ALL.iter().position(|a| a.name() == name);
+    if found.is_none() && name != "auto" {
+        let known: Vec<_> = A::ALL.iter().map(|a| a.name()).collect();
+        base::log!(Warn, "no collective algorithm is called {name}: there are {}", known.join(", "));
+    }
+    found.map_or(0, |place| place as u8 + 1)
 }
 
-static OVERSUBSCRIBED: AtomicBool = AtomicBool::new(false);
+/// Any number.
+pub const ALL: (usize, usize) = (0, usize::MAX);
+/// 1,024.
+pub const KIB: usize = 1 << 10;
+/// For ranks that share cores.
+pub const SHARED: Option<bool> = Some(true);
 
-/// Learns from the job whether its ranks share cores. Only jobs under one kernel say so: all of their ranks are told the same.
-pub fn set_up(job: &JobInfo) {
-    let one_node = job.local_ranks.len() == job.size as usize;
-    let oversubscribed = match COLL_OVERSUBSCRIBED.value() {
-        "yes" => true,
-        "no" => false,
-        _ => one_node && job.node_cpus > 0 && job.size > job.node_cpus,
-    };
-    OVERSUBSCRIBED.store(oversubscribed, Ordering::Relaxed);
+/// A line of a table.
+pub const fn rule<A>(
+    ranks: (usize, usize),
+    bytes: (usize, usize),
+    oversubscribed: Option<bool>,
+    algorithm: A,
+) -> Rule<A> {
+    Rule { ranks, bytes, oversubscribed, algorithm }
 }
 
-/// Whether a node has more ranks than processors.
-#[inline]
-pub fn is_oversubscribed() -> bool {
-    OVERSUBSCRIBED.load(Ordering::Relaxed)
-}
+/// Declares the algorithms of a collective: variant, name, needs. The table of rules is its constant `RULES`.
+macro_rules! algorithms {
+    (#[doc = $doc:literal] $collective:ident { $($variant:ident $name:literal $needs:expr;)+ }) => {
+        #[doc = $doc]
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[expect(missing_docs, reason = "each has a file of its name")]
+        pub enum $collective { $($variant),+ }
 
-#[cfg(test)]
-mod tests {
-    use super::rules::*;
-    use super::*;
+        impl $crate::coll::select::Algorithm for $collective {
+            const ALL: &'static [$collective] = &[$($collective::$variant),+];
+            const COLLECTIVE: usize = $crate::coll::choices::Collective::$collective as usize;
 
-    fn always_answers<A: Algorithm>() {
-        for ranks in 1..40 {
-            for bytes in [0, 8, 1000, 4096, 70_000, 1 << 20, 1 << 26] {
-                for bits in 0..16 {
-                    let bit = |i: i32| bits & (1 << i) != 0;
-                    let s = Situation {
-                        oversubscribed: bit(0),
-                        commutative: bit(1),
-                        even: bit(2),
-                        in_place: bit(3),
-                        ..Situation::new(ranks, bytes)
-                    };
-                    let choice = choose::<A>(&s);
-                    assert!(choice.needs().are_met(&s), "{choice:?} for {s:?}");
-                }
+            fn name(self) -> &'static str {
+                match self { $($collective::$variant => $name),+ }
+            }
+
+            #[inline]
+            fn needs(self) -> $crate::coll::needs::Needs {
+                match self { $($collective::$variant => $needs),+ }
+            }
+
+            #[inline]
+            fn rules() -> &'static [Rule<$collective>] {
+                $collective::RULES
             }
         }
-    }
-
-    #[test]
-    fn every_situation_has_an_algorithm() {
-        always_answers::<Barrier>();
-        always_answers::<Bcast>();
-        always_answers::<Reduce>();
-        always_answers::<Allreduce>();
-        always_answers::<Gather>();
-        always_answers::<Scatter>();
-        always_answers::<Allgather>();
-        always_answers::<Alltoall>();
-        always_answers::<ReduceScatter>();
-        always_answers::<Scan>();
-    }
-
-    #[test]
-    fn names_differ() {
-        let mut names: Vec<_> = Bcast::ALL.iter().map(|a| a.name()).collect();
-        names.dedup();
-        assert_eq!(names.len(), Bcast::ALL.len());
-    }
+    };
 }
+pub(crate) use algorithms;

@@ -2,14 +2,14 @@
 //! `COLLECTIVE='allreduce 2' ROUNDS=1000` selects, `AGAIN=1` leaves the planning out: the difference of two runs under callgrind is exact.
 
 use super::super::args::{BlockBuffer, Buffer, ReduceArgs};
-use super::super::site::Site;
+use super::super::comm_view::CommView;
 use super::super::{allreduce, alltoall, barrier, bcast};
 use super::*;
 use crate::op;
 
-struct Free;
+struct Free<'a>(&'a Objects);
 
-impl Wire for Free {
+impl Wire for Free<'_> {
     type Transfer = bool;
     const DONE: bool = true;
 
@@ -23,23 +23,22 @@ impl Wire for Free {
         Ok(false)
     }
 
-    unsafe fn send_items(&mut self, _: Via, _: u32, _: *const u8, _: usize, _: &Rc<Datatype>) -> Result<bool> {
+    unsafe fn send_items(&mut self, _: Via, _: u32, _: *const u8, _: usize, _: u32) -> Result<bool> {
         Ok(true)
     }
 
-    unsafe fn recv_items(&mut self, _: Via, _: u32, _: *mut u8, _: usize, _: &Rc<Datatype>) -> Result<bool> {
+    unsafe fn recv_items(&mut self, _: Via, _: u32, _: *mut u8, _: usize, _: u32) -> Result<bool> {
         Ok(false)
     }
 
-    unsafe fn reduce(
-        &mut self,
-        Reduction { op, datatype }: &Reduction,
-        input: *const u8,
-        inout: *mut u8,
-        count: usize,
-    ) {
+    unsafe fn perform(&mut self, step: Step) -> Result {
+        let reduce = |Reduction { op, datatype }: &Reduction, input, inout, count| {
+            // SAFETY: handed on from the caller.
+            unsafe { op.apply(input, inout, count, datatype, 0) };
+        };
         // SAFETY: handed on from the caller.
-        unsafe { op.apply(input, inout, count, datatype, 0) };
+        unsafe { self.0.perform(step, reduce) };
+        Ok(())
     }
 
     fn is_done(transfer: bool) -> bool {
@@ -55,26 +54,26 @@ impl Wire for Free {
     }
 }
 
-fn time(name: &str, mut build: impl FnMut(&mut Program) -> Result) {
+fn time(name: &str, mut build: impl FnMut(&mut Builder) -> Result) {
     let setting = |name, default: &str| std::env::var(name).unwrap_or(default.into());
     let rounds: u32 = setting("ROUNDS", "1000000").parse().unwrap();
     if !name.contains(&setting("COLLECTIVE", "")) {
         return;
     }
-    let (mut p, mut cursor) = (Program::default(), Cursor::<bool>::default());
+    let (mut b, mut cursor) = (Builder::default(), Cursor::<bool>::default());
     let again = setting("AGAIN", "") == "1";
     if again {
-        build(&mut p).unwrap();
+        build(&mut b).unwrap();
     }
     let start = std::time::Instant::now();
     for _ in 0..rounds {
         if !again {
-            p.reset();
-            build(&mut p).unwrap();
+            b.reset();
+            build(&mut b).unwrap();
         }
-        cursor.rewind(&p);
+        cursor.rewind(b.schedule());
         // SAFETY: the buffers of the caller live on.
-        unsafe { cursor.advance::<true, _>(&p, &mut Free) };
+        unsafe { cursor.advance::<true, _>(b.schedule(), &mut Free(b.objects())) };
     }
     println!("{name}: {:.1} ns", start.elapsed().as_nanos() as f64 / f64::from(rounds));
 }
@@ -82,19 +81,19 @@ fn time(name: &str, mut build: impl FnMut(&mut Program) -> Result) {
 #[test]
 #[ignore = "a measurement"]
 fn bookkeeping() {
-    let (mut a, mut b) = ([1u64; 16], [1u64; 16]);
-    let (a, b) = (a.as_mut_ptr().cast::<u8>(), b.as_mut_ptr().cast::<u8>());
+    let (mut from, mut into) = ([1u64; 16], [1u64; 16]);
+    let (from, into) = (from.as_mut_ptr().cast::<u8>(), into.as_mut_ptr().cast::<u8>());
     let datatype = datatype::predefined(0x214).unwrap();
     let op = op::predefined(0x21).unwrap();
     let buffer = |ptr| Buffer { ptr, count: 1, datatype };
     for n in [2, 4, 16] {
-        let site = std::hint::black_box(Site::new(1, n));
-        time(&format!("barrier {n}"), |p| barrier::build(p, &site));
-        time(&format!("bcast {n}"), |p| bcast::build(p, &site, buffer(a), 0));
-        let args = ReduceArgs { send: a, recv: b, count: 1, datatype, op };
-        time(&format!("allreduce {n}"), |p| allreduce::build(p, &site, args));
-        time(&format!("alltoall {n}"), |p| {
-            alltoall::build(p, &site, Some(BlockBuffer::Even(buffer(a))), BlockBuffer::Even(buffer(b)))
+        let view = std::hint::black_box(CommView::new(1, n));
+        time(&format!("barrier {n}"), |b| barrier::build(b, &view));
+        time(&format!("bcast {n}"), |b| bcast::build(b, &view, buffer(from), 0));
+        let args = ReduceArgs { send: from, recv: into, count: 1, datatype, op };
+        time(&format!("allreduce {n}"), |b| allreduce::build(b, &view, args));
+        time(&format!("alltoall {n}"), |b| {
+            alltoall::build(b, &view, Some(BlockBuffer::Even(buffer(from))), BlockBuffer::Even(buffer(into)))
         });
     }
 }

@@ -1,10 +1,15 @@
 //! Collectives that move data, and barriers, against a model.
 
+use super::super::allgather::Allgather;
+use super::super::alltoall::Alltoall;
 use super::super::args::BlockBuffer;
+use super::super::barrier::Barrier;
+use super::super::bcast::Bcast;
+use super::super::comm_view::CommView;
+use super::super::gather::Gather;
+use super::super::job_choices;
 use super::super::layout::Layout;
 use super::super::select::Algorithm;
-use super::super::select::rules::*;
-use super::super::site::Site;
 use super::super::{allgather, alltoall, barrier, bcast, gather, scatter};
 use super::memory::*;
 use super::*;
@@ -27,10 +32,11 @@ fn each<A: Algorithm>(check: impl Fn(&'static str, &Kind, usize, usize)) {
     }
 }
 
-fn with_site(name: &'static str, r: usize, n: usize, f: impl FnOnce(&Site<'_>) -> Result) -> Result {
+fn with_view(name: &'static str, r: usize, n: usize, f: impl FnOnce(&CommView<'_>) -> Result) -> Result {
     let layout = Layout::new(r, n, |r| (r % 4) as u64);
     let layout = (name == "hierarchical").then_some(&layout);
-    f(&Site { forced: Some(name), layout, ..Site::new(r, n) })
+    let choices = job_choices::forcing(name);
+    f(&CommView { choices: &choices, layout, ..CommView::new(r, n) })
 }
 
 fn items(kind: &Kind, count: usize, seed: u64) -> Vec<Item> {
@@ -43,8 +49,8 @@ fn bcast_reaches_everybody() {
         for root in 0..n {
             let mut memory: Vec<Memory> = (0..n).map(|_| Memory::new(kind, count)).collect();
             memory[root] = Memory::filled(kind, count, 9);
-            run(n, root as u64, |r, p| {
-                with_site(name, r, n, |site| bcast::build(p, site, memory[r].buffer(count, kind), root as i32))
+            run(n, root as u64, |r, b| {
+                with_view(name, r, n, |view| bcast::build(b, view, memory[r].buffer(count, kind), root as i32))
             });
             assert!(
                 memory.iter().all(|m| m.all() == items(kind, count, 9)),
@@ -61,7 +67,7 @@ fn long_bcast_is_pipelined() {
         let (kind, count) = (Kind::holed(), 70_000);
         let mut memory: Vec<Memory> = (0..n).map(|_| Memory::new(&kind, count)).collect();
         memory[1] = Memory::filled(&kind, count, 9);
-        run(n, 1, |r, p| with_site("chain", r, n, |site| bcast::build(p, site, memory[r].buffer(count, &kind), 1)));
+        run(n, 1, |r, b| with_view("chain", r, n, |view| bcast::build(b, view, memory[r].buffer(count, &kind), 1)));
         assert!(memory.iter().all(|m| m.all() == items(&kind, count, 9)));
     }
 }
@@ -70,19 +76,19 @@ fn long_bcast_is_pipelined() {
 fn barriers_end() {
     for n in SIZES {
         for algorithm in Barrier::ALL {
-            run(n, n as u64, |r, p| with_site(algorithm.name(), r, n, |site| barrier::build(p, site)));
+            run(n, n as u64, |r, b| with_view(algorithm.name(), r, n, |view| barrier::build(b, view)));
         }
     }
 }
 
-/// Nobody may leave before the last one enters: with one process held back, no other program ends.
+/// Nobody may leave before the last one enters: with one process held back, no other schedule ends.
 #[test]
 fn barriers_hold() {
     for n in 2..=17 {
         for algorithm in Barrier::ALL {
             for late in [0, n / 2, n - 1] {
                 let ended =
-                    run_without(n, late, |r, p| with_site(algorithm.name(), r, n, |site| barrier::build(p, site)));
+                    run_without(n, late, |r, b| with_view(algorithm.name(), r, n, |view| barrier::build(b, view)));
                 assert_eq!(ended, 0, "{algorithm:?}: somebody left early");
             }
         }
@@ -96,21 +102,21 @@ fn gather_and_scatter_meet_the_root() {
             let mut own: Vec<Memory> = (0..n).map(|r| Memory::filled(kind, count, 100 * r as u64)).collect();
             let mut all = Memory::new(kind, n * count);
             (0..count).for_each(|i| all.set(root * count + i, kind.item((100 * root + i) as u64)));
-            run(n, root as u64, |r, p| {
-                with_site(name, r, n, |site| {
+            run(n, root as u64, |r, b| {
+                with_view(name, r, n, |view| {
                     let recv = (r == root).then(|| all.even(count, kind));
                     let send = (r != root || !in_place).then(|| own[r].buffer(count, kind));
-                    gather::build(p, site, send, recv, root as i32, true)
+                    gather::build(b, view, send, recv, root as i32, true)
                 })
             });
             let expected: Vec<Item> = (0..n).flat_map(|r| items(kind, count, 100 * r as u64)).collect();
             assert_eq!(all.all(), expected, "{name} {} n={n} root {root}", kind.name);
             let mut parts: Vec<Memory> = (0..n).map(|_| Memory::new(kind, count)).collect();
-            run(n, root as u64, |r, p| {
-                with_site(name, r, n, |site| {
+            run(n, root as u64, |r, b| {
+                with_view(name, r, n, |view| {
                     let send = (r == root).then(|| all.even(count, kind));
                     let recv = (r != root || !in_place).then(|| parts[r].buffer(count, kind));
-                    scatter::build(p, site, send, recv, root as i32, true)
+                    scatter::build(b, view, send, recv, root as i32, true)
                 })
             });
             for (r, part) in parts.iter().enumerate().filter(|(r, _)| *r != root || !in_place) {
@@ -140,14 +146,21 @@ fn gatherv_and_scatterv_meet_the_root() {
             let count = |r: usize| counts[r] as usize;
             let mut own: Vec<Memory> = (0..n).map(|r| Memory::filled(&kind, count(r), 100 * r as u64)).collect();
             let mut all = Memory::new(&kind, total);
-            run(n, 5, |r, p| {
+            run(n, 5, |r, b| {
                 let recv = (r == root).then(|| all.listed(&counts, &displs, &kind));
-                gather::build(p, &Site::new(r, n), Some(own[r].buffer(count(r), &kind)), recv, root as i32, false)
+                gather::build(b, &CommView::new(r, n), Some(own[r].buffer(count(r), &kind)), recv, root as i32, false)
             });
             let mut parts: Vec<Memory> = (0..n).map(|r| Memory::new(&kind, count(r))).collect();
-            run(n, 6, |r, p| {
+            run(n, 6, |r, b| {
                 let send = (r == root).then(|| all.listed(&counts, &displs, &kind));
-                scatter::build(p, &Site::new(r, n), send, Some(parts[r].buffer(count(r), &kind)), root as i32, false)
+                scatter::build(
+                    b,
+                    &CommView::new(r, n),
+                    send,
+                    Some(parts[r].buffer(count(r), &kind)),
+                    root as i32,
+                    false,
+                )
             });
             for r in 0..n {
                 assert_eq!(parts[r].all(), items(&kind, count(r), 100 * r as u64));
@@ -166,9 +179,9 @@ fn allgather_gives_everybody_all() {
             for (r, all) in all.iter_mut().enumerate().filter(|_| in_place) {
                 (0..count).for_each(|i| all.set(r * count + i, kind.item((100 * r + i) as u64)));
             }
-            run(n, n as u64, |r, p| {
+            run(n, n as u64, |r, b| {
                 let send = (!in_place).then(|| own[r].buffer(count, kind));
-                with_site(name, r, n, |site| allgather::build(p, site, send, all[r].even(count, kind)))
+                with_view(name, r, n, |view| allgather::build(b, view, send, all[r].even(count, kind)))
             });
             let expected: Vec<Item> = (0..n).flat_map(|r| items(kind, count, 100 * r as u64)).collect();
             assert!(all.iter().all(|a| a.all() == expected), "{name} {} n={n} count={count}", kind.name);
@@ -185,10 +198,10 @@ fn allgatherv_gives_everybody_all() {
                 let count = |r: usize| counts[r] as usize;
                 let mut own: Vec<Memory> = (0..n).map(|r| Memory::filled(&kind, count(r), 100 * r as u64)).collect();
                 let mut all: Vec<Memory> = (0..n).map(|_| Memory::new(&kind, total)).collect();
-                run(n, 5, |r, p| {
+                run(n, 5, |r, b| {
                     let send = Some(own[r].buffer(count(r), &kind));
                     let recv = all[r].listed(&counts, &displs, &kind);
-                    with_site(name, r, n, |site| allgather::build(p, site, send, recv))
+                    with_view(name, r, n, |view| allgather::build(b, view, send, recv))
                 });
                 for (all, r) in all.iter().flat_map(|all| (0..n).map(move |r| (all, r))) {
                     assert!((0..count(r)).all(|i| all.get(displs[r] as usize + i) == kind.item((100 * r + i) as u64)));
@@ -215,9 +228,9 @@ fn alltoall_exchanges_blocks() {
             let mut from: Vec<Memory> = (0..n).map(letters).collect();
             let mut into: Vec<Memory> =
                 (0..n).map(|r| if in_place { letters(r) } else { Memory::new(kind, n * count) }).collect();
-            run(n, n as u64, |r, p| {
+            run(n, n as u64, |r, b| {
                 let send = (!in_place).then(|| from[r].even(count, kind));
-                with_site(name, r, n, |site| alltoall::build(p, site, send, into[r].even(count, kind)))
+                with_view(name, r, n, |view| alltoall::build(b, view, send, into[r].even(count, kind)))
             });
             for (r, into) in into.iter().enumerate() {
                 let expected: Vec<Item> = (0..n).flat_map(|s| items(kind, count, letter(n, s, r))).collect();
@@ -258,9 +271,9 @@ fn alltoallv_exchanges_uneven_blocks() {
             let mut from: Vec<Memory> = (0..n).map(letters).collect();
             let mut into: Vec<Memory> =
                 (0..n).map(|r| if in_place { letters(r) } else { Memory::new(&kind, displs[r].1) }).collect();
-            run(n, n as u64, |r, p| {
+            run(n, n as u64, |r, b| {
                 let send = (!in_place).then(|| from[r].listed(&counts[r], &displs[r].0, &kind));
-                alltoall::build(p, &Site::new(r, n), send, into[r].listed(&counts[r], &displs[r].0, &kind))
+                alltoall::build(b, &CommView::new(r, n), send, into[r].listed(&counts[r], &displs[r].0, &kind))
             });
             for (r, s) in (0..n).flat_map(|r| (0..n).map(move |s| (r, s))) {
                 into[r].all();
@@ -293,14 +306,14 @@ fn alltoallw_converts_types() {
         let back: Vec<Vec<i64>> = (0..n).map(|r| address(&mut into, r)).collect();
         let out_types: Vec<_> = (0..n).map(|s| Rc::clone(&kind_of(s).datatype)).collect();
         let back_types: Vec<_> = (0..n).map(|s| Rc::clone(&kind_of(s + 1).datatype)).collect();
-        run(n, n as u64, |r, p| {
+        run(n, n as u64, |r, b| {
             let buffer = |displs, datatypes| BlockBuffer::Typed {
                 ptr: std::ptr::null_mut(),
                 counts: Ints::I64(&counts[r]),
                 displs: Ints::I64(displs),
                 datatypes,
             };
-            alltoall::build(p, &Site::new(r, n), Some(buffer(&out[r], &out_types)), buffer(&back[r], &back_types))
+            alltoall::build(b, &CommView::new(r, n), Some(buffer(&out[r], &out_types)), buffer(&back[r], &back_types))
         });
         for (r, s) in (0..n).flat_map(|r| (0..n).map(move |s| (r, s))) {
             assert_eq!(into[r * n + s].all(), items(&two, volume(r, s), letter(n, s, r)));

@@ -44,24 +44,24 @@ fn rooted_data_crosses() {
         let fresh = || (0..total).map(|_| Memory::new(kind, COUNT * others.len())).collect::<Vec<_>>();
         let mut memory = fresh();
         memory[id_of_root] = Memory::filled(kind, COUNT * others.len(), 7);
-        run_groups(groups, 1, |id, site, p| {
-            bcast::build(p, site, memory[id].buffer(COUNT, kind), root_arg(id, groups, root, first))
+        run_groups(groups, 1, |id, view, b| {
+            bcast::build(b, view, memory[id].buffer(COUNT, kind), root_arg(id, groups, root, first))
         });
         assert!(others.clone().all(|id| memory[id].all()[..COUNT] == items(kind, COUNT, 7)));
         let mut parts = fresh();
         let source = &mut memory[id_of_root];
-        run_groups(groups, 2, |id, site, p| {
+        run_groups(groups, 2, |id, view, b| {
             let send = (id == id_of_root).then(|| source.even(COUNT, kind));
             let recv = Some(parts[id].buffer(COUNT, kind));
-            scatter::build(p, site, send, recv, root_arg(id, groups, root, first), true)
+            scatter::build(b, view, send, recv, root_arg(id, groups, root, first), true)
         });
         for (i, id) in others.clone().enumerate() {
             assert_eq!(parts[id].all()[..COUNT], items(kind, COUNT, 7 + (i * COUNT) as u64));
         }
         let mut back = Memory::new(kind, COUNT * others.len());
-        run_groups(groups, 3, |id, site, p| {
+        run_groups(groups, 3, |id, view, b| {
             let recv = (id == id_of_root).then(|| back.even(COUNT, kind));
-            gather::build(p, site, Some(parts[id].buffer(COUNT, kind)), recv, root_arg(id, groups, root, first), true)
+            gather::build(b, view, Some(parts[id].buffer(COUNT, kind)), recv, root_arg(id, groups, root, first), true)
         });
         assert_eq!(back.all(), items(kind, COUNT * others.len(), 7));
     });
@@ -69,7 +69,7 @@ fn rooted_data_crosses() {
 
 #[test]
 fn barriers_end() {
-    GROUPS.into_iter().for_each(|groups| run_groups(groups, 4, |_, site, p| barrier::build(p, site)));
+    GROUPS.into_iter().for_each(|groups| run_groups(groups, 4, |_, view, b| barrier::build(b, view)));
 }
 
 #[test]
@@ -81,16 +81,16 @@ fn everybody_gets_the_other_group() {
             (0..total).map(|id| Memory::filled(kind, count * remote(id).len(), 50 * id as u64)).collect();
         let fresh = || (0..total).map(|id| Memory::new(kind, count * remote(id).len())).collect::<Vec<_>>();
         let mut all = fresh();
-        run_groups(groups, 5, |id, site, p| {
-            allgather::build(p, site, Some(own[id].buffer(count, kind)), all[id].even(count, kind))
+        run_groups(groups, 5, |id, view, b| {
+            allgather::build(b, view, Some(own[id].buffer(count, kind)), all[id].even(count, kind))
         });
         for (id, all) in all.iter().enumerate() {
             let expected: Vec<Item> = remote(id).flat_map(|o| items(kind, count, 50 * o as u64)).collect();
             assert_eq!(all.all(), expected);
         }
         let mut all = fresh();
-        run_groups(groups, 6, |id, site, p| {
-            alltoall::build(p, site, Some(own[id].even(count, kind)), all[id].even(count, kind))
+        run_groups(groups, 6, |id, view, b| {
+            alltoall::build(b, view, Some(own[id].even(count, kind)), all[id].even(count, kind))
         });
         for (id, all) in all.iter().enumerate() {
             let rank = if id < groups.0 { id } else { id - groups.0 };
@@ -114,24 +114,24 @@ fn reductions_cross() {
         };
         let remote = |id: usize| if id < groups.0 { groups.0..total } else { 0..groups.0 };
         let mut result = fresh();
-        run_groups(groups, 7, |id, site, p| {
+        run_groups(groups, 7, |id, view, b| {
             let args: ReduceArgs<'_> = operation.args(own[id].ptr(), result[id].ptr(), count, &kind);
-            reduce::build(p, site, args, root_arg(id, groups, root, first))
+            reduce::build(b, view, args, root_arg(id, groups, root, first))
         });
         let id_of_root = if first { root } else { groups.0 + root };
         let all = result[id_of_root].all();
         assert!((0..count).all(|i| all[i] == fold(others.clone(), i)));
         let mut result = fresh();
-        run_groups(groups, 8, |id, site, p| {
-            allreduce::build(p, site, operation.args(own[id].ptr(), result[id].ptr(), count, &kind))
+        run_groups(groups, 8, |id, view, b| {
+            allreduce::build(b, view, operation.args(own[id].ptr(), result[id].ptr(), count, &kind))
         });
         for (id, result) in result.iter().enumerate() {
             assert!(result.all().into_iter().enumerate().all(|(i, v)| v == fold(remote(id), i)));
         }
         let mut result = fresh();
-        run_groups(groups, 9, |id, site, p| {
+        run_groups(groups, 9, |id, view, b| {
             let args = operation.args(own[id].ptr(), result[id].ptr(), count, &kind);
-            reduce_scatter::build(p, site, args, Counts::Block(count / site.size))
+            reduce_scatter::build(b, view, args, Counts::Block(count / view.size))
         });
         for (id, result) in result.iter().enumerate() {
             let (rank, size) = if id < groups.0 { (id, groups.0) } else { (id - groups.0, groups.1) };

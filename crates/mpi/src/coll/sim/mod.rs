@@ -1,6 +1,6 @@
-//! Runs the programs of many ranks in one thread: random interleaving, random delivery, eager and rendezvous at random.
+//! Runs the schedules of many ranks in one thread: random interleaving, random delivery, eager and rendezvous at random.
 //!
-//! Checks on the way that matching messages have the same size and that no program waits for ever.
+//! Checks on the way that matching messages have the same size and that no schedule waits for ever.
 
 mod cost;
 mod data;
@@ -9,9 +9,11 @@ mod memory;
 mod reductions;
 mod topology;
 
+use super::builder::Builder;
+use super::comm_view::CommView;
 use super::execute::{Cursor, Wire};
-use super::program::{Program, Reduction};
-use super::site::Site;
+use super::objects::{Objects, Reduction};
+use super::schedule::Step;
 use super::team::Via;
 use crate::datatype::{self, Datatype};
 use crate::handle::Named;
@@ -53,7 +55,7 @@ impl Items {
 
     fn read(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.len()];
-        // SAFETY: a program names valid memory until its transfers are complete.
+        // SAFETY: a schedule names valid memory until its transfers are complete.
         unsafe {
             match &self.datatype {
                 None => std::ptr::copy(self.ptr, bytes.as_mut_ptr(), bytes.len()),
@@ -123,6 +125,7 @@ impl Net {
 
 struct SimWire<'a> {
     net: &'a mut Net,
+    objects: &'a Objects,
     me: usize,
     /// Number of the first peer through either communicator.
     base: [usize; 2],
@@ -167,23 +170,24 @@ impl Wire for SimWire<'_> {
         Ok(self.start_recv(via, peer, Items { ptr: into, count: len, datatype: None }))
     }
 
-    unsafe fn send_items(&mut self, via: Via, peer: u32, from: *const u8, n: usize, d: &Rc<Datatype>) -> Result<usize> {
-        Ok(self.start_send(via, peer, Items { ptr: from.cast_mut(), count: n, datatype: Some(Rc::clone(d)) }))
+    unsafe fn send_items(&mut self, via: Via, peer: u32, from: *const u8, count: usize, d: u32) -> Result<usize> {
+        let datatype = Some(Rc::clone(self.objects.datatype(d)));
+        Ok(self.start_send(via, peer, Items { ptr: from.cast_mut(), count, datatype }))
     }
 
-    unsafe fn recv_items(&mut self, via: Via, peer: u32, into: *mut u8, n: usize, d: &Rc<Datatype>) -> Result<usize> {
-        Ok(self.start_recv(via, peer, Items { ptr: into, count: n, datatype: Some(Rc::clone(d)) }))
+    unsafe fn recv_items(&mut self, via: Via, peer: u32, into: *mut u8, count: usize, d: u32) -> Result<usize> {
+        let datatype = Some(Rc::clone(self.objects.datatype(d)));
+        Ok(self.start_recv(via, peer, Items { ptr: into, count, datatype }))
     }
 
-    unsafe fn reduce(
-        &mut self,
-        Reduction { op, datatype }: &Reduction,
-        input: *const u8,
-        inout: *mut u8,
-        count: usize,
-    ) {
+    unsafe fn perform(&mut self, step: Step) -> Result {
+        let reduce = |Reduction { op, datatype }: &Reduction, input, inout, count| {
+            // SAFETY: handed on from the caller.
+            unsafe { op.apply(input, inout, count, datatype, datatype.handle_cell().get().0) };
+        };
         // SAFETY: handed on from the caller.
-        unsafe { op.apply(input, inout, count, datatype, datatype.handle_cell().get().0) };
+        unsafe { self.objects.perform(step, reduce) };
+        Ok(())
     }
 
     fn is_done(transfer: usize) -> bool {
@@ -199,59 +203,72 @@ impl Wire for SimWire<'_> {
     }
 }
 
-/// Runs the programs that `build` makes for processes `0..sizes.0`, followed by a second group of `sizes.1` that forms an
+/// Runs the schedules that `build` makes for processes `0..sizes.0`, followed by a second group of `sizes.1` that forms an
 /// inter-communicator with the first.
-pub fn run_groups(sizes: (usize, usize), seed: u64, mut build: impl FnMut(usize, &Site<'_>, &mut Program) -> Result) {
+pub fn run_groups(
+    sizes: (usize, usize),
+    seed: u64,
+    mut build: impl FnMut(usize, &CommView<'_>, &mut Builder) -> Result,
+) {
     let total = sizes.0 + sizes.1;
-    let mut programs: Vec<Program> = (0..total)
+    let builders: Vec<Builder> = (0..total)
         .map(|id| {
-            let mut p = Program::default();
+            let mut b = Builder::default();
             let first = id < sizes.0;
             let (rank, size) = if first { (id, sizes.0) } else { (id - sizes.0, sizes.1) };
             let remote = (sizes.1 > 0).then_some(if first { sizes.1 } else { sizes.0 });
-            let site = Site { remote, ..Site::new(rank, size) };
-            build(id, &site, &mut p).unwrap();
-            p
+            let view = CommView { remote, ..CommView::new(rank, size) };
+            build(id, &view, &mut b).unwrap();
+            b
         })
         .collect();
-    execute(&mut programs, sizes, seed);
+    execute(&builders, sizes, seed);
 }
 
 /// As [`run_groups`] for one group.
-pub fn run(size: usize, seed: u64, mut build: impl FnMut(usize, &mut Program) -> Result) {
-    run_groups((size, 0), seed, |rank, _, p| build(rank, p));
+pub fn run(size: usize, seed: u64, mut build: impl FnMut(usize, &mut Builder) -> Result) {
+    run_groups((size, 0), seed, |rank, _, b| build(rank, b));
 }
 
-/// How many programs end while process `late` doesn't start.
-pub fn run_without(size: usize, late: usize, mut build: impl FnMut(usize, &mut Program) -> Result) -> usize {
+/// How many schedules end while process `late` doesn't start.
+pub fn run_without(size: usize, late: usize, mut build: impl FnMut(usize, &mut Builder) -> Result) -> usize {
     let mut net = Net::new(late as u64);
     let mut ended = vec![false; size];
-    let mut running: Vec<(usize, Program, Cursor<usize>)> = (0..size)
+    let mut running: Vec<(usize, Builder, Cursor<usize>)> = (0..size)
         .filter(|&r| r != late)
         .map(|r| {
-            let mut p = Program::default();
-            build(r, &mut p).unwrap();
-            (r, p, Cursor::default())
+            let mut b = Builder::default();
+            build(r, &mut b).unwrap();
+            (r, b, Cursor::default())
         })
         .collect();
     for _ in 0..4 * size {
-        for (r, program, cursor) in &mut running {
-            let mut wire = SimWire { net: &mut net, me: *r, base: [0, 0] };
+        for (r, builder, cursor) in &mut running {
+            let mut wire = SimWire { net: &mut net, objects: builder.objects(), me: *r, base: [0, 0] };
             // SAFETY: the tests keep their memory until the end.
-            ended[*r] |= unsafe { cursor.advance::<false, _>(program, &mut wire) };
+            ended[*r] |= unsafe { cursor.advance::<false, _>(builder.schedule(), &mut wire) };
         }
         while net.deliver_one() {}
     }
     ended.into_iter().filter(|e| *e).count()
 }
 
-fn execute(programs: &mut [Program], sizes: (usize, usize), seed: u64) {
-    let total = programs.len();
+/// Number of the first peer of a process through either communicator.
+fn base_of(id: usize, sizes: (usize, usize)) -> [usize; 2] {
+    match (sizes.1, id < sizes.0) {
+        (0, _) => [0, 0],
+        (_, true) => [sizes.0, 0],
+        (_, false) => [0, sizes.0],
+    }
+}
+
+fn execute(builders: &[Builder], sizes: (usize, usize), seed: u64) {
+    let total = builders.len();
     let mut net =
         Net { queues: HashMap::new(), ready: Vec::new(), complete: Vec::new(), random: Random::new(seed + 77) };
     let mut cursors: Vec<Cursor<usize>> = (0..total).map(|_| Cursor::default()).collect();
-    for (cursor, program) in cursors.iter_mut().zip(programs.iter()) {
-        cursor.rewind(program);
+    for (cursor, builder) in cursors.iter_mut().zip(builders) {
+        cursor.rewind(builder.schedule());
     }
     let mut running: Vec<usize> = (0..total).collect();
     let mut idle_rounds = 0;
@@ -260,15 +277,11 @@ fn execute(programs: &mut [Program], sizes: (usize, usize), seed: u64) {
         let mut order = running.clone();
         order.rotate_left(net.random.below(running.len()));
         for id in order {
-            let base = match (sizes.1, id < sizes.0) {
-                (0, _) => [0, 0],
-                (_, true) => [sizes.0, 0],
-                (_, false) => [0, sizes.0],
-            };
+            let base = base_of(id, sizes);
             let before = cursors[id].position();
-            let mut wire = SimWire { net: &mut net, me: id, base };
+            let mut wire = SimWire { net: &mut net, objects: builders[id].objects(), me: id, base };
             // SAFETY: the tests keep their memory until the end.
-            if unsafe { cursors[id].advance::<false, _>(&programs[id], &mut wire) } {
+            if unsafe { cursors[id].advance::<false, _>(builders[id].schedule(), &mut wire) } {
                 running.retain(|&r| r != id);
                 moved = true;
             }

@@ -1,13 +1,17 @@
 //! Reductions against a model.
 
+use super::super::allreduce::Allreduce;
 use super::super::args::IN_PLACE;
+use super::super::builder::Builder;
+use super::super::comm_view::CommView;
 use super::super::ints::Ints;
+use super::super::job_choices;
 use super::super::layout::Layout;
-use super::super::program::Program;
+use super::super::reduce::Reduce;
 use super::super::reduce_scatter::Counts;
+use super::super::reduce_scatter::ReduceScatter;
+use super::super::scan::Scan;
 use super::super::select::Algorithm;
-use super::super::select::rules::*;
-use super::super::site::Site;
 use super::super::{allreduce, reduce, reduce_scatter, scan};
 use super::memory::*;
 use super::*;
@@ -86,18 +90,19 @@ fn layout(rank: usize, n: usize, spread: usize) -> Layout {
     Layout::new(rank, n, |r| (r * 7 % n.max(1) / spread.max(1)) as u64)
 }
 
-fn with_site(name: &'static str, r: usize, n: usize, f: impl FnOnce(&Site<'_>) -> Result) -> Result {
+fn with_view(name: &'static str, r: usize, n: usize, f: impl FnOnce(&CommView<'_>) -> Result) -> Result {
     let layout = layout(r, n, 3);
     let layout = (name == "hierarchical").then_some(&layout);
-    f(&Site { forced: Some(name), layout, ..Site::new(r, n) })
+    let choices = job_choices::forcing(name);
+    f(&CommView { choices: &choices, layout, ..CommView::new(r, n) })
 }
 
 #[test]
 fn allreduce_gives_all_the_result() {
     everything::<Allreduce>(|name, kind, operation, n, count, in_place| {
         let mut world = World::new(kind, n, count, in_place);
-        run(n, count as u64, |r, p| {
-            with_site(name, r, n, |site| allreduce::build(p, site, world.args(r, operation, in_place)))
+        run(n, count as u64, |r, b| {
+            with_view(name, r, n, |view| allreduce::build(b, view, world.args(r, operation, in_place)))
         });
         world.check_sends();
         for (r, recv) in world.recvs.iter().enumerate() {
@@ -118,10 +123,10 @@ fn reduce_gives_the_root_the_result() {
     everything::<Reduce>(|name, kind, operation, n, count, in_place| {
         for root in [0, n / 2, n - 1] {
             let mut world = World::new(kind, n, count, in_place);
-            run(n, count as u64, |r, p| {
-                with_site(name, r, n, |site| {
+            run(n, count as u64, |r, b| {
+                with_view(name, r, n, |view| {
                     let args = world.args(r, operation, in_place && r == root);
-                    reduce::build(p, site, args, root as i32)
+                    reduce::build(b, view, args, root as i32)
                 })
             });
             world.check_sends();
@@ -145,8 +150,8 @@ fn scans_combine_prefixes() {
     everything::<Scan>(|name, kind, operation, n, count, in_place| {
         for exclusive in [false, true] {
             let mut world = World::new(kind, n, count, in_place);
-            run(n, count as u64, |r, p| {
-                with_site(name, r, n, |site| scan::build(p, site, world.args(r, operation, in_place), exclusive))
+            run(n, count as u64, |r, b| {
+                with_view(name, r, n, |view| scan::build(b, view, world.args(r, operation, in_place), exclusive))
             });
             world.check_sends();
             for (r, recv) in world.recvs.iter().enumerate() {
@@ -166,9 +171,9 @@ fn reduce_scatter_gives_each_its_block() {
         let counts: Vec<i32> = (0..n).map(|r| ((r * 5 + count) % 4) as i32 * i32::from(count > 0)).collect();
         let start = |r: usize| counts[..r].iter().sum::<i32>() as usize;
         let mut world = World::new(kind, n, start(n), in_place);
-        run(n, count as u64, |r, p| {
+        run(n, count as u64, |r, b| {
             let counts = Counts::List(Ints::I32(&counts));
-            with_site(name, r, n, |site| reduce_scatter::build(p, site, world.args(r, operation, in_place), counts))
+            with_view(name, r, n, |view| reduce_scatter::build(b, view, world.args(r, operation, in_place), counts))
         });
         world.check_sends();
         for (r, &count) in counts.iter().enumerate() {
@@ -189,9 +194,9 @@ fn reduce_scatter_block_gives_each_its_block() {
     everything::<ReduceScatter>(|name, kind, operation, n, count, in_place| {
         let block = count.min(5);
         let mut world = World::new(kind, n, block * n, in_place);
-        run(n, count as u64, |r, p| {
+        run(n, count as u64, |r, b| {
             let args = world.args(r, operation, in_place);
-            with_site(name, r, n, |site| reduce_scatter::build(p, site, args, Counts::Block(block)))
+            with_view(name, r, n, |view| reduce_scatter::build(b, view, args, Counts::Block(block)))
         });
         for r in 0..n {
             let all = world.recvs[r].all();
@@ -208,13 +213,13 @@ fn long_vectors_are_pipelined() {
         for (n, in_place) in [(2, false), (2, true), (3, false), (5, true)] {
             let count = 997;
             let mut world = World::new(&kind, n, count, in_place);
-            run(n, 8, |r, p| {
+            run(n, 8, |r, b| {
                 let (own, result) = {
                     let args = world.args(r, &operation, in_place);
-                    args.set_up(p)?;
-                    args.both(p)?
+                    args.set_up(b)?;
+                    args.both(b)?
                 };
-                allreduce::direct::build(p, &Site::new(r, n).team(), own, result, 700);
+                allreduce::direct::build(b, &CommView::new(r, n).team(), own, result, 700);
                 Ok(())
             });
             world.check_sends();
@@ -225,19 +230,19 @@ fn long_vectors_are_pipelined() {
 }
 
 #[test]
-fn a_program_runs_again() {
+fn a_schedule_runs_again() {
     let (kind, operation, n) = (Kind::plain(), Operation::sum(), 3);
     let mut world = World::new(&kind, n, 4, false);
-    let mut programs: Vec<Program> = (0..n)
+    let builders: Vec<Builder> = (0..n)
         .map(|r| {
-            let mut p = Program::default();
+            let mut b = Builder::default();
             let args = world.args(r, &operation, false);
-            with_site("rabenseifner", r, n, |site| allreduce::build(&mut p, site, args)).unwrap();
-            p
+            with_view("rabenseifner", r, n, |view| allreduce::build(&mut b, view, args)).unwrap();
+            b
         })
         .collect();
     for round in 0..3 {
-        execute(&mut programs, (n, 0), round);
+        execute(&builders, (n, 0), round);
         let sum = |world: &World<'_>| world.expected(&operation, 0..n, 0).unwrap();
         assert_eq!(world.recvs[1].get(0), sum(&world));
         world.recvs[1].set(0, [0; 2]);

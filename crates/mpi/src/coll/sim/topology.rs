@@ -1,7 +1,7 @@
 //! Neighbourhood collectives against a model.
 
+use super::super::comm_view::CommView;
 use super::super::neighbor;
-use super::super::site::Site;
 use super::memory::*;
 use super::*;
 use crate::status::PROC_NULL;
@@ -45,12 +45,12 @@ fn grids_exchange_opposite_directions() {
         let mut into = fresh();
         let neighbors =
             |r: usize| Neighbors { sources: lists[r].clone(), destinations: lists[r].clone(), cartesian: true };
-        run(n, 3, |r, p| {
-            neighbor::alltoall(p, &Site::new(r, n), &neighbors(r), from[r].even(2, &kind), into[r].even(2, &kind))
+        run(n, 3, |r, b| {
+            neighbor::alltoall(b, &CommView::new(r, n), &neighbors(r), from[r].even(2, &kind), into[r].even(2, &kind))
         });
         let mut all = fresh();
-        run(n, 4, |r, p| {
-            neighbor::allgather(p, &Site::new(r, n), &neighbors(r), from[r].buffer(2, &kind), all[r].even(2, &kind))
+        run(n, 4, |r, b| {
+            neighbor::allgather(b, &CommView::new(r, n), &neighbors(r), from[r].buffer(2, &kind), all[r].even(2, &kind))
         });
         for (r, slot) in (0..n).flat_map(|r| (0..slots).map(move |s| (r, s))) {
             for i in 0..2 {
@@ -78,11 +78,11 @@ fn graphs_keep_the_order_of_repeated_edges() {
     let mut into: Vec<Memory> = (0..n).map(|_| Memory::new(&kind, 6)).collect();
     let (counts, displs) = ([2, 1, 3], [0, 2, 3]);
     let (back_counts, back_displs) = ([1, 2, 3], [5, 3, 0]);
-    run(n, 3, |r, p| {
+    run(n, 3, |r, b| {
         let (sources, destinations) = (sources[r].clone(), destinations[r].clone());
         let neighbors = &Neighbors { sources, destinations, cartesian: false };
         let send = from[r].listed(&counts, &displs, &kind);
-        neighbor::alltoall(p, &Site::new(r, n), neighbors, send, into[r].listed(&back_counts, &back_displs, &kind))
+        neighbor::alltoall(b, &CommView::new(r, n), neighbors, send, into[r].listed(&back_counts, &back_displs, &kind))
     });
     for (r, into) in into.iter().enumerate() {
         let previous = 100 * ((r + 3) % 4) as u64;

@@ -1,14 +1,16 @@
 //! What a builder knows of the communicator: numbers only, so that it also runs without one.
 
+use super::choices::Choices;
 use super::layout::Layout;
-use super::select::{self, Algorithm, Situation};
+use super::needs::SelectionKey;
+use super::select::{self, Algorithm};
 use super::team::Team;
 use crate::status::{PROC_NULL, ROOT};
 use base::{Result, ensure, fail};
 
 /// The place of a process in a communicator.
 #[derive(Clone, Copy)]
-pub struct Site<'a> {
+pub struct CommView<'a> {
     /// Rank in the local group.
     pub rank: usize,
     /// Size of the local group.
@@ -17,10 +19,8 @@ pub struct Site<'a> {
     pub remote: Option<usize>,
     /// Who shares a node, if there are several nodes.
     pub layout: Option<&'a Layout>,
-    /// Whether a node has more ranks than allowed CPUs.
-    pub oversubscribed: bool,
-    /// Name of an algorithm that is preferred to all rules.
-    pub forced: Option<&'static str>,
+    /// What the processes have agreed on.
+    pub choices: &'a Choices,
 }
 
 /// What a process is in a collective with a root.
@@ -34,10 +34,10 @@ pub enum Role {
     Idle,
 }
 
-impl<'a> Site<'a> {
+impl<'a> CommView<'a> {
     /// Process `rank` of `size` in an intra-communicator.
-    pub fn new(rank: usize, size: usize) -> Site<'a> {
-        Site { rank, size, remote: None, layout: None, oversubscribed: false, forced: None }
+    pub fn new(rank: usize, size: usize) -> CommView<'a> {
+        CommView { rank, size, remote: None, layout: None, choices: &Choices::DEFAULT }
     }
 
     /// All processes of an intra-communicator, or of the local group.
@@ -75,26 +75,20 @@ impl<'a> Site<'a> {
         Ok(if root as usize == self.rank { Role::Root } else { Role::Leaf(root as usize) })
     }
 
-    /// The situation of a collective of the whole communicator or the local group.
+    /// What the choice depends on, for a collective of the whole communicator or the local group.
     #[inline]
-    pub fn situation(&self, bytes: usize) -> Situation {
-        Situation {
-            oversubscribed: self.oversubscribed,
+    pub fn selection_key(&self, bytes: usize) -> SelectionKey {
+        SelectionKey {
+            oversubscribed: self.choices.oversubscribed,
             nodes: self.layout.map_or(1, |l| l.nodes),
             ranks_per_node: self.layout.map_or(self.size, |l| l.ranks_per_node),
-            ..Situation::new(self.size, bytes)
+            ..SelectionKey::new(self.size, bytes)
         }
     }
 
     /// The algorithm for `s`.
     #[inline]
-    pub fn choose<A: Algorithm>(&self, s: &Situation) -> A {
-        if let Some(name) = self.forced
-            && let Some(&algorithm) = A::ALL.iter().find(|a| a.name() == name)
-            && algorithm.needs().are_met(s)
-        {
-            return algorithm;
-        }
-        select::choose(s)
+    pub fn choose<A: Algorithm>(&self, s: &SelectionKey) -> A {
+        select::choose(self.choices, s)
     }
 }

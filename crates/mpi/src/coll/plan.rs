@@ -1,0 +1,232 @@
+//! Schedules bound to a communicator: run at once (blocking), started (non-blocking), or kept for `MPI_Start` (persistent).
+//!
+//! Plans are pooled: in steady state a blocking collective allocates nothing. Short plans are also remembered with the
+//! call that they are for: a program that repeats a call, as most do, gets its plan back as it was ([`Call`]).
+
+use super::builder::Builder;
+use super::call::{Call, MEMO_PLANS, Remembered};
+use super::comm_view::CommView;
+use super::execute::Cursor;
+use super::wire::{CommWire, Numbering, Tags};
+use crate::comm::Comm;
+use crate::inside::Inside;
+use crate::p2p::transfer::Transfer;
+use crate::progress::{self, Active};
+use crate::request::Operation;
+use crate::status::Status;
+use base::Result;
+use base::ids::Plane;
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+
+/// Plans that the pool keeps.
+const POOL_PLANS: usize = 8;
+/// Remembered plans have at most so many steps and so much temporary memory.
+const MEMO_STEPS: usize = 64;
+const MEMO_BYTES: usize = 8 << 10;
+
+struct State {
+    builder: Builder,
+    cursor: Cursor<Transfer>,
+    comm: Option<Rc<Comm>>,
+    numbering: Numbering,
+    tags: Tags,
+    /// The call that the plan is for, if it may be remembered.
+    call: Remembered,
+}
+
+static MEMO: Inside<[Cell<Option<Box<State>>>; MEMO_PLANS]> = Inside::new([const { Cell::new(None) }; MEMO_PLANS]);
+
+/// One collective of one process, ready to run.
+pub struct Plan(Option<Box<State>>);
+
+#[expect(clippy::vec_box, reason = "a state moves between pool and plan without being copied")]
+static POOL: Inside<RefCell<Vec<Box<State>>>> = Inside::new(RefCell::new(Vec::new()));
+
+impl State {
+    #[inline]
+    fn take() -> Box<State> {
+        POOL.borrow_mut().pop().unwrap_or_else(|| {
+            let (builder, cursor) = (Builder::default(), Cursor::default());
+            let (numbering, tags) = (Numbering::InOrder(Plane::Collective), Tags::default());
+            Box::new(State { builder, cursor, comm: None, numbering, tags, call: Remembered::default() })
+        })
+    }
+
+    /// Back into the pool.
+    #[inline]
+    fn recycle(mut self: Box<State>) {
+        self.builder.reset();
+        self.comm = None;
+        self.call.forget();
+        let mut pool = POOL.borrow_mut();
+        if pool.len() < POOL_PLANS {
+            pool.push(self);
+        }
+    }
+}
+
+impl Drop for Plan {
+    #[inline]
+    fn drop(&mut self) {
+        let Some(state) = self.0.take() else { return };
+        let old = match state.call.place() {
+            Some(place) => MEMO[place].replace(Some(state)),
+            None => Some(state),
+        };
+        if let Some(old) = old {
+            old.recycle();
+        }
+    }
+}
+
+impl Plan {
+    /// The plan that `build` writes for this process of `comm`. It gets its message tag when it starts: a call that `build` refuses for
+    /// its arguments has not happened, whatever the other processes do.
+    #[inline]
+    pub fn new(
+        comm: &Rc<Comm>,
+        plane: Plane,
+        build: impl FnOnce(&mut Builder, &CommView<'_>) -> Result,
+    ) -> Result<Plan> {
+        Plan::numbered(comm, Numbering::InOrder(plane), build)
+    }
+
+    /// As [`Plan::new`] for the program's collectives: if the last plan for the same call is still remembered, it is used again.
+    #[inline]
+    pub fn recall(
+        comm: &Rc<Comm>,
+        call: Call<'_>,
+        build: impl FnOnce(&mut Builder, &CommView<'_>) -> Result,
+    ) -> Result<Plan> {
+        let memo = &MEMO[call.place()];
+        if let Some(state) = memo.take() {
+            if state.call.is(&call) && state.comm.as_ref().is_some_and(|c| Rc::ptr_eq(c, comm)) {
+                return Ok(Plan(Some(state)));
+            }
+            memo.set(Some(state));
+        }
+        let mut plan = Plan::new(comm, Plane::Collective, build)?;
+        let state = plan.state();
+        if state.builder.schedule().steps().len() <= MEMO_STEPS && state.builder.temp_total() <= MEMO_BYTES {
+            state.call.remember(&call);
+        }
+        Ok(plan)
+    }
+
+    /// As [`Plan::new`] with messages that are told apart in another way.
+    #[inline]
+    pub fn numbered(
+        comm: &Rc<Comm>,
+        numbering: Numbering,
+        build: impl FnOnce(&mut Builder, &CommView<'_>) -> Result,
+    ) -> Result<Plan> {
+        let mut state = State::take();
+        state.numbering = numbering;
+        state.comm = Some(Rc::clone(comm));
+        let mut plan = Plan(Some(state));
+        let view = CommView {
+            rank: comm.rank as usize,
+            size: comm.size() as usize,
+            remote: comm.remote.as_ref().map(|remote| remote.size() as usize),
+            layout: comm.nodes.of(comm),
+            choices: &comm.choices,
+        };
+        build(&mut plan.state().builder, &view)?;
+        Ok(plan)
+    }
+
+    #[inline]
+    fn state(&mut self) -> &mut State {
+        self.0.as_mut().expect("a plan has its state until it is dropped")
+    }
+
+    /// The plan gets its message tags: `take` is [`Tags::blocking`] or [`Tags::nonblocking`].
+    #[inline]
+    fn take_tags(&mut self, take: impl FnOnce(&Comm, Numbering) -> Tags) {
+        let State { comm, numbering, tags, .. } = self.state();
+        if let Some(comm) = comm {
+            *tags = take(comm, *numbering);
+        }
+    }
+
+    /// True at the end of the schedule.
+    #[inline]
+    fn advance<const BLOCK: bool>(&mut self) -> bool {
+        let State { builder, cursor, comm, tags, .. } = self.state();
+        let comm = comm.as_ref().expect("a plan has its communicator until it is dropped");
+        let mut wire = CommWire::new(comm, *tags, builder.objects());
+        // SAFETY: the caller of the collective keeps its buffers until it is complete (MPI-5.0, 6.12), and the builder
+        // owns the rest.
+        unsafe { cursor.advance::<BLOCK, _>(builder.schedule(), &mut wire) }
+    }
+
+    #[inline]
+    fn rewind(&mut self) {
+        let State { builder, cursor, .. } = self.state();
+        cursor.rewind(builder.schedule());
+    }
+}
+
+/// Runs a plan to its end: a blocking collective.
+#[inline]
+pub fn run(mut plan: Plan) -> Result {
+    plan.take_tags(Tags::blocking);
+    plan.rewind();
+    plan.advance::<true>();
+    plan.state().cursor.outcome()
+}
+
+/// Starts a plan: a non-blocking collective. It is active already.
+pub fn start(mut plan: Plan) -> Result<Rc<dyn Operation>> {
+    plan.take_tags(Tags::nonblocking);
+    let collective = Nonblocking::new(plan);
+    collective.start()?;
+    Ok(collective)
+}
+
+/// Keeps a plan for later: a persistent collective. Its [`Operation::start`] makes it active.
+pub fn persist(mut plan: Plan) -> Rc<dyn Operation> {
+    plan.take_tags(Tags::nonblocking);
+    Nonblocking::new(plan)
+}
+
+/// A plan that advances when the library makes progress.
+struct Nonblocking {
+    plan: RefCell<Plan>,
+    outcome: Cell<Option<Result>>,
+    me: Weak<Nonblocking>,
+}
+
+impl Nonblocking {
+    fn new(plan: Plan) -> Rc<Nonblocking> {
+        Rc::new_cyclic(|me| Nonblocking { plan: RefCell::new(plan), outcome: Cell::new(None), me: Weak::clone(me) })
+    }
+}
+
+impl Active for Nonblocking {
+    fn advance(&self) -> bool {
+        // Busy if an operation of the program, called from here, makes progress.
+        let Ok(mut plan) = self.plan.try_borrow_mut() else { return false };
+        let ended = plan.advance::<false>();
+        if ended {
+            self.outcome.set(Some(plan.state().cursor.outcome()));
+        }
+        ended
+    }
+}
+
+impl Operation for Nonblocking {
+    fn start(&self) -> Result {
+        self.plan.borrow_mut().rewind();
+        self.outcome.set(None);
+        if let Some(me) = self.me.upgrade() {
+            progress::activate(me);
+        }
+        Ok(())
+    }
+
+    fn outcome(&self) -> Option<Result<Status>> {
+        self.outcome.get().map(|outcome| outcome.map(|()| Status::EMPTY))
+    }
+}

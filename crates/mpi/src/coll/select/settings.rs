@@ -1,0 +1,33 @@
+//! Settings of collectives. Processes take them over when they join a job; those that all must share go into its
+//! [`Choices`](crate::coll::choices::Choices).
+
+base::config! {
+    /// Algorithm of barriers: auto, exchange, dissemination, tree, flat, hierarchical.
+    COLL_BARRIER: text = "auto";
+    /// Algorithm of broadcasts: auto, flat, binomial, chain, scatter_allgather, hierarchical.
+    COLL_BCAST: text = "auto";
+    /// Algorithm of reductions: auto, flat, binomial, scatter_gather, hierarchical.
+    COLL_REDUCE: text = "auto";
+    /// Algorithm of all-reductions: auto, exchange, recursive_doubling, direct, rabenseifner, ring, flat, reduce_bcast, hierarchical.
+    COLL_ALLREDUCE: text = "auto";
+    /// Algorithm of gathers: auto, linear, binomial.
+    COLL_GATHER: text = "auto";
+    /// Algorithm of scatters: auto, linear, binomial.
+    COLL_SCATTER: text = "auto";
+    /// Algorithm of all-gathers: auto, exchange, gather_bcast, ring, recursive_doubling, bruck.
+    COLL_ALLGATHER: text = "auto";
+    /// Algorithm of all-to-all exchanges: auto, post_all, pairwise, bruck, transpose, swap.
+    COLL_ALLTOALL: text = "auto";
+    /// Algorithm of reduce-scatters: auto, direct, pairwise, recursive_halving.
+    COLL_REDUCE_SCATTER: text = "auto";
+    /// Algorithm of scans: auto, recursive_doubling, linear.
+    COLL_SCAN: text = "auto";
+    /// Whether ranks share cores, which favours algorithms with few waits: auto, yes, no. The same on all ranks.
+    COLL_OVERSUBSCRIBED: text = "auto";
+    /// Segments of pipelined collectives.
+    COLL_SEGMENT_BYTES: u64 = 65536, 1..=1073741824, "bytes";
+    /// Messages of one all-to-all exchange that a process has under way in each direction.
+    COLL_ALLTOALL_WINDOW: u64 = 32, 1..=64, "messages";
+    /// Fan-out of the tree barrier.
+    COLL_BARRIER_FANOUT: u64 = 4, 1..=4096, "processes";
+}
