@@ -13,6 +13,7 @@ pub mod host_lists;
 pub mod input;
 pub mod pmi;
 pub mod region;
+pub mod schedule;
 pub mod settings;
 pub mod shm_inbox;
 pub mod shm_ring;
@@ -35,6 +36,7 @@ pub const TARGETS: &[Target] = &[
     ("host_lists", host_lists::run),
     ("pmi", pmi::run),
     ("region", region::run),
+    ("schedule", schedule::run),
     ("settings", settings::run),
     ("shm_inbox", shm_inbox::run),
     ("shm_ring", shm_ring::run),

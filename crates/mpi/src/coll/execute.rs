@@ -1,5 +1,5 @@
-//! Runs a [`Schedule`]: the only interpreter of steps, for blocking, non-blocking and persistent collectives and for
-//! the tests' simulator. It never touches memory: that is the [`Wire`]'s part.
+//! Runs a [`Schedule`]: the only interpreter of steps, for blocking, non-blocking and persistent collectives, for processes that run
+//! schedules of others, and for the tests' simulator. It never touches memory: that is the [`Wire`]'s part.
 //!
 //! An error doesn't stop a schedule: other processes wait for our messages. The first error, or a loss, is remembered, nothing is
 //! reduced any more, and it is the outcome at the end. But once a process that takes part is known to be lost, nothing is waited for

@@ -29,6 +29,7 @@ pub mod needs;
 pub mod neighbor;
 pub mod objects;
 pub mod plan;
+pub mod portable;
 pub mod reduce;
 pub mod reduce_scatter;
 pub mod scan;

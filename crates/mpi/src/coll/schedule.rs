@@ -1,8 +1,8 @@
 //! What one process has to do in a collective: a list of steps over raw memory, as plain data.
 //!
 //! A schedule holds numbers and addresses only. It names datatypes by their place in a list, the operation of a reduction as "the operation",
-//! and peers by their ranks. The process that builds it keeps the objects behind these numbers in [`Objects`](super::objects::Objects).
-//! [`execute`](super::execute) runs it.
+//! and peers by their ranks. The process that builds it keeps the objects behind these numbers in [`Objects`](super::objects::Objects);
+//! another process gets them as plain data, too ([`portable`](super::portable)). [`execute`](super::execute) runs it.
 //!
 //! Invariants: all memory that a step names is valid until the run has ended (temporary memory of the builder, or a buffer of the caller);
 //! between two processes, messages are sent in the order in which they are received; messages without bytes are left out on both

@@ -170,6 +170,13 @@ impl Builtin {
     }
 }
 
+impl Builtin {
+    /// A predefined type of this kind: all of them are reduced alike.
+    pub fn alike(family: Family, repr: Repr, index: Option<Repr>) -> Option<Builtin> {
+        INFOS.iter().find(|info| (info.family, info.repr, info.index) == (family, repr, index)).map(Builtin)
+    }
+}
+
 macro_rules! infos {
     ($($handle:literal $name:ident $family:ident $repr:ident $($ext:literal)? $(+ $index:ident $(as $ext_value:literal)?)?;)*) => {
         /// All named predefined types, by handle value.

@@ -14,6 +14,7 @@ pub mod build;
 mod builtin;
 mod contents;
 mod external32;
+pub mod flat;
 mod kernel;
 mod layout;
 mod pack;

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use base::{Result, ensure};
 
-use crate::datatype::{Datatype, Family};
+use crate::datatype::{Builtin, Datatype, Family};
 use crate::handle::{Handle, Named};
 
 mod dispatch;
@@ -204,6 +204,20 @@ impl Op {
             }
         }
     }
+}
+
+/// Whether a predefined operation is defined on a predefined type.
+pub fn is_defined(which: Predefined, builtin: Builtin) -> bool {
+    defined(which, builtin.family)
+}
+
+/// As [`Op::apply`] for a predefined operation other than `MPI_REPLACE` and `MPI_NO_OP`, without an object.
+///
+/// # Safety
+/// Both buffers hold `count` elements of `builtin` and don't overlap, and [`is_defined`] has agreed.
+pub unsafe fn apply_predefined(which: Predefined, builtin: Builtin, input: *const u8, inout: *mut u8, count: usize) {
+    // SAFETY: handed on from the caller.
+    unsafe { dispatch::apply(which, builtin, input, inout, count) }
 }
 
 /// Calls a function that counts in `int`, at most `INT_MAX` items at a time.

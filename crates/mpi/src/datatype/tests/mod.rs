@@ -9,6 +9,7 @@ use super::*;
 
 mod arrays;
 mod basics;
+mod flat;
 mod model;
 
 use model::{Expr, Model, any_expr};
@@ -78,6 +79,7 @@ fn check_elements(dt: &Datatype, model: &Model) {
 }
 
 fn check_packing(dt: &Datatype, model: &Model, count: usize, cuts: (usize, usize)) {
+    flat::check(dt, count, cuts);
     let offsets = model.bytes(count);
     let mut arena = Arena::new(&offsets, scrambled);
     let expected: Vec<u8> = offsets.iter().map(|at| *arena.at(*at)).collect();

@@ -1,0 +1,80 @@
+//! Schedules as bytes, run by somebody who only has `get` and `put`: every third case of the other tests.
+
+use super::super::portable::regions::{Access, Region};
+use super::super::portable::remote::{self, Memory};
+use super::super::portable::{Channel, Identity, Portable};
+use super::*;
+use base::Class;
+
+/// The memory of all simulated ranks, which is this process's, too. Only what a schedule lists is touched.
+struct Own<'a>(&'a [Portable]);
+
+impl Own<'_> {
+    fn check(&self, owner: usize, address: u64, len: usize, accesses: &[Access]) {
+        let range = Region { from: address, to: address + len as u64 };
+        let listed = |access: &Access| self.0[owner].regions(*access).iter().any(|region| region.contains(&range));
+        assert!(accesses.iter().any(listed), "{range:?} is not listed");
+    }
+}
+
+impl Memory for Own<'_> {
+    fn get(&mut self, owner: usize, address: u64, into: &mut [u8]) -> Result {
+        self.check(owner, address, into.len(), &[Access::Read, Access::Write]);
+        let from = std::ptr::with_exposed_provenance::<u8>(address as usize);
+        // SAFETY: a step names it, and the tests keep their memory until the end.
+        unsafe { std::ptr::copy(from, into.as_mut_ptr(), into.len()) };
+        Ok(())
+    }
+
+    fn put(&mut self, owner: usize, address: u64, from: &[u8]) -> Result {
+        self.check(owner, address, from.len(), &[Access::Write]);
+        let into = std::ptr::with_exposed_provenance_mut::<u8>(address as usize);
+        // SAFETY: as in `get`.
+        unsafe { std::ptr::copy(from.as_ptr(), into, from.len()) };
+        Ok(())
+    }
+}
+
+fn portable(builder: &Builder, id: usize, sizes: (usize, usize)) -> Portable {
+    let channels = [Channel { context: 7, tag: 3 }, Channel { context: 8, tag: i32::MIN }];
+    let identity = Identity { process: 100 + id as u64, channels };
+    let base = base_of(id, sizes);
+    let process_of = |via: Via, peer: u32| 100 + (base[via as usize] + peer as usize) as u64;
+    let made = Portable::new(builder.schedule(), builder.objects(), identity, process_of).unwrap();
+    let bytes = made.encode();
+    let read = Portable::decode(&bytes).unwrap();
+    assert_eq!(read, made);
+    assert!(Portable::decode(&bytes[..bytes.len() - 1]).is_err());
+    read
+}
+
+/// False if a function of the program is needed.
+pub fn execute(builders: &[Builder], sizes: (usize, usize)) -> bool {
+    let all: Vec<Portable> = builders.iter().enumerate().map(|(id, b)| portable(b, id, sizes)).collect();
+    if !all.iter().all(Portable::runs_anywhere) {
+        assert_eq!(remote::run(&all, &mut Own(&all)).unwrap_err().class, Class::ERR_OP);
+        return false;
+    }
+    assert!(remote::run(&all, &mut Own(&all)).unwrap().iter().all(Result::is_ok));
+    true
+}
+
+#[test]
+fn a_set_that_lacks_a_process_is_refused() {
+    let mut builder = Builder::default();
+    builder.send_empty(&CommView::new(0, 2).team(), 1);
+    let alone = [portable(&builder, 0, (2, 0))];
+    assert_eq!(remote::run(&alone, &mut Own(&alone)).unwrap()[0].unwrap_err().class, Class::ERR_INTERN);
+}
+
+#[test]
+fn a_set_that_waits_for_itself_ends() {
+    let waiting = |id: usize| {
+        let mut builder = Builder::default();
+        builder.recv_empty(&CommView::new(id, 2).team(), 1 - id);
+        builder.fence();
+        portable(&builder, id, (2, 0))
+    };
+    let both = [waiting(0), waiting(1)];
+    assert_eq!(remote::run(&both, &mut Own(&both)).unwrap_err().class, Class::ERR_INTERN);
+}
