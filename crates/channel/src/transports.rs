@@ -24,7 +24,7 @@ use base::{Class, Error, Peer, Result, log};
 use protocol::endpoint::Endpoints;
 use protocol::transport::Packet;
 use protocol::wire::Header;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -108,6 +108,8 @@ pub struct Transports {
     /// Peers that are reported lost when nothing of them is left to be read.
     gone: VecDeque<Peer>,
     changes: VecDeque<Change>,
+    /// Lanes into inboxes of peers whose endpoints are suspended.
+    parked: HashMap<Peer, Box<Lane>>,
     /// Threads that are about to sleep, or asleep.
     armed: u32,
     /// Peers may be unable to wake this process, so its sleeps are short.
@@ -151,6 +153,7 @@ impl Transports {
             finder: Finder::new(Rc::clone(&job), bootstrap.clone()),
             gone: VecDeque::new(),
             changes: VecDeque::new(),
+            parked: HashMap::new(),
             armed: 0,
             sleeps_shortly: false,
             profile: profile.clone(),
@@ -258,6 +261,7 @@ impl Transports {
 
     /// No lane any more; reported by the next polls.
     fn lose(&mut self, peer: Peer) {
+        self.parked.remove(&peer);
         self.hubs().for_each(|hub| hub.forget(peer));
         self.changes.push_back(Change::Lost(peer));
     }

@@ -197,6 +197,37 @@ fn spread_buffers_are_gathered(rank: &mut Rank) {
     }
 }
 
+/// Rank 0 suspends its endpoint of rank 1 with messages of all protocols under way in both directions, and resumes it.
+fn endpoints_are_suspended_and_resumed(rank: &mut Rank) {
+    const LENS: [usize; 5] = [8, 5000, 40_000, 300_000, 3_000_000];
+    let me = rank.me();
+    if me > 1 {
+        return;
+    }
+    for round in 0..6 {
+        let out: Vec<Vec<u8>> = LENS.iter().map(|len| bytes(me * 10 + round, *len)).collect();
+        let mut inbound: Vec<Vec<u8>> = LENS.iter().map(|len| vec![0; *len]).collect();
+        let mut ops: Vec<OpId> =
+            out.iter().filter_map(|data| start_send(rank, 1 - me, 60, Mode::Standard, from(data))).collect();
+        let (early, late) = inbound.split_at_mut(2);
+        ops.extend(early.iter_mut().map(|room| start_recv(rank, 1 - me, 60, into(room))));
+        if me == 0 {
+            let peer = base::Peer(1);
+            rank.engine.suspend(peer);
+            while !rank.engine.is_suspended(peer) {
+                rank.engine.progress();
+                std::thread::yield_now();
+            }
+            rank.engine.resume(peer);
+        }
+        ops.extend(late.iter_mut().map(|room| start_recv(rank, 1 - me, 60, into(room))));
+        finish_all(rank, ops);
+        for (len, got) in LENS.iter().zip(&inbound) {
+            assert!(*got == bytes((1 - me) * 10 + round, *len), "round {round}, {len} bytes");
+        }
+    }
+}
+
 /// Everybody tells rank 0, rank 0 tells everybody.
 fn barrier(rank: &mut Rank) {
     let (me, size) = (rank.me(), rank.size());
@@ -219,6 +250,7 @@ fn conformance(rank: &mut Rank) {
         everybody_sends_to_everybody,
         longer_messages_are_cut,
         spread_buffers_are_gathered,
+        endpoints_are_suspended_and_resumed,
     ];
     for case in cases {
         case(rank);

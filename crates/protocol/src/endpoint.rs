@@ -23,6 +23,10 @@ pub enum State {
     Connecting,
     /// It has a lane.
     Active,
+    /// What is under way is drained; nothing else is sent.
+    Draining,
+    /// There is no lane, until somebody resumes.
+    Suspended,
     /// The peer is gone, or can't be reached.
     Lost,
 }
@@ -31,6 +35,8 @@ struct Entry<L> {
     state: State,
     /// There is one in the state `Active` only.
     lane: Option<Box<L>>,
+    /// The lane that is drained.
+    draining: Option<Box<L>>,
 }
 
 /// What a poll brings beside what changes an endpoint's state.
@@ -100,6 +106,42 @@ impl<T: Transport> Endpoints<T> {
         }
     }
 
+    /// Sends nothing more to an active `peer` but [`Endpoints::try_last`].
+    pub(crate) fn drain(&mut self, peer: Peer) {
+        let entry = entry(&mut self.entries, peer);
+        if entry.state == State::Active {
+            (entry.state, entry.draining) = (State::Draining, entry.lane.take());
+        }
+    }
+
+    /// Sends a packet without a payload over a lane that is drained.
+    pub(crate) fn try_last(&mut self, peer: Peer, header: &Header) -> Outcome {
+        match &mut entry(&mut self.entries, peer).draining {
+            Some(lane) => self.transport.try_control(lane, header, &[]),
+            None => Outcome::Lost,
+        }
+    }
+
+    /// A lane that was drained is empty in both directions.
+    pub(crate) fn suspend(&mut self, peer: Peer) {
+        let entry = entry(&mut self.entries, peer);
+        if let (State::Draining, Some(lane)) = (entry.state, entry.draining.take()) {
+            entry.state = State::Suspended;
+            self.transport.close_lane(peer, *lane);
+        }
+    }
+
+    /// Opens a lane to a suspended `peer`. False if it isn't suspended.
+    pub(crate) fn resume(&mut self, peer: Peer) -> bool {
+        let entry = entry(&mut self.entries, peer);
+        let was_suspended = entry.state == State::Suspended;
+        if was_suspended {
+            entry.state = State::Idle;
+            self.connect(peer);
+        }
+        was_suspended
+    }
+
     /// The lane to send to `peer` now, and the transport.
     #[inline(always)]
     fn open(&mut self, peer: Peer) -> Result<(&mut T, &mut T::Lane), Outcome> {
@@ -117,7 +159,8 @@ impl<T: Transport> Endpoints<T> {
     fn without_lane(&mut self, peer: Peer) -> Outcome {
         match self.state(peer) {
             State::Lost => Outcome::Lost,
-            _ => {
+            State::Draining | State::Suspended => Outcome::Again,
+            State::Idle | State::Connecting | State::Active => {
                 self.connect(peer);
                 Outcome::Again
             }
@@ -228,7 +271,7 @@ impl<T: Transport> Endpoints<T> {
             }
             Event::Lost(peer) => {
                 let entry = entry(&mut self.entries, peer);
-                entry.lane = None;
+                (entry.lane, entry.draining) = (None, None);
                 let before = std::mem::replace(&mut entry.state, State::Lost);
                 (before != State::Lost).then_some(Arrival::Lost(peer))
             }
@@ -241,7 +284,7 @@ impl<T: Transport> Endpoints<T> {
 fn entry<L>(entries: &mut Vec<Entry<L>>, peer: Peer) -> &mut Entry<L> {
     let at = peer.0 as usize;
     if entries.len() <= at {
-        entries.resize_with(at + 1, || Entry { state: State::Idle, lane: None });
+        entries.resize_with(at + 1, || Entry { state: State::Idle, lane: None, draining: None });
     }
     &mut entries[at]
 }

@@ -26,6 +26,7 @@ pub mod pending;
 mod receiving;
 mod sending;
 mod streams;
+mod suspend;
 
 use crate::endpoint::{Arrival, Endpoints};
 use crate::kind::{KINDS_MAX, Kind};
@@ -39,6 +40,7 @@ use rustc_hash::FxHashMap;
 use sending::Send;
 use std::collections::HashSet;
 use streams::{Fragmented, Stream};
+use suspend::Suspension;
 
 /// Where a message goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,8 +129,8 @@ enum Content<B> {
     SyncBytes(B),
     /// The beginning of a message in fragments; the rest is on its way.
     Arriving(B),
-    /// The data are still with the sender, at this address if it isn't 0.
-    Offered(u64),
+    /// The data are still with the sender.
+    Offered(Offered),
     /// The sender has taken it back.
     Withdrawn,
 }
@@ -142,8 +144,16 @@ struct Fetch {
     found: Found,
     /// The sender's operation.
     token: u32,
-    /// Where the sender has the data, 0 if it has to stream them.
+    offered: Offered,
+}
+
+/// Where the sender of a rendezvous message has the data.
+#[derive(Clone, Copy)]
+struct Offered {
+    /// 0 if it has to stream them.
     address: u64,
+    /// The address is of no use any more. The sender still waits for `FINISHED`, as of every message that it has exposed.
+    is_revoked: bool,
 }
 
 /// The unexpected buffer of one message.
@@ -176,6 +186,8 @@ pub struct Engine<T: Transport> {
     generation: u32,
     /// Some granted message was pulled after all, so that `DATA` of it may still come.
     has_pulled_streams: bool,
+    /// Endpoints that are being suspended.
+    suspensions: FxHashMap<Peer, Suspension>,
     lost: HashSet<Peer>,
     membership: Membership,
 }
@@ -204,6 +216,7 @@ impl<T: Transport> Engine<T> {
             silent_ns: 0,
             generation: 0,
             has_pulled_streams: false,
+            suspensions: FxHashMap::default(),
             lost: HashSet::new(),
             membership: |_, _| true,
         }
@@ -264,7 +277,12 @@ impl<T: Transport> Engine<T> {
     ];
 
     /// The kinds of lanes and endpoints.
-    const CONTROL: &'static [(Kind, Handler<T>)] = &[(Kind::GOODBYE, Engine::ignore)];
+    const CONTROL: &'static [(Kind, Handler<T>)] = &[
+        (Kind::GOODBYE, Engine::ignore),
+        (Kind::SUSPEND, Engine::on_suspend),
+        (Kind::SUSPENDED, Engine::on_suspended),
+        (Kind::RESUME, Engine::on_resume),
+    ];
 
     /// What handles packets of a kind.
     #[inline(always)]
@@ -421,7 +439,7 @@ impl<T: Transport> Engine<T> {
     /// Whether anything waits for a lane: for room in it, or for it to open.
     #[inline]
     pub fn has_backlog(&self) -> bool {
-        !self.flows.is_empty()
+        !self.flows.is_empty() || !self.suspensions.is_empty()
     }
 
     /// How many peers are gone.

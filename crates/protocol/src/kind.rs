@@ -85,6 +85,12 @@ kinds! {
     EAGER_MIDDLE = 10, PointToPoint, 8;
     /// The last fragment, as `EAGER_MIDDLE`.
     EAGER_LAST = 12, PointToPoint, 8;
+    /// The sender sends nothing more until it has resumed; to be answered by `SUSPENDED`.
+    SUSPEND = 13, Control, 0;
+    /// Everything that the peer had sent before its `SUSPEND` has arrived.
+    SUSPENDED = 14, Control, 0;
+    /// The sender's endpoint has a lane again: so should the receiver's.
+    RESUME = 15, Control, 0;
     /// The sender takes its `REQUEST_TO_SEND` back, to be answered by `FINISHED`; `token` is the sender's operation.
     WITHDRAW = 11, PointToPoint, 0;
 }

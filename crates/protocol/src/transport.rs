@@ -141,6 +141,10 @@ pub trait Transport: 'static {
     /// Starts to open a lane to `peer`, unless that is under way: [`Event::Opened`] or [`Event::Lost`] follows.
     fn connect(&mut self, peer: Peer);
 
+    /// The endpoint of `peer` is suspended: nothing is under way in the lane in either direction. What holds the peer's address or
+    /// memory must go; [`Transport::connect`] opens another lane, perhaps to another address.
+    fn close_lane(&mut self, peer: Peer, lane: Self::Lane);
+
     /// What the lane can do now.
     fn caps(&self, lane: &Self::Lane) -> Caps;
 

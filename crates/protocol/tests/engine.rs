@@ -350,3 +350,79 @@ fn streams_to_a_peer_go_one_after_the_other() {
         });
     }
 }
+
+/// Process 1 moves to and fro while messages of all protocols are under way; both it and its peers have to suspend.
+#[test]
+fn endpoints_are_suspended_with_traffic_in_flight_and_resumed_elsewhere() {
+    for seed in 0..60 {
+        let faults = Faults { refuse: 30, delay: 20, pull_fails: 20, land: 30, stream: 50, hold: 40, post: 50 };
+        let mut job = Job::new(seed, 3, faults);
+        let lens = [8, 400, 100, 0, 41, 3000];
+        let (mut sends, mut receives) = (Vec::new(), Vec::new());
+        for round in 0..4u64 {
+            for i in 0..18u64 {
+                let (from, to) = [(0, 1), (1, 0), (2, 1), (1, 2), (0, 2), (2, 0)][i as usize % 6];
+                let number = round * 18 + i;
+                let data = message(number, lens[(number / 3) as usize % 6]);
+                let mode = if i % 4 == 0 { Mode::Synchronous } else { Mode::Standard };
+                sends.extend(job.send(from, to, 5, mode, data).map(|op| (from, op)));
+                // Every second one is posted before the move, the others afterwards.
+                receives.push((number, from, to, (i % 2 == 0).then(|| job.recv(to, Some(from), Some(5), 3000))));
+                job.engines[(seed + i) as usize % 3].progress();
+            }
+            // The mover asks, or its peers do, or both at once.
+            match (seed + round) % 3 {
+                0 => [0, 2].into_iter().for_each(|peer| job.engines[1].suspend(Peer(peer))),
+                1 => [0, 2].into_iter().for_each(|at| job.engines[at].suspend(Peer(1))),
+                _ => {
+                    job.engines[1].suspend(Peer(0));
+                    job.engines[0].suspend(Peer(1));
+                    job.engines[2].suspend(Peer(1));
+                }
+            }
+            let pairs = [(1, 0), (1, 2), (0, 1), (2, 1)];
+            job.run_until("suspension", |job| {
+                pairs.iter().all(|(at, peer)| job.engines[*at].is_suspended(Peer(*peer)))
+            });
+            job.world.borrow_mut().move_to_another_host(Peer(1));
+            match round % 2 {
+                0 => [0, 2].into_iter().for_each(|peer| job.engines[1].resume(Peer(peer))),
+                _ => pairs.iter().for_each(|(at, peer)| job.engines[*at].resume(Peer(*peer))),
+            }
+            let any = |job: &mut Job| pairs.iter().any(|(at, peer)| job.engines[*at].is_suspended(Peer(*peer)));
+            job.run_until("resumption", |job| !any(job));
+            for (_, from, to, posted) in receives.iter_mut().filter(|(.., posted)| posted.is_none()) {
+                *posted = Some(job.recv(*to, Some(*from), Some(5), 3000));
+            }
+        }
+        for (number, _, to, posted) in receives {
+            let (op, sink) = posted.expect("posted above");
+            let completion = job.finish(to, op);
+            let expected = message(number, lens[(number / 3) as usize % 6]);
+            assert_eq!(completion.error, None, "seed {seed}, message {number}");
+            assert!(sink.bytes()[..completion.length as usize] == expected, "seed {seed}, message {number}");
+        }
+        for (from, op) in sends {
+            assert_eq!(job.finish(from, op).error, None, "seed {seed}");
+        }
+        assert_eq!(job.world.borrow().lanes_closed(Peer(1)), 8, "two lanes in each round");
+    }
+}
+
+#[test]
+fn a_peer_that_dies_while_it_is_suspended_is_lost() {
+    for seed in 0..40 {
+        let mut job = Job::new(seed, 2, Faults { delay: 30, ..Faults::default() });
+        let (op, _) = job.recv(0, Some(1), Some(1), 8);
+        job.send(0, 1, 1, Mode::Standard, vec![1; 8]);
+        job.engines[0].suspend(Peer(1));
+        for _ in 0..seed {
+            job.engines.iter_mut().for_each(|engine| {
+                engine.progress();
+            });
+        }
+        job.world.borrow_mut().kill(Peer(1));
+        assert_eq!(job.finish(0, op).error.map(|e| e.class), Some(Class::ERR_PROC_ABORTED));
+        assert!(!job.engines[0].is_suspended(Peer(1)));
+    }
+}

@@ -125,6 +125,10 @@ pub struct World {
     /// Exposed sources by address.
     memory: HashMap<u64, Bytes>,
     dead: HashSet<Peer>,
+    /// How often each process has moved: lanes to an earlier address lead nowhere.
+    addresses: HashMap<Peer, u64>,
+    /// Lanes that each process has closed.
+    suspended: HashMap<Peer, usize>,
     /// Posted sends that are over, by sender.
     sent: HashMap<Peer, Vec<Token>>,
     tokens: u64,
@@ -145,6 +149,8 @@ impl World {
             lanes: HashMap::new(),
             memory: HashMap::new(),
             dead: HashSet::new(),
+            addresses: HashMap::new(),
+            suspended: HashMap::new(),
             sent: HashMap::new(),
             tokens: 0,
             polls: 0,
@@ -156,6 +162,21 @@ impl World {
     /// A process dies; what it had sent still arrives.
     pub fn kill(&mut self, peer: Peer) {
         self.dead.insert(peer);
+    }
+
+    /// A process moves: its memory and its address are others now.
+    pub fn move_to_another_host(&mut self, peer: Peer) {
+        *self.addresses.entry(peer).or_default() += 1;
+        self.memory.clear();
+    }
+
+    /// Lanes that a process has closed so far.
+    pub fn lanes_closed(&self, peer: Peer) -> usize {
+        self.suspended.get(&peer).copied().unwrap_or(0)
+    }
+
+    fn address_of(&self, peer: Peer) -> u64 {
+        self.addresses.get(&peer).copied().unwrap_or(0)
     }
 
     /// Puts a packet into a lane that no engine sent: hostile bytes.
@@ -189,7 +210,11 @@ pub struct SimTransport {
 
 /// The sending side to one peer.
 #[derive(Debug)]
-pub struct SimLane(Peer);
+pub struct SimLane {
+    peer: Peer,
+    /// Where the peer was when the lane was opened.
+    address: u64,
+}
 
 impl SimTransport {
     /// The view of process `me` of `size`.
@@ -205,8 +230,16 @@ impl SimTransport {
         }
     }
 
-    fn send(&mut self, peer: Peer, header: &Header, payload: Vec<u8>, rest: Option<(Bytes, usize, usize)>) -> Outcome {
+    fn send(
+        &mut self,
+        lane: &SimLane,
+        header: &Header,
+        payload: Vec<u8>,
+        rest: Option<(Bytes, usize, usize)>,
+    ) -> Outcome {
         let world = &mut *self.world.borrow_mut();
+        let peer = lane.peer;
+        assert_eq!(lane.address, world.address_of(peer), "a packet is sent to an address that the peer has left");
         if world.dead.contains(&peer) {
             return Outcome::Lost;
         }
@@ -244,16 +277,30 @@ impl Transport for SimTransport {
         self.opening.push(peer);
     }
 
+    fn close_lane(&mut self, peer: Peer, lane: SimLane) {
+        let world = &mut *self.world.borrow_mut();
+        let left = world.lanes.get(&(self.me, peer)).map_or(0, VecDeque::len);
+        let incoming = world.lanes.get(&(peer, self.me)).map_or(0, VecDeque::len);
+        // The peer may not have read the very last packet, by which this side has answered.
+        assert!(
+            left <= 1 && incoming == 0,
+            "{} -> {peer:?}: a lane with {left} and {incoming} packets is closed",
+            self.me.0
+        );
+        assert_eq!(lane.address, world.address_of(peer), "the lane leads to an address that the peer has left");
+        *world.suspended.entry(self.me).or_default() += 1;
+    }
+
     fn caps(&self, _: &SimLane) -> Caps {
         self.world.borrow().caps
     }
 
     fn try_control(&mut self, lane: &mut SimLane, header: &Header, body: &[u8]) -> Outcome {
-        self.send(lane.0, header, body.to_vec(), None)
+        self.send(lane, header, body.to_vec(), None)
     }
 
     fn try_bcopy(&mut self, lane: &mut SimLane, header: &Header, body: &[u8], source: &Bytes) -> Outcome {
-        self.send(lane.0, header, [body, &source.bytes()].concat(), None)
+        self.send(lane, header, [body, &source.bytes()].concat(), None)
     }
 
     fn try_zcopy(
@@ -265,7 +312,7 @@ impl Transport for SimTransport {
         from: usize,
         len: usize,
     ) -> Outcome {
-        self.send(lane.0, header, body.to_vec(), Some((source.clone(), from, len)))
+        self.send(lane, header, body.to_vec(), Some((source.clone(), from, len)))
     }
 
     /// The identity of the vector is its address.
@@ -277,7 +324,7 @@ impl Transport for SimTransport {
 
     fn get(&mut self, lane: &mut SimLane, address: u64, sink: &Bytes, len: usize) -> bool {
         let world = &mut *self.world.borrow_mut();
-        if world.rng.chance(world.faults.pull_fails) || world.dead.contains(&lane.0) {
+        if world.rng.chance(world.faults.pull_fails) || world.dead.contains(&lane.peer) {
             return false;
         }
         let Some(source) = world.memory.get(&address) else { return false };
@@ -315,7 +362,7 @@ impl Transport for SimTransport {
             return Some(if world.dead.contains(&peer) {
                 Event::Lost(peer)
             } else {
-                Event::Opened(peer, Box::new(SimLane(peer)))
+                Event::Opened(peer, Box::new(SimLane { peer, address: world.address_of(peer) }))
             });
         }
         let start = world.rng.below(self.size as usize) as u32;

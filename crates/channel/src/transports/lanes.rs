@@ -52,12 +52,22 @@ impl Transport for Transports {
         if peer == self.me {
             return self.changes.push_back(Change::Opened(peer, Box::new(Lane::Own)));
         }
+        if let Some(lane) = self.parked.remove(&peer) {
+            return self.changes.push_back(Change::Opened(peer, lane));
+        }
         // Who was in the exchange and is reached without descriptors: nobody must be asked.
         let known = if self.may_be_near(peer) { None } else { self.finder.known(peer) };
         match known {
             Some(address) => self.open_lane(peer, &address, Vec::new(), ""),
             None if self.finder.ask(peer) => {}
             None => self.lose(peer),
+        }
+    }
+
+    fn close_lane(&mut self, peer: Peer, lane: Lane) {
+        // A ring goes on where it was: its positions are known to both sides only as long as its inbox is the same.
+        if let Lane::Shm(_) = lane {
+            self.parked.insert(peer, Box::new(lane));
         }
     }
 

@@ -2,7 +2,8 @@
 
 use super::eager::envelope;
 use super::{
-    Buffer, Completion, Content, Engine, Fetch, OpId, PEER_LOST, Receive, ReceiveState, Unexpected, WITHDRAWN, failed,
+    Buffer, Completion, Content, Engine, Fetch, Offered, OpId, PEER_LOST, Receive, ReceiveState, Unexpected, WITHDRAWN,
+    failed,
 };
 use crate::kind::Kind;
 use crate::matching::{Found, Pattern};
@@ -45,11 +46,12 @@ impl<T: Transport> Engine<T> {
         let Some(body) = self.take_body(packet) else { return reject(peer, header) };
         let Offer { length, address } = Offer::decode(&body);
         let found = Found { envelope: envelope(header), length };
+        let offered = Offered { address, is_revoked: false };
         match self.matching.arrive(&found.envelope) {
-            Some(id) => self.fetch(Fetch { id, peer, found, token: header.token, address }),
+            Some(id) => self.fetch(Fetch { id, peer, found, token: header.token, offered }),
             None => {
                 counters::UNEXPECTED.add(1);
-                self.keep(Unexpected { peer, found, token: header.token, content: Content::Offered(address) });
+                self.keep(Unexpected { peer, found, token: header.token, content: Content::Offered(offered) });
             }
         }
     }
@@ -68,15 +70,15 @@ impl<T: Transport> Engine<T> {
 
     /// Gets the data of a matched rendezvous message: pulls them, or asks the sender to stream.
     pub(super) fn fetch(&mut self, fetch: Fetch) {
-        let Fetch { id, peer, found, token, address } = fetch;
+        let Fetch { id, peer, found, token, offered } = fetch;
         let Some(receive) = self.receives.get_mut(id) else { return };
         let wanted = found.length.min(receive.sink.len() as u64);
-        if address != 0 && wanted > 0 && self.endpoints.caps(peer).is_none() {
+        if offered.address != 0 && wanted > 0 && self.endpoints.caps(peer).is_none() {
             receive.state = ReceiveState::Matched { peer };
             return self.flows.of(peer).fetches.push(fetch);
         }
-        let may_pull = address != 0 && !self.endpoints.prefers_stream(peer, wanted as usize);
-        if wanted == 0 || may_pull && self.endpoints.get(peer, address, &receive.sink, wanted as usize) {
+        let may_pull = offered.can_be_pulled() && !self.endpoints.prefers_stream(peer, wanted as usize);
+        if wanted == 0 || may_pull && self.endpoints.get(peer, offered.address, &receive.sink, wanted as usize) {
             counters::RENDEZVOUS_PULLED.add(1);
             receive.state = ReceiveState::Complete(completed(&found, wanted));
             return self.send_control(peer, Kind::FINISHED, token, &[]);
@@ -119,7 +121,7 @@ impl<T: Transport> Engine<T> {
             Content::Offered(_) if is_lost => {}
             Content::Arriving(bytes) if is_lost && (T::Pool::len(&bytes) as u64) < found.length => {}
             Content::Arriving(bytes) => self.receive_arriving(id, (peer, token), found, &bytes),
-            Content::Offered(address) => self.fetch(Fetch { id, peer, found, token, address }),
+            Content::Offered(offered) => self.fetch(Fetch { id, peer, found, token, offered }),
             Content::Bytes(bytes) => self.copy_out(id, &found, &bytes),
             Content::SyncBytes(bytes) => {
                 self.copy_out(id, &found, &bytes);
@@ -135,6 +137,13 @@ impl<T: Transport> Engine<T> {
         let wanted = T::Pool::len(bytes).min(receive.sink.len());
         self.pool.copy_out(bytes, wanted, &receive.sink);
         receive.state = ReceiveState::Complete(completed(found, wanted as u64));
+    }
+}
+
+impl Offered {
+    /// Whether the receiver can pull the data.
+    pub(super) fn can_be_pulled(&self) -> bool {
+        self.address != 0 && !self.is_revoked
     }
 }
 

@@ -148,7 +148,7 @@ impl<T: Transport> Engine<T> {
 
     /// Moves everything that waits for a lane. True if anything moved.
     pub(super) fn flush(&mut self) -> bool {
-        let mut moved = false;
+        let mut moved = !self.suspensions.is_empty() && self.advance_suspensions();
         let mut place = 0;
         while place < self.flows.len() {
             let peer = self.flows.at(place).peer;
@@ -236,6 +236,11 @@ impl<T: Transport> Engine<T> {
         if let Some(send) = self.posted.remove(&token).and_then(|id| self.sends.get_mut(id)) {
             send.in_use = send.in_use.saturating_sub(1);
         }
+    }
+
+    /// Whether the transport uses the source of a packet to `peer`.
+    pub(super) fn uses_sources_of(&self, peer: Peer) -> bool {
+        self.posted.values().any(|id| self.sends.get(*id).is_some_and(|send| send.to.peer == peer))
     }
 
     /// `CLEAR_TO_SEND`: the receiver wants the data streamed.

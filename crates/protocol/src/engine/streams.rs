@@ -10,7 +10,7 @@
 
 use super::eager::envelope;
 use super::receiving::{completed, reject};
-use super::{Buffer, Completion, Content, Engine, Fetch, Receive, ReceiveState, Unexpected};
+use super::{Buffer, Completion, Content, Engine, Fetch, Offered, Receive, ReceiveState, Unexpected};
 use crate::kind::Kind;
 use crate::matching::Found;
 use crate::transport::{Delivery, Packet, Sink, Transport, UnexpectedPool};
@@ -35,17 +35,10 @@ pub(super) struct Stream {
     pub(super) until: u64,
     pub(super) arrived: u64,
     generation: u32,
-    /// How else the data can be had.
-    offered: Option<Offered>,
+    /// How else the data can be had, and the sender's operation, which waits for `FINISHED` then.
+    exposed: Option<(Offered, u32)>,
     /// When it was asked for, or its first fragment left; 0 if that is no measure of its speed.
     since_ns: u64,
-}
-
-#[derive(Clone, Copy)]
-struct Offered {
-    /// The sender's operation.
-    token: u32,
-    address: u64,
 }
 
 /// Where the fragments of a message go that has not arrived in full.
@@ -68,17 +61,17 @@ enum Placed {
 impl<T: Transport> Engine<T> {
     /// Asks the sender of a matched message to stream its first `wanted` bytes.
     pub(super) fn ask_for_stream(&mut self, fetch: Fetch, wanted: u64) {
-        let Fetch { id, peer, found, token, address } = fetch;
+        let Fetch { id, peer, found, token, offered } = fetch;
         let Some(receive) = self.receives.get_mut(id) else { return };
         counters::RENDEZVOUS_STREAMED.add(1);
         self.generation = self.generation.wrapping_add(1).max(1);
-        let offered = (address != 0).then_some(Offered { token, address });
-        let since_ns = if address != 0 { self.endpoints.transport().now_ns() } else { 0 };
+        let exposed = (offered.address != 0).then_some((offered, token));
+        let since_ns = if exposed.is_some() { self.endpoints.transport().now_ns() } else { 0 };
         let generation = self.generation;
         let until = wanted;
         receive.state =
-            ReceiveState::Streaming(Stream { peer, found, wanted, until, arrived: 0, generation, offered, since_ns });
-        if offered.is_some() {
+            ReceiveState::Streaming(Stream { peer, found, wanted, until, arrived: 0, generation, exposed, since_ns });
+        if offered.can_be_pulled() {
             self.silent_ns = 0;
             self.pullable_streams.push(id);
         }
@@ -133,9 +126,9 @@ impl<T: Transport> Engine<T> {
         if stream.since_ns != 0 {
             self.endpoints.note_streamed(stream.peer, stream.wanted as usize, stream.since_ns);
         }
-        if let Some(offered) = stream.offered {
+        if let Some((_, token)) = stream.exposed {
             self.pullable_streams.retain(|other| *other != id);
-            self.send_control(stream.peer, Kind::FINISHED, offered.token, &[]);
+            self.send_control(stream.peer, Kind::FINISHED, token, &[]);
         }
     }
 
@@ -159,12 +152,12 @@ impl<T: Transport> Engine<T> {
     fn pull_stream(&mut self, id: u32) {
         let Some(receive) = self.receives.get_mut(id) else { return };
         let ReceiveState::Streaming(stream) = receive.state else { return };
-        let Some(offered) = stream.offered else { return };
+        let Some((offered, token)) = stream.exposed.filter(|(offered, _)| offered.can_be_pulled()) else { return };
         if self.endpoints.get(stream.peer, offered.address, &receive.sink, stream.wanted as usize) {
             self.has_pulled_streams = true;
             counters::RENDEZVOUS_PULLED.add(1);
             receive.state = ReceiveState::Complete(stream.completion());
-            self.send_control(stream.peer, Kind::FINISHED, offered.token, &[]);
+            self.send_control(stream.peer, Kind::FINISHED, token, &[]);
         }
     }
 
@@ -202,7 +195,7 @@ impl<T: Transport> Engine<T> {
             until: found.length,
             arrived,
             generation: 0,
-            offered: None,
+            exposed: None,
             since_ns,
         });
     }
@@ -297,6 +290,13 @@ impl Stream {
     /// Whether a fragment of `len` bytes at `at` is the next one, and not too long.
     fn is_next(&self, at: u64, len: u64) -> bool {
         at == self.arrived && self.arrived.checked_add(len).is_some_and(|end| end <= self.until)
+    }
+
+    /// The sender's memory is out of reach from now on.
+    pub(super) fn revoke(&mut self) {
+        if let Some((offered, _)) = &mut self.exposed {
+            offered.is_revoked = true;
+        }
     }
 
     fn completion(&self) -> Completion {

@@ -1,0 +1,146 @@
+//! Suspending an endpoint, and resuming it at another address: for a peer that moves.
+//!
+//! ```text
+//! suspend ─► drain: sources in use are waited for ─► SUSPEND, the last packet ─► both SUSPEND and SUSPENDED of the peer ─► Suspended
+//! ```
+//! Both sides do the same: a peer that gets a `SUSPEND` suspends its endpoint, too. So when a lane is closed, everything that was sent over it has
+//! arrived, in both directions. What the program sends meanwhile queues, and streams stop between two packets; they go on with the next lane.
+//! Addresses that the peer had exposed are revoked: its messages are streamed.
+//!
+//! Whoever resumes tells the peer by `RESUME`, which resumes its own endpoint.
+
+use super::flows::Queued;
+use super::streams::Stream;
+use super::{Content, Engine, ReceiveState};
+use crate::endpoint::State;
+use crate::kind::{BODY_MAX, Kind};
+use crate::transport::{Outcome, Packet, Transport};
+use crate::wire::Header;
+use base::Peer;
+
+/// How far an endpoint's suspension is.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Suspension {
+    /// `SUSPEND` has left.
+    said: bool,
+    /// The peer's `SUSPEND` has come.
+    heard: bool,
+    /// `SUSPENDED` has left.
+    answered: bool,
+    /// The peer's `SUSPENDED` has come.
+    acknowledged: bool,
+}
+
+fn control(kind: Kind) -> Header {
+    Header { kind, source: 0, tag: 0, token: 0, context: 0 }
+}
+
+impl<T: Transport> Engine<T> {
+    /// Starts to suspend the endpoint of `peer`; [`Engine::is_suspended`] tells when it is done.
+    pub fn suspend(&mut self, peer: Peer) {
+        if !matches!(self.endpoints.state(peer), State::Suspended | State::Lost) {
+            self.suspensions.entry(peer).or_default();
+        }
+    }
+
+    /// Whether the endpoint of `peer` is suspended. A peer that is lost is not.
+    pub fn is_suspended(&self, peer: Peer) -> bool {
+        self.endpoints.state(peer) == State::Suspended
+    }
+
+    /// Opens a lane to `peer` again, and has the peer do the same.
+    pub fn resume(&mut self, peer: Peer) {
+        if self.endpoints.resume(peer) {
+            let packet = Queued::Control(control(Kind::RESUME), [0; BODY_MAX], 0);
+            self.flows.of(peer).queue.push_front(packet);
+        }
+    }
+
+    /// `SUSPEND`: the peer has sent everything.
+    pub(super) fn on_suspend(&mut self, packet: T::Packet, _: &Header) {
+        let peer = self.take_peer(packet);
+        self.suspensions.entry(peer).or_default().heard = true;
+    }
+
+    /// `SUSPENDED`: everything that was sent to the peer has arrived.
+    pub(super) fn on_suspended(&mut self, packet: T::Packet, _: &Header) {
+        let peer = self.take_peer(packet);
+        if let Some(suspension) = self.suspensions.get_mut(&peer) {
+            suspension.acknowledged = suspension.said;
+        }
+    }
+
+    /// `RESUME`: the peer can be reached again.
+    pub(super) fn on_resume(&mut self, packet: T::Packet, _: &Header) {
+        let peer = self.take_peer(packet);
+        self.advance_suspensions();
+        self.endpoints.resume(peer);
+    }
+
+    fn take_peer(&mut self, packet: T::Packet) -> Peer {
+        let peer = packet.peer();
+        self.endpoints.transport().release(packet);
+        peer
+    }
+
+    /// Moves all suspensions on. True if anything moved.
+    pub(super) fn advance_suspensions(&mut self) -> bool {
+        let peers: Vec<Peer> = self.suspensions.keys().copied().collect();
+        peers.into_iter().fold(false, |moved, peer| self.advance_suspension(peer) || moved)
+    }
+
+    fn advance_suspension(&mut self, peer: Peer) -> bool {
+        match self.endpoints.state(peer) {
+            State::Idle => self.endpoints.connect(peer),
+            State::Connecting => {}
+            State::Active => {
+                self.endpoints.drain(peer);
+                return true;
+            }
+            State::Draining => return self.finish_draining(peer),
+            State::Suspended | State::Lost => drop(self.suspensions.remove(&peer)),
+        }
+        false
+    }
+
+    /// Says the last words over a lane that is drained, and closes it when the peer has said its own.
+    fn finish_draining(&mut self, peer: Peer) -> bool {
+        let Some(mut suspension) = self.suspensions.get(&peer).copied() else { return false };
+        let mut moved = false;
+        if !suspension.said && !self.uses_sources_of(peer) {
+            suspension.said = self.endpoints.try_last(peer, &control(Kind::SUSPEND)) == Outcome::Done;
+            moved |= suspension.said;
+        }
+        if suspension.heard && !suspension.answered {
+            suspension.answered = self.endpoints.try_last(peer, &control(Kind::SUSPENDED)) == Outcome::Done;
+            moved |= suspension.answered;
+        }
+        if suspension.said && suspension.acknowledged && suspension.answered {
+            self.suspensions.remove(&peer);
+            self.revoke_addresses(peer);
+            self.endpoints.suspend(peer);
+            return true;
+        }
+        self.suspensions.insert(peer, suspension);
+        moved
+    }
+
+    /// What the peer has exposed can't be pulled from where it will be.
+    fn revoke_addresses(&mut self, peer: Peer) {
+        for (_, message) in self.unexpected.iter_mut().filter(|(_, m)| m.peer == peer) {
+            if let Content::Offered(offered) = &mut message.content {
+                offered.is_revoked = true;
+            }
+        }
+        for (_, receive) in self.receives.iter_mut() {
+            if let ReceiveState::Streaming(stream @ Stream { .. }) = &mut receive.state
+                && stream.peer == peer
+            {
+                stream.revoke();
+            }
+        }
+        if let Some(flow) = self.flows.get(peer) {
+            flow.fetches.iter_mut().for_each(|fetch| fetch.offered.is_revoked = true);
+        }
+    }
+}
