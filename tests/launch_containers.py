@@ -225,7 +225,7 @@ def nothing_outlives_a_killed_mpiexec(engine: Engine) -> None:
 
 @case
 def killed_helpers(engine: Engine) -> None:
-    """A keeper, or an agent inside, gets SIGKILL: the job may end well or not, but it ends, and leaves nothing."""
+    """A container supervisor, or an agent inside, gets SIGKILL: the job may end well or not, but it ends, and leaves nothing."""
     for victim in ("ferrule-keeper", "ferrule-agent"):
         job = engine.start("-n", "2", "--ranks-per-container", "1", "--timeout", str(WATCHDOG_S), str(engine.program), "sleep")
         assert job.stdout is not None and job.stdout.readline().startswith("ready ")
@@ -242,7 +242,7 @@ def killed_helpers(engine: Engine) -> None:
 
 @case
 def other_hosts(engine: Engine) -> None:
-    """Where hosts are named, the launcher runs the keepers."""
+    """Where hosts are named, the launcher runs the container supervisors."""
     command = ["--launcher-exec", "env WHERE={host} {command}", "-hosts", "a:2,b:2", "-n", "4"]
     code, out, err = engine.run(*command, "--ranks-per-container", "1", str(PROGRAM))
     expect((code, out, err), 0)

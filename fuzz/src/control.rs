@@ -72,7 +72,7 @@ fn answer(bytes: &[u8]) {
     }
 }
 
-/// What a container's keeper reads.
+/// What a container's supervisor reads.
 fn container(bytes: &[u8]) {
     codec::<Container>(bytes);
     if let Some(container) = Container::from_line(&String::from_utf8_lossy(bytes)) {

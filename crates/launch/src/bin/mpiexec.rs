@@ -7,7 +7,7 @@ fn main() {
     let code = match parse(std::env::args_os().skip(1)) {
         Ok(Command::Run(options)) => launch::front::run(*options),
         Ok(Command::Agent) => launch::guardian::run(),
-        Ok(Command::Keeper) => launch::container::keeper::run(),
+        Ok(Command::Supervisor) => launch::container::supervisor::run(),
         Ok(Command::AdoptFront) => launch::front::adopt::run(),
         Ok(Command::AdoptAgent(node)) => launch::guardian::run_adopted(node),
         Ok(Command::Help) => {

@@ -23,7 +23,7 @@ pub enum Command {
     /// Be a node agent: started by a launcher, not by a user.
     Agent,
     /// Be a container's keeper: started by mpiexec, not by a user.
-    Keeper,
+    Supervisor,
     /// Be the front of a job that another launcher has started: run by rank 0.
     AdoptFront,
     /// Be the agent of that node in such a job: run by its first rank.

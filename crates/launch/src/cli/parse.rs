@@ -111,7 +111,7 @@ impl Parser {
             Kind::Help => return Ok(Some(Command::Help)),
             Kind::Version => return Ok(Some(Command::Version)),
             Kind::Agent => return Ok(Some(Command::Agent)),
-            Kind::Keeper => return Ok(Some(Command::Keeper)),
+            Kind::Supervisor => return Ok(Some(Command::Supervisor)),
             Kind::AdoptFront => return Ok(Some(Command::AdoptFront)),
             Kind::AdoptAgent => return Ok(Some(Command::AdoptAgent(number(&shown, &text, RANKS_MAX)?))),
             Kind::Count => self.app.count = Some(number(&shown, &text, RANKS_MAX)?),

@@ -62,7 +62,7 @@ pub enum Kind {
     Help,
     Version,
     Agent,
-    Keeper,
+    Supervisor,
     AdoptFront,
     AdoptAgent,
     /// Accepted and needless: it is how things are anyway.
@@ -205,7 +205,7 @@ pub const TABLE: &[Spelling] = &[
     option(&["version", "V", "info"], 0, Kind::Version, "\tversion"),
     option(&["output"], 1, Kind::Output, ""),
     option(&["agent"], 0, Kind::Agent, ""),
-    option(&["keeper"], 0, Kind::Keeper, ""),
+    option(&["keeper"], 0, Kind::Supervisor, ""),
     option(&["adopt-front"], 0, Kind::AdoptFront, ""),
     option(&["adopt-agent"], 1, Kind::AdoptAgent, ""),
     option(&["oversubscribe", "allow-run-as-root", "map-by-oversubscribe", "nolocal-ok"], 0, Kind::Needless, ""),
@@ -290,7 +290,7 @@ pub fn nearest(name: &str) -> Option<&'static str> {
         name,
         TABLE
             .iter()
-            .filter(|s| !matches!(s.kind, Kind::Agent | Kind::Keeper | Kind::AdoptFront | Kind::AdoptAgent))
+            .filter(|s| !matches!(s.kind, Kind::Agent | Kind::Supervisor | Kind::AdoptFront | Kind::AdoptAgent))
             .flat_map(|s| s.names.iter().copied()),
     )
 }

@@ -1,8 +1,8 @@
 //! The job directory of a host: seen by the agents in all containers of the job there, and by nobody else.
 //!
 //! `<tmp>/ferrule-<random>` belongs to the user alone (0700). What the containers see is the directory `job` in it, which anybody may
-//! write who gets so far: users inside are not users outside. Each keeper holds a shared lock; the one that can make its lock
-//! exclusive is the last, and removes the directory. A keeper that is killed loses its lock, and so does no harm; what is left when all of them
+//! write who gets so far: users inside are not users outside. Each supervisor holds a shared lock; the one that can make its lock
+//! exclusive is the last, and removes the directory. A container supervisor that is killed loses its lock, and so does no harm; what is left when all of them
 //! are killed is removed by the next job.
 
 use super::Engine;
@@ -12,7 +12,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// A keeper's share of the directory.
+/// A container supervisor's share of the directory.
 pub struct JobDir {
     outer: PathBuf,
     lock: File,

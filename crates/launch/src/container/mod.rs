@@ -1,21 +1,21 @@
 //! Ranks in containers: each container is a node of the job, whose agent an engine's command line starts inside.
 //!
 //! ```text
-//! mpiexec ─(ssh)─► keeper ──► docker run -i … │container│ ──► guardian ──► agent ──► ranks
-//!                    │  the invitation, and the link if the network leads nowhere, pass through the keeper's stdio
+//! mpiexec ─(ssh)─► supervisor ──► docker run -i … │container│ ──► guardian ──► agent ──► ranks
+//!                    │  the invitation, and the link if the network leads nowhere, pass through the supervisor's stdio
 //!                    └─ after the end, whatever ended it: removes the container, the job directory, the copied files
 //! ```
-//! The keeper stands outside, on the container's host, in a session of its own. It sees that mpiexec is gone by the broken pipe of
+//! The supervisor stands outside, on the container's host, in a session of its own. It sees that mpiexec is gone by the broken pipe of
 //! its standard output, so nothing outlives a job whose mpiexec got SIGKILL. A container ends by itself when its agent's link closes.
 //!
-//! `plan` turns options into one [`Container`] per node, `argv` a container into an engine's words (pure), `keeper` is the process,
+//! `plan` turns options into one [`Container`] per node, `argv` a container into an engine's words (pure), `supervisor` is the process,
 //! `advice` for command lines that go around this, `jobdir` the directory that all containers of a host share, `calls` asks the engine for something.
 
 pub mod advice;
 pub mod argv;
 mod calls;
 pub(crate) mod jobdir;
-pub mod keeper;
+pub mod supervisor;
 pub mod plan;
 mod spec;
 
@@ -63,7 +63,7 @@ impl Engine {
     }
 }
 
-/// Removes the job directory of this host, should a keeper have been killed before it could.
+/// Removes the job directory of this host, should a container supervisor have been killed before it could.
 pub fn sweep(engine: Engine, job_dir: &str) {
     if let Ok(dir) = jobdir::JobDir::join(engine, job_dir) {
         dir.leave();

@@ -132,7 +132,7 @@ fn program_file(options: &Options, app: &crate::cli::AppOptions) -> Option<PathB
 /// What is bound into a new container, at its own path: (path, may be written).
 fn binds(options: &Options, agent: &str) -> Result<Vec<(String, bool)>, String> {
     let mut all: Vec<(PathBuf, bool)> = Vec::new();
-    let (root, only_files) = super::keeper::installation(Path::new(agent));
+    let (root, only_files) = super::supervisor::installation(Path::new(agent));
     if only_files {
         let files = ["bin/mpiexec", "lib/libmpi_abi.so.1", "lib/libmpi_abi.so"].map(|f| root.join(f));
         all.extend(files.into_iter().filter(|f| f.is_file()).map(|f| (f, false)));
@@ -181,7 +181,7 @@ fn is_installation(path: &Path, agent: &str) -> bool {
 /// What is copied into containers that run already: from, name there.
 fn copies(options: &Options, agent: &str) -> Result<Vec<(String, String)>, String> {
     let text = |path: PathBuf| path.to_str().map(String::from).ok_or("a path to copy is not UTF-8".to_string());
-    let (root, _) = super::keeper::installation(Path::new(agent));
+    let (root, _) = super::supervisor::installation(Path::new(agent));
     let mut all = vec![(agent.to_string(), "bin/mpiexec".to_string())];
     let library = root.join("lib/libmpi_abi.so.1");
     if library.is_file() {

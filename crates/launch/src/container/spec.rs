@@ -1,4 +1,4 @@
-//! What a keeper must know of its container, as one line on its standard input: values of variables don't show in `ps` that way until
+//! What a container supervisor must know of its container, as one line on its standard input: values of variables don't show in `ps` that way until
 //! the engine itself shows them.
 
 use super::Engine;

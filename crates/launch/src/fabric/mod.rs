@@ -1,7 +1,7 @@
 //! Routes for a job: asked of the interconnect manager (`ferrule-fabric serve`) before ranks start, given back when the job ends.
 //!
-//! A process of its own, the keeper, speaks to the manager, so that a slow manager never holds up mpiexec's loop. It holds one end of a pipe whose other
-//! end only mpiexec has: when mpiexec ends, in whatever way, the keeper removes the routes. Should both be killed, or the host go down, the job's lease
+//! A process of its own, the lease holder, speaks to the manager, so that a slow manager never holds up mpiexec's loop. It holds one end of a pipe whose other
+//! end only mpiexec has: when mpiexec ends, in whatever way, the lease holder removes the routes. Should both be killed, or the host go down, the job's lease
 //! at the manager runs out. Whatever fails, the job runs on default routes and one line says why.
 
 mod http;
@@ -15,7 +15,7 @@ use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// How long the manager keeps routes without hearing from the keeper.
+/// How long the manager keeps routes without hearing from the lease holder.
 const LEASE: Duration = Duration::from_secs(30);
 /// Attempts to remove routes when the job is over, and the pause between them.
 const REMOVALS: u32 = 3;
@@ -39,7 +39,7 @@ struct Wish {
 /// Has routes installed, if the user wants them; waits for that at most as long as the setting says.
 pub fn ask(options: &Options, plan: &Plan) -> Option<Routes> {
     let pattern = pattern_of(options)?;
-    let asked = wish(options, plan, &pattern).and_then(|wish| start_keeper(&wish));
+    let asked = wish(options, plan, &pattern).and_then(|wish| start_lease_holder(&wish));
     let routes = match asked {
         Ok(routes) => routes,
         Err(why) => {
@@ -96,7 +96,7 @@ fn is_pattern(name: &str) -> bool {
     !name.is_empty() && name.len() <= PATTERN_MAX && name.bytes().all(fits)
 }
 
-fn start_keeper(wish: &Wish) -> Result<Routes, String> {
+fn start_lease_holder(wish: &Wish) -> Result<Routes, String> {
     let wrong = |e: std::io::Error| format!("cannot start a process that speaks to the manager: {e}");
     let (their_life, lifeline) = std::io::pipe().map_err(wrong)?;
     let (answer, their_answer) = std::io::pipe().map_err(wrong)?;
@@ -112,7 +112,7 @@ fn start_keeper(wish: &Wish) -> Result<Routes, String> {
 }
 
 impl Routes {
-    /// What the keeper says about the start: `+` and what there is, or `-` and why there is nothing.
+    /// What the lease holder says about the start: `+` and what there is, or `-` and why there is nothing.
     fn read_answer(&self) -> Result<String, String> {
         let timeout_ms = settings::FABRIC_TIMEOUT.value();
         let late = || Err(format!("no answer of the manager within {timeout_ms} ms"));
@@ -135,7 +135,7 @@ impl Routes {
         drop(lifeline);
         let patience = Duration::from_millis(settings::FABRIC_TIMEOUT.value()) + REMOVALS * REMOVAL_PAUSE;
         let deadline = Instant::now() + patience;
-        // Ends when the keeper does.
+        // Ends when the lease holder does.
         while readable(&answer, deadline.saturating_duration_since(Instant::now())) {
             if !matches!((&answer).read(&mut [0; 1024]), Ok(length) if length > 0) {
                 return;
@@ -152,7 +152,7 @@ fn readable(pipe: &PipeReader, patience: Duration) -> bool {
     set.wait().is_ok() && set.readable(pipe)
 }
 
-/// The keeper's life.
+/// What the lease holder does.
 fn keep(wish: &Wish, life: &PipeReader, mut answer: &PipeWriter) {
     let began = Instant::now();
     let started = wish.manager.request("POST", "/v1/jobs", &wish.body);

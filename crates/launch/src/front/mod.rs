@@ -20,7 +20,7 @@ mod verdict;
 use crate::agent::barrier::Collector;
 use crate::children::Children;
 use crate::cli::Options;
-use crate::container::keeper::LEAVE_LIMIT;
+use crate::container::supervisor::LEAVE_LIMIT;
 use crate::link::packet;
 use crate::pollset::PollSet;
 use crate::preload::send::Sender;
@@ -319,7 +319,7 @@ impl Front {
 
     fn end_processes(&mut self) {
         self.children.close();
-        // A container takes a while to end, and killing its keeper would leave it behind.
+        // A container takes a while to end, and killing its supervisor would leave it behind.
         let containers = self.options.container.engine.is_some();
         let deadline = Instant::now() + if containers { LEAVE_LIMIT } else { Duration::from_secs(1) };
         let mut set = PollSet::default();

@@ -37,9 +37,9 @@ impl Plan {
 /// How a container is started.
 #[derive(Clone)]
 pub struct ContainerLaunch {
-    /// The command that runs its keeper.
+    /// The command that runs its supervisor.
     pub words: Vec<String>,
-    /// What the keeper reads first.
+    /// What the supervisor reads first.
     pub preamble: String,
     /// Name for messages.
     pub shown: String,

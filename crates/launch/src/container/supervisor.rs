@@ -19,7 +19,7 @@ use sys::process::{Ended, Pid, SignalFd, Spawn, kill, signals};
 const END_LIMIT: Duration = Duration::from_secs(5);
 /// How long the engine may take for an answer or a removal.
 const ENGINE_LIMIT: Duration = Duration::from_secs(20);
-/// How long mpiexec waits for its keepers.
+/// How long mpiexec waits for its container supervisors.
 pub const LEAVE_LIMIT: Duration = Duration::from_secs(30);
 
 /// How the engine's client came to its end.
@@ -33,8 +33,8 @@ enum Ending {
     Forced,
 }
 
-/// A keeper at work.
-struct Keeper {
+/// A container supervisor at work.
+struct Supervisor {
     container: Container,
     found: Found,
     job_dir: Option<JobDir>,
@@ -55,20 +55,20 @@ pub fn run() -> i32 {
     let signals = match SignalFd::new(&handled) {
         Ok(signals) => signals,
         Err(e) => {
-            eprintln!("mpiexec: keeper: cannot receive signals: {e}");
+            eprintln!("mpiexec: container supervisor: cannot receive signals: {e}");
             return 1;
         }
     };
     let name = container.name.clone();
-    let mut keeper = Keeper { container, found: Found::default(), job_dir: None, copied: false, signals };
-    let code = match keeper.prepare().and_then(|()| keeper.start()) {
+    let mut supervisor = Supervisor { container, found: Found::default(), job_dir: None, copied: false, signals };
+    let code = match supervisor.prepare().and_then(|()| supervisor.start()) {
         Ok(client) => {
-            let (how, end) = keeper.watch(client);
+            let (how, end) = supervisor.watch(client);
             if end != Ending::Natural {
-                keeper.remove();
+                supervisor.remove();
             }
             if end == Ending::Engine {
-                keeper.explain(how);
+                supervisor.explain(how);
             }
             match how {
                 Ended::Exit(code) => code,
@@ -81,7 +81,7 @@ pub fn run() -> i32 {
             1
         }
     };
-    keeper.leave();
+    supervisor.leave();
     code
 }
 
@@ -90,7 +90,7 @@ fn on_host() -> String {
     if host.trim().is_empty() { String::new() } else { format!(" on {}", host.trim()) }
 }
 
-impl Keeper {
+impl Supervisor {
     fn prepare(&mut self) -> Result<(), String> {
         self.found.command = self.engine_command()?;
         match self.container.engine {
