@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! mpiexec (front) ──fork──► agent of this host ──clone──► ranks        links: socketpair, TCP or the launcher's stdio
-//!        └──ssh / template──► guardian ──fork──► agent of that host ──► ranks      (and agents below it in the tree)
+//!        └──ssh / template──► reaper ──fork──► agent of that host ──► ranks      (and agents below it in the tree)
 //! ```
 //! Each process has one thread and one loop around poll(2). What ends a job is decided by the front alone; an agent that loses its
-//! parent ends its ranks by itself, and the process above an agent (front or guardian) ends what an agent leaves.
+//! parent ends its ranks by itself, and the process above an agent (front or reaper) ends what an agent leaves.
 #![forbid(unsafe_code)]
 
 pub mod agent;
@@ -19,7 +19,7 @@ pub mod dial;
 pub mod environment;
 pub mod fabric;
 pub mod front;
-pub mod guardian;
+pub mod reaper;
 pub mod invite;
 pub mod link;
 pub mod place;

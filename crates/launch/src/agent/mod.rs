@@ -1,7 +1,7 @@
 //! A node agent: the parent of a node's ranks and a router in the tree.
 //!
 //! Life: linked ─Start─► ranks run ─all ended─► leftovers killed, output drained ─NodeDone─► link closed by the parent ─► exit.
-//! Losing the link, or SIGTERM from the guardian, kills everything at once.
+//! Losing the link, or SIGTERM from the reaper, kills everything at once.
 
 mod addresses;
 pub mod adopt;
@@ -221,7 +221,7 @@ impl Agent {
         while let Some(info) = self.signals.next_signal() {
             match info.signal {
                 signals::CHLD => self.reap(),
-                // The guardian is gone or wants an end. (A terminal's Ctrl-C doesn't come here: own session.)
+                // The reaper is gone or wants an end. (A terminal's Ctrl-C doesn't come here: own session.)
                 signals::TERM | signals::HUP => {
                     self.die();
                     sys::process::exit_now(1);

@@ -47,7 +47,7 @@ fn push_env(container: &Container, found: &Found, words: &mut Vec<String>) {
 }
 
 fn run(container: &Container, found: &Found, words: &mut Vec<String>) {
-    // The agent's guardian is process 1 and reaps, so no --init. Without --log-driver the engine would write the link to disk.
+    // The agent's reaper is process 1 and reaps, so no --init. Without --log-driver the engine would write the link to disk.
     words.extend(["run", "-i", "--rm", "--log-driver", "none", "--name"].map(String::from));
     words.extend([container.name.clone(), "--label".into(), format!("ferrule.job={:016x}", container.job_id)]);
     words.extend(["--entrypoint".into(), container.agent.clone()]);

@@ -1,7 +1,7 @@
 //! Ranks in containers: each container is a node of the job, whose agent an engine's command line starts inside.
 //!
 //! ```text
-//! mpiexec ─(ssh)─► supervisor ──► docker run -i … │container│ ──► guardian ──► agent ──► ranks
+//! mpiexec ─(ssh)─► supervisor ──► docker run -i … │container│ ──► reaper ──► agent ──► ranks
 //!                    │  the invitation, and the link if the network leads nowhere, pass through the supervisor's stdio
 //!                    └─ after the end, whatever ended it: removes the container, the job directory, the copied files
 //! ```

@@ -44,7 +44,7 @@ struct Supervisor {
 
 /// `mpiexec --keeper`: reads the container from standard input, keeps it, and returns the engine's exit code.
 pub fn run() -> i32 {
-    let line = crate::guardian::read_line();
+    let line = crate::reaper::read_line();
     let Some(container) = line.as_deref().and_then(Container::from_line) else {
         eprintln!("mpiexec: --keeper is started by mpiexec only");
         return 1;

@@ -148,7 +148,7 @@ impl Near {
         self.sweep();
     }
 
-    /// Removes what killed neighbors may have left: their guardians may have been killed with them.
+    /// Removes what killed neighbors may have left: their reapers may have been killed with them.
     pub fn sweep(&mut self) {
         for path in &self.others {
             let _ = std::fs::remove_file(path);

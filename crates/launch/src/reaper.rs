@@ -1,6 +1,6 @@
 //! The process that a launcher starts on another host: forks the agent and ends what the agent leaves, should it be killed.
 //!
-//! If the guardian is killed instead, the agent gets SIGTERM and ends everything itself.
+//! If the reaper is killed instead, the agent gets SIGTERM and ends everything itself.
 
 use crate::environment::node_socket;
 use crate::invite::Invite;
@@ -113,9 +113,9 @@ pub(crate) fn read_line() -> Option<String> {
     None
 }
 
-fn agent_main(invite: &Invite, guardian: i32, trail: Trail, switch: Option<OwnedFd>) -> i32 {
+fn agent_main(invite: &Invite, reaper: i32, trail: Trail, switch: Option<OwnedFd>) -> i32 {
     let _ = sys::process::new_session();
-    let _ = sys::process::set_death_signal(signals::TERM, guardian);
+    let _ = sys::process::set_death_signal(signals::TERM, reaper);
     match dial::call_parent(invite) {
         Ok(link) => agent::run(invite.node, invite.key, link, (trail, switch)),
         Err(why) => {
