@@ -129,7 +129,7 @@ class Bed:
         return judge(code, text, wanted, pattern)
 
     def profile(self, launcher: Launcher, what: str, wanted: int | None, messages: dict[int, int], end: str) -> Result:
-        """The front that rank 0 brings writes FERRULE_PROFILE: how many messages ranks have sent to the next, and how rank 5 has ended."""
+        """The head process that rank 0 brings writes FERRULE_PROFILE: how many messages ranks have sent to the next, and how rank 5 has ended."""
         path = self.cluster.dir / "profile.json"
         path.unlink(missing_ok=True)
         env = {"LD_LIBRARY_PATH": str(LIB.lib), **launcher.env, "FERRULE_PROFILE": str(path)}
@@ -148,7 +148,7 @@ class Bed:
         return "pass", ""
 
     def victim(self, launcher: Launcher, comm: str) -> Result:
-        """A job that waits loses an agent, or the front."""
+        """A job that waits loses an agent, or the head process."""
         env = {**self.cluster.env, "LD_LIBRARY_PATH": str(LIB.lib), **launcher.env}
         process = subprocess.Popen([*launcher.three, RING, "wait"], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         assert process.stdout is not None
@@ -186,7 +186,7 @@ class Bed:
 def cases_of(bed: Bed, launcher: Launcher) -> dict[str, collections.abc.Callable[[], Result]]:
     job, env = bed.job, launcher.env
     apart = {**env, **APART}
-    # Hydra closes the outputs of a failed job before the front's last words come; who aborts is heard.
+    # Hydra closes the outputs of a failed job before the head process's last words come; who aborts is heard.
     closes = launcher.name.startswith("Hydra")
     front_says = "" if closes else "ferrule: rank 5 .*"
     aborted = front_says + "MPI_Abort was called on MPI_COMM_WORLD with code 7"
@@ -204,7 +204,7 @@ def cases_of(bed: Bed, launcher: Launcher) -> dict[str, collections.abc.Callable
         "a profile": lambda: bed.profile(launcher, "ring", 0, dict.fromkeys(range(6), 10), "finalized"),
         "a profile of what aborts": lambda: bed.profile(launcher, "abort", None, {5: 11}, "called MPI_Abort with code 3"),
         "a node agent is killed": lambda: bed.victim(launcher, "ferrule-agent"),
-        "the front is killed": lambda: bed.victim(launcher, "ferrule-front"),
+        "the head process is killed": lambda: bed.victim(launcher, "ferrule-front"),
     }
     if not launcher.name.startswith("srun"):
         found["the launcher is killed"] = lambda: bed.killed_launcher(launcher)

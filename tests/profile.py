@@ -206,7 +206,7 @@ def is_json(path: pathlib.Path) -> bool:
 
 
 def under_hydra() -> None:
-    """Another launcher: rank 0's front writes the file."""
+    """Another launcher: rank 0's head process writes the file."""
     hydra = PEERS["mpich"] / "bin/mpiexec"
     if not hydra.exists():
         raise Skipped(f"{hydra} is missing (make build/peers/mpich/bin/mpiexec)")

@@ -1,11 +1,11 @@
 //! `mpiexec` and the node agents: starts the ranks of a job, carries their endpoint addresses, input, output and signals, and leaves nothing behind.
 //!
 //! ```text
-//! mpiexec (front) ──fork──► agent of this host ──clone──► ranks        links: socketpair, TCP or the launcher's stdio
+//! mpiexec (head) ──fork──► agent of this host ──clone──► ranks        links: socketpair, TCP or the launcher's stdio
 //!        └──ssh / template──► reaper ──fork──► agent of that host ──► ranks      (and agents below it in the tree)
 //! ```
-//! Each process has one thread and one loop around poll(2). What ends a job is decided by the front alone; an agent that loses its
-//! parent ends its ranks by itself, and the process above an agent (front or reaper) ends what an agent leaves.
+//! Each process has one thread and one loop around poll(2). What ends a job is decided by the head process alone; an agent that loses its
+//! parent ends its ranks by itself, and the process above an agent (head process or reaper) ends what an agent leaves.
 #![forbid(unsafe_code)]
 
 pub mod agent;
@@ -18,7 +18,7 @@ pub mod container;
 pub mod dial;
 pub mod environment;
 pub mod fabric;
-pub mod front;
+pub mod head;
 pub mod reaper;
 pub mod invite;
 pub mod link;

@@ -1,7 +1,7 @@
 //! Joining a job that another launcher has started: its ranks bring the node agents with them.
 //!
 //! ```text
-//! each node's first rank: put host name          fence          rank 0: starts the front, puts its invitation, the key and the nodes
+//! each node's first rank: put host name          fence          rank 0: starts the head process, puts its invitation, the key and the nodes
 //! fence          each other node's first rank: starts an agent with the invitation          every rank: calls its node's agent
 //! ```
 //! Two fences, whatever the number of ranks; from then on everything is as under our own mpiexec: endpoint addresses and descriptors, deaths, waits.
@@ -105,7 +105,7 @@ fn own_host() -> String {
     if host.is_empty() { "localhost".into() } else { host }
 }
 
-/// Rank 0: starts the front, and tells the others how to reach it.
+/// Rank 0: starts the head process, and tells the others how to reach it.
 fn found(launcher: &mut dyn Launcher, rank_key: [u8; 16]) -> Result {
     let leaders = launcher.leaders()?;
     ensure!(leaders.len() == launcher.place().size as usize, ERR_OTHER, "the launcher does not place all ranks");

@@ -1,4 +1,4 @@
-//! Output of ranks: by whole lines, in order per rank, no more in flight than the front has room for.
+//! Output of ranks: by whole lines, in order per rank, no more in flight than the head process has room for.
 
 use super::Agent;
 use crate::pollset::PollSet;
@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::time::{Duration, Instant};
 
-/// Bytes of a node's output that the front has not written yet, at most (one read more).
+/// Bytes of a node's output that the head process has not written yet, at most (one read more).
 const WINDOW: usize = 1 << 20;
 /// Bytes of a line after which it is passed on unfinished.
 const LINE_LIMIT: usize = 256 << 10;
@@ -29,7 +29,7 @@ impl Window {
         self.in_flight < WINDOW
     }
 
-    /// The front has written that much.
+    /// The head process has written that much.
     pub fn acknowledged(&mut self, bytes: usize) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
     }

@@ -84,7 +84,7 @@ impl Agent {
             Message::Spread { generation, addresses } => self.on_spread(generation, addresses),
             Message::BarrierUp { node, epoch } => self.on_barrier_up(node, epoch),
             Message::BarrierDone { epoch } => self.on_barrier_done(epoch),
-            other => log!(Warn, "message for the front arrived at an agent: {other:?}"),
+            other => log!(Warn, "message for the head process arrived at an agent: {other:?}"),
         }
     }
 }

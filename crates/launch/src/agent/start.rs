@@ -59,7 +59,7 @@ impl Agent {
             }
         }
         self.children.broadcast(&frame);
-        // While this node's ranks are started, the front hears from the others.
+        // While this node's ranks are started, the head process hears from the others.
         if job.discover {
             self.send_hints(&job);
         }

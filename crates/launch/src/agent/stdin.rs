@@ -1,4 +1,4 @@
-//! Standard input of the ranks that get it. The front sends one piece and waits until all have taken it.
+//! Standard input of the ranks that get it. The head process sends one piece and waits until all have taken it.
 
 use super::Agent;
 use crate::pollset::PollSet;
@@ -60,7 +60,7 @@ impl Feed {
 }
 
 impl Agent {
-    /// A piece from the front; an empty one is the end.
+    /// A piece from the head process; an empty one is the end.
     pub(super) fn feed_stdin(&mut self, bytes: Vec<u8>) {
         if bytes.is_empty() {
             self.stdin.readers.clear();

@@ -5,10 +5,10 @@ use launch::cli::{Command, parse, table};
 fn main() {
     launch::settings::set_log_level();
     let code = match parse(std::env::args_os().skip(1)) {
-        Ok(Command::Run(options)) => launch::front::run(*options),
+        Ok(Command::Run(options)) => launch::head::run(*options),
         Ok(Command::Agent) => launch::reaper::run(),
         Ok(Command::Supervisor) => launch::container::supervisor::run(),
-        Ok(Command::AdoptFront) => launch::front::adopt::run(),
+        Ok(Command::AdoptHead) => launch::head::adopt::run(),
         Ok(Command::AdoptAgent(node)) => launch::reaper::run_adopted(node),
         Ok(Command::Help) => {
             print!("{}", table::help());

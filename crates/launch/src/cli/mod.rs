@@ -24,8 +24,8 @@ pub enum Command {
     Agent,
     /// Be a container's keeper: started by mpiexec, not by a user.
     Supervisor,
-    /// Be the front of a job that another launcher has started: run by rank 0.
-    AdoptFront,
+    /// Be the head process of a job that another launcher has started: run by rank 0.
+    AdoptHead,
     /// Be the agent of that node in such a job: run by its first rank.
     AdoptAgent(u32),
 }

@@ -112,7 +112,7 @@ impl Parser {
             Kind::Version => return Ok(Some(Command::Version)),
             Kind::Agent => return Ok(Some(Command::Agent)),
             Kind::Supervisor => return Ok(Some(Command::Supervisor)),
-            Kind::AdoptFront => return Ok(Some(Command::AdoptFront)),
+            Kind::AdoptHead => return Ok(Some(Command::AdoptHead)),
             Kind::AdoptAgent => return Ok(Some(Command::AdoptAgent(number(&shown, &text, RANKS_MAX)?))),
             Kind::Count => self.app.count = Some(number(&shown, &text, RANKS_MAX)?),
             Kind::PerNode => options.per_node = Some(number(&shown, &text, RANKS_MAX)?),

@@ -63,7 +63,7 @@ pub enum Kind {
     Version,
     Agent,
     Supervisor,
-    AdoptFront,
+    AdoptHead,
     AdoptAgent,
     /// Accepted and needless: it is how things are anyway.
     Needless,
@@ -206,7 +206,7 @@ pub const TABLE: &[Spelling] = &[
     option(&["output"], 1, Kind::Output, ""),
     option(&["agent"], 0, Kind::Agent, ""),
     option(&["keeper"], 0, Kind::Supervisor, ""),
-    option(&["adopt-front"], 0, Kind::AdoptFront, ""),
+    option(&["adopt-front"], 0, Kind::AdoptHead, ""),
     option(&["adopt-agent"], 1, Kind::AdoptAgent, ""),
     option(&["oversubscribe", "allow-run-as-root", "map-by-oversubscribe", "nolocal-ok"], 0, Kind::Needless, ""),
     option(&["mca", "gmca", "prtemca", "pmixmca", "omca", "tune-param"], 2, Kind::Ignored, ""),
@@ -290,7 +290,7 @@ pub fn nearest(name: &str) -> Option<&'static str> {
         name,
         TABLE
             .iter()
-            .filter(|s| !matches!(s.kind, Kind::Agent | Kind::Supervisor | Kind::AdoptFront | Kind::AdoptAgent))
+            .filter(|s| !matches!(s.kind, Kind::Agent | Kind::Supervisor | Kind::AdoptHead | Kind::AdoptAgent))
             .flat_map(|s| s.names.iter().copied()),
     )
 }

@@ -7,7 +7,7 @@
 mod http;
 
 use crate::cli::Options;
-use crate::front::setup::Plan;
+use crate::head::setup::Plan;
 use crate::pollset::PollSet;
 use crate::settings;
 use http::Manager;

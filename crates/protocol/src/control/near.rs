@@ -1,7 +1,7 @@
 //! Which agents run under one kernel: hints, who calls whom, and what follows from the calls that succeeded. Pure.
 //!
 //! ```text
-//! agent ─ Hints ─► front ─ Meet ─► agent ─ Listening ─► front ─ Dial ─► agent ─ Met ─► front ─ Apart, Kernels ─► agent
+//! agent ─ Hints ─► head ─ Meet ─► agent ─ Listening ─► head ─ Dial ─► agent ─ Met ─► head ─ Apart, Kernels ─► agent
 //! ```
 //! A hint only makes a pair a candidate: of two candidates the one with the lower node index calls the other's unix socket, and both
 //! prove that they know the job key (`handshake`). To be under one kernel is transitive, so a tree of calls is enough for a group,

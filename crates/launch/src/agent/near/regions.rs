@@ -1,7 +1,7 @@
 //! Memory that this agent may share with other kernels of its host: ivshmem devices of a virtual machine, or files that somebody has named.
 //!
 //! Before anything is known of others, the agent leaves a random number in a block of each region that it can open ([`Regions::find`]).
-//! If the front finds that another kernel shares one, the agent claims a part of it for its ranks and gives each a piece ([`Regions::settle`]). As long as it
+//! If the head process finds that another kernel shares one, the agent claims a part of it for its ranks and gives each a piece ([`Regions::settle`]). As long as it
 //! lives it says so in what it owns ([`Regions::beat`]); at its end it gives all back. Nothing here is ever fatal, but to have
 //! lost a part that ranks may be writing to.
 

@@ -1,4 +1,4 @@
-//! What the agent says and hears of its neighbors: to and from the front, and over the links between agents.
+//! What the agent says and hears of its neighbors: to and from the head process, and over the links between agents.
 
 use super::by_file::Host;
 use super::inboxes::Inboxes;
@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 impl Agent {
-    /// Tells the front where this agent is. In a job that looks for neighbors, ranks wait for the answer.
+    /// Tells the head process where this agent is. In a job that looks for neighbors, ranks wait for the answer.
     pub(in crate::agent) fn send_hints(&mut self, job: &JobSpec) {
         let mut random = [0; 16];
         sys::process::random(&mut random);

@@ -1,7 +1,7 @@
 //! mpiexec's part in exchanges of endpoints: it collects what ranks offer and sends it to them, one after another (`original`, `dr`), or
 //! sends down what the agents have gathered (`tree`).
 
-use super::Front;
+use super::Head;
 use crate::agent::count_sent;
 use crate::link::Frame;
 use base::{Peer, log};
@@ -33,7 +33,7 @@ pub struct Exchange {
 /// Programs that ranks may be apart: more than a few can't be, as each exchange needs all ranks.
 const PROGRAMS_MAX: usize = 4;
 
-impl Front {
+impl Head {
     pub(super) fn on_offer(&mut self, generation: u32, offer: Offer) {
         let all = &mut self.exchange.collectors;
         if !all.contains_key(&generation) && all.len() >= PROGRAMS_MAX {

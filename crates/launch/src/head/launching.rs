@@ -1,7 +1,7 @@
 //! Starting the agents below mpiexec: all at once, or, for the schemes that stand for serial launchers, one after another, each when the
 //! ranks of the one before run. And the line that shows how far a long launch is.
 
-use super::Front;
+use super::Head;
 use super::setup::ContainerLaunch;
 use crate::agent;
 use crate::link::{Link, packet};
@@ -67,7 +67,7 @@ impl Launching {
     }
 }
 
-impl Front {
+impl Head {
     /// Starts every agent directly below, or the first of them.
     pub(super) fn start_agents(&mut self) -> Result<(), String> {
         let nodes = self.nodes.len() as u32;

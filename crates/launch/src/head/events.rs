@@ -1,7 +1,7 @@
 //! What agents report, and what follows from it.
 
 use super::verdict::{judge, who};
-use super::{ACK_BYTES, Front};
+use super::{ACK_BYTES, Head};
 use crate::children::ChildEvent;
 use crate::link::reframe;
 use crate::pollset::PollSet;
@@ -39,7 +39,7 @@ impl OutputFiles {
     }
 }
 
-impl Front {
+impl Head {
     pub(super) fn on_child(&mut self, event: ChildEvent) {
         match event {
             ChildEvent::Lost { node, why } => self.on_node_lost(node, why),
@@ -113,7 +113,7 @@ impl Front {
             Message::Processes { processes } => self.on_processes(processes),
             Message::Report { rank, report } => self.on_report(rank, *report),
             Message::Notice { text } => eprintln!("mpiexec: {text}"),
-            other => log!(Warn, "message for an agent arrived at the front: {other:?}"),
+            other => log!(Warn, "message for an agent arrived at the head process: {other:?}"),
         }
     }
 

@@ -3,7 +3,7 @@
 //! Agents answer for the processes at once, ranks that are in MPI for themselves. Who is not in MPI can't answer, so an inquiry
 //! ends when all that can have, or after its limit; what is missing then is that a rank is elsewhere.
 
-use super::Front;
+use super::Head;
 use crate::top::desk::{Asked, ClientId};
 use crate::waits::{Seen, explain};
 use protocol::control::inquiry::{Answer, RankStatus};
@@ -34,7 +34,7 @@ impl Inquiry {
     }
 }
 
-impl Front {
+impl Head {
     /// Asks all ranks; the answer is printed.
     pub(super) fn inquire(&mut self) {
         self.begin_inquiry(PATIENCE).print = true;

@@ -5,7 +5,7 @@
 //! with `--connect=all` all connections), *exchange* (of endpoints), *fence* (until all are through). The wall time goes from mpiexec's
 //! first step to the last rank's word that it has left `MPI_Init`.
 
-use super::Front;
+use super::Head;
 use base::counters;
 use protocol::control::tree::RankTimes;
 use std::collections::BTreeSet;
@@ -141,7 +141,7 @@ impl Report {
     }
 }
 
-impl Front {
+impl Head {
     pub(super) fn on_times(&mut self, node: u32, sent: (u64, u64), ranks: Vec<RankTimes>) {
         let known = self.job.ranks.len() as u32;
         if (node as usize) < self.nodes.len() && ranks.iter().all(|r| r.rank < known) && self.report.nodes.insert(node)

@@ -1,4 +1,4 @@
-//! Which nodes share a region of memory although their kernels differ: the front's part. Pure.
+//! Which nodes share a region of memory although their kernels differ: the head process's part. Pure.
 //!
 //! Every agent that sees a region has left a random number there and told it with its hints, over the authenticated tree. Of the agents that name one
 //! region each reads the others' numbers and says what it has read. Two nodes share memory if each has read what the other has left: a

@@ -1,6 +1,6 @@
 //! Signals that mpiexec gets: most go on to the ranks.
 
-use super::Front;
+use super::Head;
 use protocol::control::tree::{ALL, Message};
 use sys::process::{Ended, signals};
 
@@ -23,7 +23,7 @@ pub fn handled() -> Vec<i32> {
     optional.into_iter().filter(|s| !ignored(s)).chain([signals::CHLD]).collect()
 }
 
-impl Front {
+impl Head {
     pub(super) fn take_signals(&mut self) {
         while let Some(info) = self.signals.next_signal() {
             match info.signal {

@@ -1,4 +1,4 @@
-//! The front's part in finding agents under one kernel: collects hints, arranges calls, forms groups (`protocol::control::near`).
+//! The head process's part in finding agents under one kernel: collects hints, arranges calls, forms groups (`protocol::control::near`).
 //!
 //! Phases: hints ─ of all agents that aren't lost ─► { sockets ─► calls } once or twice ─► over. A phase without anything to do is
 //! skipped. An agent that is lost counts as one that has answered. The first round of calls is a forest of the candidates, by abstract

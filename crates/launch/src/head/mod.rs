@@ -58,7 +58,7 @@ struct Rank {
 }
 
 /// mpiexec.
-struct Front {
+struct Head {
     options: Options,
     job: JobSpec,
     children: Children,
@@ -103,10 +103,10 @@ pub fn run(mut options: Options) -> i32 {
     for warning in options.warnings.iter().chain(&unknown_settings()) {
         eprintln!("mpiexec: warning: {warning}");
     }
-    match Front::new(options) {
-        Ok(mut front) => {
-            let code = front.run();
-            front.leave();
+    match Head::new(options) {
+        Ok(mut head) => {
+            let code = head.run();
+            head.leave();
             code
         }
         Err(why) => {
@@ -121,18 +121,18 @@ fn unknown_settings() -> Vec<String> {
     names.filter_map(|name| crate::settings::check_name(name.strip_prefix("FERRULE_")?)).collect()
 }
 
-impl Front {
-    fn new(options: Options) -> Result<Front, String> {
+impl Head {
+    fn new(options: Options) -> Result<Head, String> {
         let plan = setup::plan(&options)?;
         let routes = crate::fabric::ask(&options, &plan);
-        let mut front = Front::of(options, plan)?;
-        front.routes = routes;
-        front.start_agents()?;
-        Ok(front)
+        let mut head = Head::of(options, plan)?;
+        head.routes = routes;
+        head.start_agents()?;
+        Ok(head)
     }
 
-    /// The front of a planned job, none of whose agents has been started.
-    fn of(options: Options, plan: setup::Plan) -> Result<Front, String> {
+    /// The head process of a planned job, none of whose agents has been started.
+    fn of(options: Options, plan: setup::Plan) -> Result<Head, String> {
         let started = Instant::now();
         let signals = SignalFd::new(&signals::handled()).map_err(|e| format!("cannot receive signals: {e}"))?;
         // What an engine starts beside its containers (podman's monitors) is not ours to end.
@@ -149,7 +149,7 @@ impl Front {
             ALL => nodes as u32,
             _ => 1,
         };
-        let mut front = Front {
+        let mut head = Head {
             children: Children::new(key).with_switch(),
             signals,
             sinks: [Sink::new(std::io::stdout().as_fd()), Sink::new(std::io::stderr().as_fd())],
@@ -178,8 +178,8 @@ impl Front {
             options,
             job: plan.job,
         };
-        front.desk = Desk::open(front.job.job_id);
-        Ok(front)
+        head.desk = Desk::open(head.job.job_id);
+        Ok(head)
     }
 
     fn run(&mut self) -> i32 {

@@ -4,7 +4,7 @@
 //! for a rank whose agent is lost, its own sending is missing. The file is written whenever the job ends by itself or is ended, and says of
 //! each rank how it ended.
 
-use super::Front;
+use super::Head;
 use crate::children::describe;
 use crate::cli::Options;
 use crate::settings;
@@ -336,7 +336,7 @@ struct ScopeOut {
     tx: Vec<RowOut>,
 }
 
-impl Front {
+impl Head {
     fn told(&mut self, rank: u32) -> Option<&mut Told> {
         self.profile.as_mut()?.ranks.get_mut(rank as usize)
     }

@@ -1,9 +1,9 @@
-//! The front of a job whose ranks another launcher has started: rank 0 starts it and tells it where they are.
+//! The head process of a job whose ranks another launcher has started: rank 0 starts it and tells it where they are.
 //!
 //! It is nobody's child and in a session of its own, so that the program doesn't meet an unknown child; it ends when all agents have
 //! reported that their ranks are gone.
 
-use super::Front;
+use super::Head;
 use super::setup::Plan as JobPlan;
 use crate::cli::Options;
 use crate::settings;
@@ -30,11 +30,11 @@ pub fn run() -> i32 {
 fn main() -> i32 {
     let _ = sys::process::new_session();
     sys::process::set_name(c"ferrule-front");
-    let front = read_plan().map_err(|e| format!("cannot read the job's plan: {e}")).and_then(open);
-    match front {
-        Ok(mut front) => {
-            let code = front.run();
-            front.leave();
+    let head = read_plan().map_err(|e| format!("cannot read the job's plan: {e}")).and_then(open);
+    match head {
+        Ok(mut head) => {
+            let code = head.run();
+            head.leave();
             code
         }
         Err(why) => {
@@ -57,7 +57,7 @@ fn read_plan() -> std::io::Result<Plan> {
     decode(&bytes).map_err(|e| Error::other(e.origin))
 }
 
-fn open(plan: Plan) -> Result<Front, String> {
+fn open(plan: Plan) -> Result<Head, String> {
     if plan.version != VERSION {
         let why = format!("protocol {VERSION} instead of {}", plan.version);
         return Err(format!("mpiexec and the library are not from one build ({why})"));
@@ -75,14 +75,14 @@ fn open(plan: Plan) -> Result<Front, String> {
         preload: Default::default(),
     };
     let launcher = job.job.launcher.clone();
-    let mut front = Front::of(Options::default(), job)?;
-    let invite = if others.is_empty() { None } else { Some(front.children.expect(&others, &launcher)?) };
+    let mut head = Head::of(Options::default(), job)?;
+    let invite = if others.is_empty() { None } else { Some(head.children.expect(&others, &launcher)?) };
     let line = invite.map_or_else(|| "\n".to_string(), |invite| invite.to_line());
     let mut output = std::io::stdout();
     output.write_all(line.as_bytes()).and_then(|()| output.flush()).map_err(|e| format!("rank 0 is gone: {e}"))?;
     sys::watch::let_go_of_stdio().map_err(|e| e.to_string())?;
-    front.start_agents()?;
-    Ok(front)
+    head.start_agents()?;
+    Ok(head)
 }
 
 fn job_of(plan: Plan) -> JobSpec {
