@@ -26,7 +26,7 @@ pub mod place;
 pub mod pollset;
 pub mod preload;
 pub mod protocols;
-pub mod reap;
+pub mod orphans;
 pub mod settings;
 pub mod stall;
 pub mod tmpdir;

@@ -5,7 +5,7 @@
 use crate::environment::node_socket;
 use crate::invite::Invite;
 use crate::trail::{Sweeper, Trail};
-use crate::{agent, dial, reap};
+use crate::{agent, dial, orphans};
 use base::log;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -84,8 +84,8 @@ fn guard(invite: &Invite) -> i32 {
         while let Ok(Some((pid, how))) = sys::process::reap() {
             if pid == agent {
                 sweeper.sweep();
-                reap::ask_children_to_end(Duration::from_secs(1));
-                reap::end_all_children(Duration::from_secs(2));
+                orphans::ask_children_to_end(Duration::from_secs(1));
+                orphans::end_all_children(Duration::from_secs(2));
                 return match how {
                     Ended::Exit(code) => code,
                     Ended::Signal(signal, _) => 128 + signal,

@@ -22,7 +22,7 @@ mod stdin;
 use crate::children::{ChildEvent, Children};
 use crate::link::{Link, packet};
 use crate::pollset::PollSet;
-use crate::reap;
+use crate::orphans;
 use crate::trail::Trail;
 use addresses::Addresses;
 use barrier::Barrier;
@@ -175,7 +175,7 @@ impl Agent {
         self.children.close();
         self.signal_ranks(signals::KILL);
         self.let_agents_leave();
-        reap::end_all_children(DRAIN_LIMIT);
+        orphans::end_all_children(DRAIN_LIMIT);
         self.near.sweep();
         self.near.sweep_inboxes();
         self.files.remove();
@@ -189,7 +189,7 @@ impl Agent {
                 self.children.on_exit(pid, how);
             }
             let launchers = self.children.launcher_pids();
-            reap::kill_children(&launchers);
+            orphans::kill_children(&launchers);
             if launchers.is_empty() || Instant::now() >= deadline {
                 return;
             }
@@ -341,7 +341,7 @@ impl Agent {
         let Some(since) = self.idle_since.filter(|_| !self.done) else { return };
         let late = since.elapsed() > DRAIN_LIMIT;
         let spare = self.children.launcher_pids();
-        if reap::kill_children(&spare) && !late {
+        if orphans::kill_children(&spare) && !late {
             self.reap();
             return;
         }

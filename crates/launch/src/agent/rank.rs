@@ -4,7 +4,7 @@ use super::Agent;
 use super::fdlink::FdLink;
 use super::profile::Counts;
 use crate::pollset::PollSet;
-use crate::reap::parent_of;
+use crate::orphans::parent_of;
 use base::{Peer, log};
 use protocol::control::rank::Times;
 use protocol::control::tree::{Message, Phase, ROOT};

@@ -24,7 +24,7 @@ use crate::container::supervisor::LEAVE_LIMIT;
 use crate::link::packet;
 use crate::pollset::PollSet;
 use crate::preload::send::Sender;
-use crate::reap;
+use crate::orphans;
 use crate::top::desk::Desk;
 use crate::trail::Sweeper;
 use protocol::control::handshake::Key;
@@ -327,11 +327,11 @@ impl Head {
             while let Ok(Some((pid, how))) = sys::process::reap() {
                 self.children.on_exit(pid, how);
             }
-            if reap::children().is_empty() {
+            if orphans::children().is_empty() {
                 return;
             }
             // Agents and launchers leave by themselves; what a killed agent left does not.
-            reap::kill_children(&self.children.launcher_pids());
+            orphans::kill_children(&self.children.launcher_pids());
             if Instant::now() >= deadline {
                 break;
             }
@@ -341,7 +341,7 @@ impl Head {
             let _ = set.wait();
             while self.signals.next_signal().is_some() {}
         }
-        reap::end_all_children(Duration::from_secs(1));
+        orphans::end_all_children(Duration::from_secs(1));
     }
 }
 
