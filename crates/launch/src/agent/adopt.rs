@@ -10,7 +10,7 @@ use super::{Agent, Killing};
 use crate::pollset::PollSet;
 use crate::settings::CONNECT_TIMEOUT;
 use base::log;
-use protocol::control::adopt::{door, pair_key};
+use protocol::control::adopt::{rank_socket_name, pair_key};
 use protocol::control::handshake::{self, ANSWER};
 use protocol::control::tree::{JobSpec, Message, ROOT};
 use std::io::{ErrorKind, Read, Write};
@@ -28,7 +28,7 @@ const GUEST_LIMIT: Duration = Duration::from_secs(10);
 const STRANGERS_MAX: usize = 64;
 
 /// Where ranks call.
-pub struct Porch {
+pub struct RankListener {
     listener: UnixListener,
     guests: Vec<Guest>,
     rank_key: [u8; 16],
@@ -55,16 +55,16 @@ struct Guest {
     since: Instant,
 }
 
-impl Porch {
-    fn open(job: &JobSpec, first: u32) -> std::io::Result<Porch> {
-        let name = door(job.rank_key, first);
+impl RankListener {
+    fn open(job: &JobSpec, first: u32) -> std::io::Result<RankListener> {
+        let name = rank_socket_name(job.rank_key, first);
         let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
         listener.set_nonblocking(true)?;
         let now = Instant::now();
         let starter = Watched::open(STARTER.load(Ordering::Relaxed));
         // If it is gone already, there is nothing to wait for.
         let by = if starter.is_ok() { now + Duration::from_secs(CONNECT_TIMEOUT.value()) } else { now };
-        Ok(Porch { listener, guests: Vec::new(), rank_key: job.rank_key, by, starter: starter.ok() })
+        Ok(RankListener { listener, guests: Vec::new(), rank_key: job.rank_key, by, starter: starter.ok() })
     }
 
     /// Registers with the loop.
@@ -152,8 +152,8 @@ impl Agent {
         };
         let locals: Vec<u32> = job.ranks.iter().enumerate().filter_map(mine).collect();
         self.ranks = locals.iter().map(|world| Rank::absent(Box::new(adopted_info(job, *world, &locals)))).collect();
-        match Porch::open(job, locals.first().copied().unwrap_or(0)) {
-            Ok(porch) => self.porch = Some(porch),
+        match RankListener::open(job, locals.first().copied().unwrap_or(0)) {
+            Ok(rank_listener) => self.rank_listener = Some(rank_listener),
             Err(e) => {
                 let why = format!("cannot open the socket for ranks: {e}");
                 self.ranks.clear();
@@ -162,15 +162,15 @@ impl Agent {
         }
     }
 
-    pub(super) fn hear_porch(&mut self, set: &PollSet) {
-        let Some(porch) = &mut self.porch else { return };
-        porch.accept(set, self.ranks.len() + STRANGERS_MAX);
-        let late = Instant::now() >= porch.by;
-        let given_up = porch.starter.as_ref().is_some_and(|starter| set.readable(starter));
+    pub(super) fn poll_rank_listener(&mut self, set: &PollSet) {
+        let Some(rank_listener) = &mut self.rank_listener else { return };
+        rank_listener.accept(set, self.ranks.len() + STRANGERS_MAX);
+        let late = Instant::now() >= rank_listener.by;
+        let given_up = rank_listener.starter.as_ref().is_some_and(|starter| set.readable(starter));
         if given_up || late {
-            porch.starter = None;
+            rank_listener.starter = None;
         }
-        for (world, stream, pid) in porch.proved(set) {
+        for (world, stream, pid) in rank_listener.proved(set) {
             let Some(rank) = self.ranks.iter_mut().find(|r| r.world == world && r.is_absent()) else {
                 log!(Warn, "rank {world} has called twice, or is not one of this node's");
                 continue;

@@ -51,7 +51,7 @@ pub struct Agent {
     addresses: Addresses,
     near: Near,
     /// Where ranks call that another launcher has started.
-    porch: Option<adopt::Porch>,
+    rank_listener: Option<adopt::RankListener>,
     barrier: Barrier,
     exchange: exchange::Exchange,
     files: files::Files,
@@ -101,7 +101,7 @@ pub fn run(node: u32, key: Key, up: Link, (trail, switch): (Trail, Option<OwnedF
         ranks: Vec::new(),
         addresses: Addresses::default(),
         near: Near::new(key, node, trail, switch),
-        porch: None,
+        rank_listener: None,
         barrier: Barrier::default(),
         exchange: exchange::Exchange::default(),
         files: files::Files::default(),
@@ -134,7 +134,7 @@ impl Agent {
             self.hear_neighbors(&set);
             self.hear_ranks(&set);
             self.cut_slices();
-            self.hear_porch(&set);
+            self.poll_rank_listener(&set);
             self.pump_output(&set);
             self.pump_stdin(&set);
             self.escalate();
@@ -152,8 +152,8 @@ impl Agent {
         self.up.register(set);
         self.children.register(set);
         self.near.register(set);
-        if let Some(porch) = &self.porch {
-            porch.register(set);
+        if let Some(rank_listener) = &self.rank_listener {
+            rank_listener.register(set);
         }
         let output_open = self.output.is_open();
         for rank in &self.ranks {
@@ -286,7 +286,7 @@ impl Agent {
     }
 
     fn signal_rank(&self, rank: &Rank, signal: i32) {
-        if self.porch.is_some() {
+        if self.rank_listener.is_some() {
             rank.signal_adopted(signal);
         } else if kill_group(rank.pid, signal).is_err() {
             // The group reaches the children of a shell; the rank itself is not in it if it has moved away.
@@ -315,7 +315,7 @@ impl Agent {
         }
         if self.killing == Killing::No {
             self.killing = Killing::Until(Instant::now() + Duration::from_millis(u64::from(grace_ms)));
-            if self.porch.is_none() {
+            if self.rank_listener.is_none() {
                 self.signal_ranks(signals::TERM);
                 self.signal_ranks(signals::CONT);
                 return;

@@ -3,7 +3,7 @@
 //! ```text
 //! rank 0 ─ Plan ─► mpiexec --adopt-front      answers with an invitation, which rank 0 puts where the launcher's other ranks can read it
 //! first rank of each other node ─ invitation ─► mpiexec --adopt-agent N
-//! each rank ─ door(key) ─► its agent    both prove the key of the pair; then the conversation is that of any rank
+//! each rank ─ rank_socket_name(key) ─► its agent    both prove the key of the pair; then the conversation is that of any rank
 //! ```
 
 use super::codec::wire;
@@ -34,7 +34,7 @@ wire! {
 
 /// Abstract name of the socket at which the agent of the node whose lowest rank is `first` waits for its ranks. Only who knows the key
 /// can tell it.
-pub fn door(rank_key: [u8; 16], first: u32) -> Vec<u8> {
+pub fn rank_socket_name(rank_key: [u8; 16], first: u32) -> Vec<u8> {
     let name = Key(rank_key).derive(&[b"door", first.to_le_bytes().as_slice()].concat());
     format!("ferrule-{:032x}", u128::from_le_bytes(name.0)).into_bytes()
 }
