@@ -171,7 +171,7 @@ impl Agent {
 
     /// Ends everything below at once.
     fn die(&mut self) {
-        self.near.close_doors();
+        self.near.close_call_sockets();
         self.children.close();
         self.signal_ranks(signals::KILL);
         self.let_agents_leave();

@@ -15,34 +15,34 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// An open socket at which others call.
-pub struct Door {
+pub struct CallSocket {
     /// It.
     pub listener: UnixListener,
     path: Option<PathBuf>,
 }
 
-impl Door {
+impl CallSocket {
     /// At an abstract name.
-    pub fn abstract_socket(name: &[u8]) -> Result<Door> {
+    pub fn abstract_socket(name: &[u8]) -> Result<CallSocket> {
         let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
         listener.set_nonblocking(true)?;
-        Ok(Door { listener, path: None })
+        Ok(CallSocket { listener, path: None })
     }
 
     /// In a directory; `ours` says that the user has made it for the job. It is gone when this value is.
-    pub fn at_path(path: &Path, ours: bool) -> Result<Door> {
+    pub fn at_path(path: &Path, ours: bool) -> Result<CallSocket> {
         let parent = path.parent().ok_or(ErrorKind::InvalidInput)?;
         let mode = std::fs::metadata(parent)?.mode();
         let safe_for_all = mode & 0o022 == 0 || mode & 0o1000 != 0;
         let short = Short::of(path)?;
         let listener = sys::sock::listen_at_path(&short.path, if ours && safe_for_all { 0o666 } else { 0o600 })?;
-        let door = Door { listener, path: Some(path.into()) };
-        door.listener.set_nonblocking(true)?;
-        Ok(door)
+        let call_socket = CallSocket { listener, path: Some(path.into()) };
+        call_socket.listener.set_nonblocking(true)?;
+        Ok(call_socket)
     }
 }
 
-impl Drop for Door {
+impl Drop for CallSocket {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
             let _ = std::fs::remove_file(path);
@@ -220,14 +220,14 @@ mod tests {
     }
 
     #[test]
-    fn doors_leave_nothing_behind_and_are_private() {
-        let directory = std::env::temp_dir().join(format!("ferrule-doors-{}-{}", std::process::id(), "x".repeat(120)));
+    fn call_sockets_leave_nothing_behind_and_are_private() {
+        let directory = std::env::temp_dir().join(format!("ferrule-call-sockets-{}-{}", std::process::id(), "x".repeat(120)));
         std::fs::create_dir_all(&directory).unwrap();
         let path = directory.join(".ferrule-test");
-        let door = Door::at_path(&path, false).unwrap();
+        let call_socket = CallSocket::at_path(&path, false).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         assert!(call_path(path.as_os_str().as_bytes()).is_ok());
-        drop(door);
+        drop(call_socket);
         assert!(!path.exists());
         std::fs::remove_dir(&directory).unwrap();
     }

@@ -25,7 +25,7 @@ use crate::trail::Trail;
 use base::log;
 use by_file::{Host, Visitor};
 use inboxes::Inboxes;
-use meet::{Caller, Door, Guest};
+use meet::{Caller, CallSocket, Guest};
 use protocol::control::handshake::Key;
 use protocol::control::near::{self, Call, Neighbor};
 use regions::Regions;
@@ -54,7 +54,7 @@ struct Calling {
 pub struct Near {
     key: Key,
     node: u32,
-    doors: Vec<Door>,
+    call_sockets: Vec<CallSocket>,
     /// Files in which somebody may come to talk.
     hosts: Vec<Host>,
     guests: Vec<Guest>,
@@ -91,7 +91,7 @@ impl Near {
         Near {
             key,
             node,
-            doors: Vec::new(),
+            call_sockets: Vec::new(),
             hosts: Vec::new(),
             inboxes: Inboxes::default(),
             regions: Regions::default(),
@@ -138,8 +138,8 @@ impl Near {
     }
 
     /// No new neighbors from now on.
-    pub fn close_doors(&mut self) {
-        self.doors.clear();
+    pub fn close_call_sockets(&mut self) {
+        self.call_sockets.clear();
         self.hosts.clear();
         self.guests.clear();
         self.calls.clear();
@@ -187,7 +187,7 @@ impl Near {
     }
 
     pub fn register(&self, set: &mut PollSet) {
-        self.doors.iter().for_each(|door| set.add(&door.listener, true, false));
+        self.call_sockets.iter().for_each(|call_socket| set.add(&call_socket.listener, true, false));
         self.guests.iter().for_each(|guest| set.add(&guest.stream, true, false));
         if self.knows_the_trees() {
             self.links.values().for_each(|link| link.register(set));
@@ -244,8 +244,8 @@ impl Near {
         if self.switch.as_ref().is_some_and(|switch| set.readable(switch)) {
             self.take_given();
         }
-        for door in self.doors.iter().filter(|door| set.readable(&door.listener)) {
-            while let Ok((stream, _)) = door.listener.accept() {
+        for call_socket in self.call_sockets.iter().filter(|call_socket| set.readable(&call_socket.listener)) {
+            while let Ok((stream, _)) = call_socket.listener.accept() {
                 if self.guests.len() == GUESTS_MAX {
                     self.guests.remove(0);
                 }

@@ -2,7 +2,7 @@
 
 use super::by_file::Host;
 use super::inboxes::Inboxes;
-use super::meet::Door;
+use super::meet::CallSocket;
 use super::regions::Regions;
 use super::{Agent, Calling, Heard, LOCALITY_TIMEOUT, hints};
 use crate::pollset::PollSet;
@@ -22,15 +22,15 @@ impl Agent {
         let mut random = [0; 16];
         sys::process::random(&mut random);
         let name = format!("ferrule-{:032x}", u128::from_le_bytes(random)).into_bytes();
-        let door = if hints::mode(job) == protocol::control::near::Mode::Alone {
+        let call_socket = if hints::mode(job) == protocol::control::near::Mode::Alone {
             None
         } else {
-            Door::abstract_socket(&name).ok()
+            CallSocket::abstract_socket(&name).ok()
         };
-        let mut hints = hints::of_this_agent(job, &name, door.is_some(), self.near.switch.is_some());
+        let mut hints = hints::of_this_agent(job, &name, call_socket.is_some(), self.near.switch.is_some());
         self.near.regions = Regions::find(job);
         hints.regions = self.near.regions.hints();
-        self.near.doors.extend(door);
+        self.near.call_sockets.extend(call_socket);
         self.send_up(ROOT, Message::Hints { node: self.node, hints });
     }
 
@@ -39,8 +39,8 @@ impl Agent {
         for path in &listen {
             let path = Path::new(OsStr::from_bytes(path));
             self.near.trail.note(path);
-            match Door::at_path(path, path.parent() == ours.as_deref()) {
-                Ok(door) => self.near.doors.push(door),
+            match CallSocket::at_path(path, path.parent() == ours.as_deref()) {
+                Ok(call_socket) => self.near.call_sockets.push(call_socket),
                 Err(e) => log!(Info, "cannot open a socket for neighbors at {}: {e}", path.display()),
             }
         }
@@ -90,7 +90,7 @@ impl Agent {
 
     /// The result: ranks learn their job.
     pub(in crate::agent) fn on_kernels(&mut self, groups: Groups) {
-        self.near.close_doors();
+        self.near.close_call_sockets();
         self.near.others.clear();
         let Some(job) = &self.job else { return };
         let nodes = job.hosts.len();
