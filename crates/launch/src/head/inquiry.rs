@@ -4,7 +4,7 @@
 //! ends when all that can have, or after its limit; what is missing then is that a rank is elsewhere.
 
 use super::Head;
-use crate::top::desk::{Asked, ClientId};
+use crate::top::server::{Asked, ClientId};
 use crate::waits::{Seen, explain};
 use protocol::control::inquiry::{Answer, RankStatus};
 use protocol::control::report::{Process, Report};
@@ -100,7 +100,7 @@ impl Head {
                 Asked::Waits => Answer::Text { lines: lines.clone() },
                 Asked::Status => self.status(&seen),
             };
-            self.desk.answer(client, &answer);
+            self.top.answer(client, &answer);
         }
         true
     }

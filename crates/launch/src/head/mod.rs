@@ -25,7 +25,7 @@ use crate::link::packet;
 use crate::pollset::PollSet;
 use crate::preload::send::Sender;
 use crate::orphans;
-use crate::top::desk::Desk;
+use crate::top::server::TopServer;
 use crate::trail::Sweeper;
 use protocol::control::handshake::Key;
 use protocol::control::tree::{ALL, JobSpec, Message, ROOT, next_hop};
@@ -82,7 +82,7 @@ struct Head {
     /// The ranks have been asked what they wait for because the time is up.
     asked_late: bool,
     inquiry: Option<inquiry::Inquiry>,
-    desk: Desk,
+    top: TopServer,
     interrupts: u32,
     files: events::OutputFiles,
     /// Of this host's containers.
@@ -168,7 +168,7 @@ impl Head {
             timeout,
             asked_late: false,
             inquiry: None,
-            desk: Desk::default(),
+            top: TopServer::default(),
             interrupts: 0,
             files: events::OutputFiles::default(),
             job_dir,
@@ -178,7 +178,7 @@ impl Head {
             options,
             job: plan.job,
         };
-        head.desk = Desk::open(head.job.job_id);
+        head.top = TopServer::open(head.job.job_id);
         Ok(head)
     }
 
@@ -199,7 +199,7 @@ impl Head {
             self.pump_input(&set);
             self.pump_output();
             self.show_progress();
-            self.serve_desk(&set);
+            self.serve_top(&set);
             self.watch_clock();
             if self.is_over() {
                 return self.conclude();
@@ -219,7 +219,7 @@ impl Head {
         if let Some(inquiry) = &self.inquiry {
             set.until(inquiry.deadline());
         }
-        self.desk.register(set);
+        self.top.register(set);
         self.launching.register(set);
         if let Some(at) = self.ending {
             set.until(at + self.end_limit());
@@ -257,8 +257,8 @@ impl Head {
         }
     }
 
-    fn serve_desk(&mut self, set: &PollSet) {
-        for (client, asked) in self.desk.handle(set) {
+    fn serve_top(&mut self, set: &PollSet) {
+        for (client, asked) in self.top.handle(set) {
             self.inquire_for(client, asked);
         }
     }

@@ -1,10 +1,10 @@
 //! `ferrule top`: the jobs of this user on this host, what their ranks do, and the wait-for graph.
 //!
-//! Each mpiexec listens on an abstract unix socket `ferrule/<uid>/<pid>/<random>` ([`desk`]): it has no file, so nothing is left of
+//! Each mpiexec listens on an abstract unix socket `ferrule/<uid>/<pid>/<random>` ([`server`]): it has no file, so nothing is left of
 //! it whatever ends mpiexec. /proc/net/unix lists them ([`find`]). Both sides check the other's user as the kernel tells
 //! it. Abstract sockets belong to a network namespace, and so does the list.
 
 pub mod client;
-pub mod desk;
+pub mod server;
 pub mod find;
 pub mod table;

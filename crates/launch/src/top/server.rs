@@ -31,19 +31,19 @@ struct Client {
 
 /// Listener and clients.
 #[derive(Default)]
-pub struct Desk {
+pub struct TopServer {
     listener: Option<UnixListener>,
     clients: Vec<Client>,
     next_id: ClientId,
 }
 
-impl Desk {
-    /// Opens the desk; without one the job runs all the same.
-    pub fn open(random: u64) -> Desk {
+impl TopServer {
+    /// Starts the server; without it the job runs all the same.
+    pub fn open(random: u64) -> TopServer {
         let listener = find::listen(random)
             .map_err(|e| base::log!(Debug, "ferrule top can't ask about this job: cannot listen: {e}"))
             .ok();
-        Desk { listener, ..Desk::default() }
+        TopServer { listener, ..TopServer::default() }
     }
 
     /// Registers with the loop.
@@ -120,42 +120,42 @@ mod tests {
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 
-    fn desk() -> (Desk, UnixStream) {
+    fn server() -> (TopServer, UnixStream) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let client = Client { id: 1, waits: false, link: Link::over_socket(ours.into()).unwrap() };
-        (Desk { clients: vec![client], ..Desk::default() }, theirs)
+        (TopServer { clients: vec![client], ..TopServer::default() }, theirs)
     }
 
-    fn hear(desk: &mut Desk) -> Vec<(ClientId, Asked)> {
+    fn hear(server: &mut TopServer) -> Vec<(ClientId, Asked)> {
         let mut set = PollSet::default();
-        desk.register(&mut set);
+        server.register(&mut set);
         set.until(std::time::Instant::now() + std::time::Duration::from_secs(1));
         set.wait().unwrap();
-        desk.handle(&set)
+        server.handle(&set)
     }
 
     #[test]
     fn questions_are_answered_one_at_a_time() {
-        let (mut desk, mut client) = desk();
+        let (mut server, mut client) = server();
         let question = frame::frame(&Question::Status { version: VERSION });
         client.write_all(&question).unwrap();
-        assert_eq!(hear(&mut desk), [(1, Asked::Status)]);
-        desk.answer(1, &Answer::Text { lines: vec!["x".into()] });
+        assert_eq!(hear(&mut server), [(1, Asked::Status)]);
+        server.answer(1, &Answer::Text { lines: vec!["x".into()] });
         client.write_all(&frame::frame(&Question::Waits { version: VERSION })).unwrap();
-        assert_eq!(hear(&mut desk), [(1, Asked::Waits)]);
+        assert_eq!(hear(&mut server), [(1, Asked::Waits)]);
         client.write_all(&question).unwrap();
-        assert!(hear(&mut desk).is_empty() && desk.clients.is_empty(), "one that asks without waiting is let go");
+        assert!(hear(&mut server).is_empty() && server.clients.is_empty(), "one that asks without waiting is let go");
     }
 
     #[test]
     fn nonsense_is_refused() {
-        let (mut desk, mut client) = desk();
+        let (mut server, mut client) = server();
         client.write_all(&frame::frame(&Question::Status { version: 77 })).unwrap();
-        assert!(hear(&mut desk).is_empty());
+        assert!(hear(&mut server).is_empty());
         let mut text = [0; 64];
         let n = client.read(&mut text).unwrap();
         assert!(String::from_utf8_lossy(&text[..n]).contains("another version"));
         client.write_all(&[0xff; 8]).unwrap();
-        assert!(hear(&mut desk).is_empty() && desk.clients.is_empty());
+        assert!(hear(&mut server).is_empty() && server.clients.is_empty());
     }
 }
