@@ -31,5 +31,5 @@ pub mod settings;
 pub mod stall;
 pub mod tmpdir;
 pub mod top;
-pub mod trail;
+pub mod leftovers;
 pub mod waits;

@@ -4,7 +4,7 @@
 
 use crate::environment::node_socket;
 use crate::invite::Invite;
-use crate::trail::{Sweeper, Trail};
+use crate::leftovers::{Sweeper, Leftovers};
 use crate::{agent, dial, orphans};
 use base::log;
 use std::io::Read;
@@ -63,7 +63,7 @@ fn guard(invite: &Invite) -> i32 {
     let keep: Vec<BorrowedFd<'_>> = std::iter::once(writer.as_fd()).chain(switch.as_ref().map(AsFd::as_fd)).collect();
     let agent = sys::process::fork_run(&keep, || {
         let inherited = switch.as_ref().and_then(|fd| fd.try_clone().ok());
-        agent_main(invite, me as i32, Trail::over(writer.as_fd()), inherited)
+        agent_main(invite, me as i32, Leftovers::over(writer.as_fd()), inherited)
     });
     drop(writer);
     drop(switch);
@@ -113,11 +113,11 @@ pub(crate) fn read_line() -> Option<String> {
     None
 }
 
-fn agent_main(invite: &Invite, reaper: i32, trail: Trail, switch: Option<OwnedFd>) -> i32 {
+fn agent_main(invite: &Invite, reaper: i32, leftovers: Leftovers, switch: Option<OwnedFd>) -> i32 {
     let _ = sys::process::new_session();
     let _ = sys::process::set_death_signal(signals::TERM, reaper);
     match dial::call_parent(invite) {
-        Ok(link) => agent::run(invite.node, invite.key, link, (trail, switch)),
+        Ok(link) => agent::run(invite.node, invite.key, link, (leftovers, switch)),
         Err(why) => {
             log!(Error, "{why}");
             1

@@ -23,7 +23,7 @@ use crate::children::{ChildEvent, Children};
 use crate::link::{Link, packet};
 use crate::pollset::PollSet;
 use crate::orphans;
-use crate::trail::Trail;
+use crate::leftovers::Leftovers;
 use addresses::Addresses;
 use barrier::Barrier;
 use base::{Peer, log};
@@ -77,9 +77,9 @@ enum Killing {
     Killed,
 }
 
-/// Runs an agent until the job is over; returns its exit code. With it comes what it was started with: the trail, and the socket
+/// Runs an agent until the job is over; returns its exit code. With it comes what it was started with: the leftovers, and the socket
 /// that leads to mpiexec if it has one.
-pub fn run(node: u32, key: Key, up: Link, (trail, switch): (Trail, Option<OwnedFd>)) -> i32 {
+pub fn run(node: u32, key: Key, up: Link, (leftovers, switch): (Leftovers, Option<OwnedFd>)) -> i32 {
     let _ = sys::process::become_subreaper();
     sys::process::set_name(c"ferrule-agent");
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -100,7 +100,7 @@ pub fn run(node: u32, key: Key, up: Link, (trail, switch): (Trail, Option<OwnedF
         job: None,
         ranks: Vec::new(),
         addresses: Addresses::default(),
-        near: Near::new(key, node, trail, switch),
+        near: Near::new(key, node, leftovers, switch),
         rank_listener: None,
         barrier: Barrier::default(),
         exchange: exchange::Exchange::default(),

@@ -6,7 +6,7 @@ use super::setup::ContainerLaunch;
 use crate::agent;
 use crate::link::{Link, packet};
 use crate::pollset::PollSet;
-use crate::trail::{Sweeper, Trail};
+use crate::leftovers::{Sweeper, Leftovers};
 use protocol::control::handshake::Key;
 use protocol::control::tree::{ALL, Message, ROOT, children};
 use std::collections::{BTreeSet, VecDeque};
@@ -117,9 +117,9 @@ impl Head {
         let (ours, theirs) = UnixStream::pair().map_err(wrong)?;
         let theirs = OwnedFd::from(theirs);
         let (sweeper, writer) = Sweeper::new().map_err(wrong)?;
-        let (socket, trail) = (theirs.as_fd(), writer.as_fd());
-        let agent = || local_agent(node, key, socket, Trail::over(trail));
-        let pid = sys::process::fork_run(&[socket, trail], agent).map_err(wrong)?;
+        let (socket, leftovers) = (theirs.as_fd(), writer.as_fd());
+        let agent = || local_agent(node, key, socket, Leftovers::over(leftovers));
+        let pid = sys::process::fork_run(&[socket, leftovers], agent).map_err(wrong)?;
         self.sweepers.push(sweeper);
         self.children.add_local(node, &self.job.hosts[node as usize], pid, ours.into()).map_err(wrong)
     }
@@ -181,10 +181,10 @@ impl Head {
 }
 
 /// Runs in the forked copy of mpiexec.
-fn local_agent(node: u32, key: Key, socket: BorrowedFd<'_>, trail: Trail) -> i32 {
+fn local_agent(node: u32, key: Key, socket: BorrowedFd<'_>, leftovers: Leftovers) -> i32 {
     let _ = sys::process::new_session();
     match socket.try_clone_to_owned().and_then(Link::over_socket) {
-        Ok(link) => agent::run(node, key, link, (trail, None)),
+        Ok(link) => agent::run(node, key, link, (leftovers, None)),
         Err(_) => 1,
     }
 }

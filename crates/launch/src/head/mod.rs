@@ -26,7 +26,7 @@ use crate::pollset::PollSet;
 use crate::preload::send::Sender;
 use crate::orphans;
 use crate::top::server::TopServer;
-use crate::trail::Sweeper;
+use crate::leftovers::Sweeper;
 use protocol::control::handshake::Key;
 use protocol::control::tree::{ALL, JobSpec, Message, ROOT, next_hop};
 use std::os::fd::AsFd;

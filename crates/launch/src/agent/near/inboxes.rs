@@ -1,10 +1,10 @@
 //! Ranks' inboxes as files in a directory that other agents see: their names, and their removal.
 //!
 //! A rank makes its file and removes it when it ends. Should it be killed, its agent does; should that be killed too, whoever stands above
-//! the agent (`trail`); and should a sandbox be killed as a whole, the agents of the others, which know all names.
+//! the agent (`leftovers`); and should a sandbox be killed as a whole, the agents of the others, which know all names.
 
 use super::by_file;
-use crate::trail::Trail;
+use crate::leftovers::Leftovers;
 use protocol::control::near::INBOX_PREFIX;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -45,9 +45,9 @@ impl Inboxes {
     }
 
     /// Writes down what the own ranks will make.
-    pub fn note(&self, trail: &mut Trail) {
+    pub fn note(&self, leftovers: &mut Leftovers) {
         for world in self.own.iter().filter(|_| self.are_files()) {
-            trail.note(&self.path(*world));
+            leftovers.note(&self.path(*world));
         }
     }
 

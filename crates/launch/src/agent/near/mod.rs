@@ -21,7 +21,7 @@ use super::Agent;
 use super::fdlink::FdLink;
 use crate::pollset::PollSet;
 use crate::settings::LOCALITY_TIMEOUT;
-use crate::trail::Trail;
+use crate::leftovers::Leftovers;
 use base::log;
 use by_file::{Host, Visitor};
 use inboxes::Inboxes;
@@ -78,16 +78,16 @@ pub struct Near {
     far: HashMap<u32, String>,
     inboxes: Inboxes,
     regions: Regions,
-    trail: Trail,
+    leftovers: Leftovers,
 }
 
 impl Near {
     /// Whoever stands above this agent removes `path`, if this agent can't.
     pub fn note(&mut self, path: &Path) {
-        self.trail.note(path);
+        self.leftovers.note(path);
     }
 
-    pub fn new(key: Key, node: u32, trail: Trail, switch: Option<OwnedFd>) -> Near {
+    pub fn new(key: Key, node: u32, leftovers: Leftovers, switch: Option<OwnedFd>) -> Near {
         Near {
             key,
             node,
@@ -107,7 +107,7 @@ impl Near {
             parents: Vec::new(),
             cut: BTreeSet::new(),
             far: HashMap::new(),
-            trail,
+            leftovers,
         }
     }
 
@@ -395,8 +395,8 @@ mod tests {
     #[test]
     fn a_question_waits_until_the_way_on_is_known() {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let trail = Trail::over(std::io::stderr().as_fd());
-        let mut near = Near::new(Key([1; 16]), 1, trail, None);
+        let leftovers = Leftovers::over(std::io::stderr().as_fd());
+        let mut near = Near::new(Key([1; 16]), 1, leftovers, None);
         near.links.insert(2, FdLink::new(ours.into()));
         let question = Neighbor::Want { peer: Peer(0), generation: 0, from: 2 };
         assert!(FdLink::new(theirs.try_clone().unwrap().into()).send(&question, Vec::new()).is_ok());

@@ -38,7 +38,7 @@ impl Agent {
         let ours = self.job.as_ref().and_then(|job| hints::job_directory(job));
         for path in &listen {
             let path = Path::new(OsStr::from_bytes(path));
-            self.near.trail.note(path);
+            self.near.leftovers.note(path);
             match CallSocket::at_path(path, path.parent() == ours.as_deref()) {
                 Ok(call_socket) => self.near.call_sockets.push(call_socket),
                 Err(e) => log!(Info, "cannot open a socket for neighbors at {}: {e}", path.display()),
@@ -46,7 +46,7 @@ impl Agent {
         }
         for path in &files {
             let path = Path::new(OsStr::from_bytes(path));
-            self.near.trail.note(path);
+            self.near.leftovers.note(path);
             match Host::new(path) {
                 Ok(host) => self.near.hosts.push(host),
                 Err(e) => log!(Info, "cannot make a file for neighbors at {}: {e}", path.display()),
@@ -106,7 +106,7 @@ impl Agent {
         let parts = self.near.regions.settle((job, self.node), &groups, &own);
         if let Some(directory) = groups.files.get(self.node as usize) {
             self.near.inboxes = Inboxes::new(directory, job.job_id, &own, &mates);
-            self.near.inboxes.note(&mut self.near.trail);
+            self.near.inboxes.note(&mut self.near.leftovers);
         }
         for (rank, part) in self.ranks.iter_mut().zip(parts).filter(|(rank, _)| !rank.is_introduced()) {
             rank.info.host_of.clone_from(&groups.hosts);

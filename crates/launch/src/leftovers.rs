@@ -10,12 +10,12 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// The agent's side: paths that will exist.
-pub struct Trail(Option<File>);
+pub struct Leftovers(Option<File>);
 
-impl Trail {
+impl Leftovers {
     /// Over a descriptor that was inherited at the fork.
-    pub fn over(fd: BorrowedFd<'_>) -> Trail {
-        Trail(fd.try_clone_to_owned().ok().map(File::from))
+    pub fn over(fd: BorrowedFd<'_>) -> Leftovers {
+        Leftovers(fd.try_clone_to_owned().ok().map(File::from))
     }
 
     /// Notes a path, before anything is created there.
@@ -60,19 +60,19 @@ mod tests {
 
     #[test]
     fn sockets_that_were_noted_are_swept_and_nothing_else() {
-        let directory = std::env::temp_dir().join(format!("ferrule-trail-{}", std::process::id()));
+        let directory = std::env::temp_dir().join(format!("ferrule-leftovers-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let (socket, file) = (directory.join("s"), directory.join("f"));
         let (mut sweeper, writer) = Sweeper::new().unwrap();
-        let mut trail = Trail::over(writer.as_fd());
+        let mut leftovers = Leftovers::over(writer.as_fd());
         for path in [&socket, &file, &directory.join("missing")] {
-            trail.note(path);
+            leftovers.note(path);
         }
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
         std::fs::write(&file, "x").unwrap();
         let job = directory.join("ferrule-0123456789abcdef");
-        trail.note(&job);
-        trail.note(&directory);
+        leftovers.note(&job);
+        leftovers.note(&directory);
         std::fs::create_dir_all(job.join("files")).unwrap();
         sweeper.sweep();
         assert!(!socket.exists() && file.exists() && !job.exists());
