@@ -1,6 +1,6 @@
 //! The agents directly below this process: starts them, lets them call back, and tells when one is lost.
 //!
-//! A stranger who connects is answered with a challenge only, kept for [`STRANGER_S`] seconds at most, and dropped with one log line
+//! An unauthenticated connection is answered with a challenge only, kept for [`PROOF_LIMIT_S`] seconds at most, and dropped with one log line
 //! unless it proves the job key.
 
 mod adopt;
@@ -23,10 +23,10 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 use sys::process::{Ended, Pid};
 
-/// Seconds that a stranger has for its proof.
-const STRANGER_S: u64 = 10;
-/// Strangers at a time; one more pushes out the oldest.
-const STRANGERS_MAX: usize = 64;
+/// Seconds that an unauthenticated connection has for its proof.
+const PROOF_LIMIT_S: u64 = 10;
+/// Unauthenticated connections at a time; one more pushes out the oldest.
+const UNAUTHENTICATED_MAX: usize = 64;
 /// How long the end of a local agent's process may lag behind the end of its connection.
 const REAP_LAG: Duration = Duration::from_millis(1500);
 
@@ -67,7 +67,7 @@ struct Child {
     text: Vec<u8>,
 }
 
-struct Stranger {
+struct Unauthenticated {
     stream: TcpStream,
     nonce: [u8; 16],
     answer: Vec<u8>,
@@ -78,7 +78,7 @@ struct Stranger {
 pub struct Children {
     key: Key,
     listener: Option<TcpListener>,
-    strangers: Vec<Stranger>,
+    unauthenticated: Vec<Unauthenticated>,
     list: Vec<Child>,
     has_switch: bool,
 }
@@ -86,7 +86,7 @@ pub struct Children {
 impl Children {
     /// None yet.
     pub fn new(key: Key) -> Children {
-        Children { key, listener: None, strangers: Vec::new(), list: Vec::new(), has_switch: false }
+        Children { key, listener: None, unauthenticated: Vec::new(), list: Vec::new(), has_switch: false }
     }
 
     /// Launched agents get a socket, as descriptor [`crate::environment::NODE_FD`], if their launchers pass it on.
@@ -225,7 +225,7 @@ impl Children {
             child.lost = true;
         }
         self.listener = None;
-        self.strangers.clear();
+        self.unauthenticated.clear();
     }
 
     /// Notes the end of a process; true if it was one of ours.
@@ -244,9 +244,9 @@ impl Children {
         if let Some(listener) = &self.listener {
             set.add(listener, true, false);
         }
-        for stranger in &self.strangers {
-            set.add(&stranger.stream, true, false);
-            set.until(stranger.since + Duration::from_secs(STRANGER_S));
+        for caller in &self.unauthenticated {
+            set.add(&caller.stream, true, false);
+            set.until(caller.since + Duration::from_secs(PROOF_LIMIT_S));
         }
         for child in &self.list {
             if let Some(link) = &child.link {
@@ -267,7 +267,7 @@ impl Children {
     /// Does what the loop found possible; returns what happened.
     pub fn handle(&mut self, set: &PollSet) -> Vec<ChildEvent> {
         self.accept(set);
-        self.hear_strangers(set);
+        self.poll_unauthenticated(set);
         let mut events = Vec::new();
         for child in &mut self.list {
             child.hear_launcher(set, self.key);
@@ -292,43 +292,43 @@ impl Children {
             if stream.set_nonblocking(true).is_err() || stream.write_all(&handshake::challenge(nonce)).is_err() {
                 continue;
             }
-            if self.strangers.len() == STRANGERS_MAX {
-                self.strangers.remove(0);
+            if self.unauthenticated.len() == UNAUTHENTICATED_MAX {
+                self.unauthenticated.remove(0);
                 log!(Warn, "too many connections without a proof of the job key: dropped the oldest");
             }
-            self.strangers.push(Stranger { stream, nonce, answer: Vec::new(), since: Instant::now() });
+            self.unauthenticated.push(Unauthenticated { stream, nonce, answer: Vec::new(), since: Instant::now() });
         }
     }
 
-    fn hear_strangers(&mut self, set: &PollSet) {
-        for stranger in std::mem::take(&mut self.strangers) {
-            let mut stranger = stranger;
-            match stranger.hear(set, self.key) {
-                Ok(None) if stranger.since.elapsed() < Duration::from_secs(STRANGER_S) => self.strangers.push(stranger),
-                Ok(None) => stranger.dropped("no proof of the job key in time"),
-                Ok(Some((node, proof))) => self.welcome(stranger, node, &proof),
-                Err(why) => stranger.dropped(&why),
+    fn poll_unauthenticated(&mut self, set: &PollSet) {
+        for caller in std::mem::take(&mut self.unauthenticated) {
+            let mut caller = caller;
+            match caller.hear(set, self.key) {
+                Ok(None) if caller.since.elapsed() < Duration::from_secs(PROOF_LIMIT_S) => self.unauthenticated.push(caller),
+                Ok(None) => caller.dropped("no proof of the job key in time"),
+                Ok(Some((node, proof))) => self.welcome(caller, node, &proof),
+                Err(why) => caller.dropped(&why),
             }
         }
     }
 
-    fn welcome(&mut self, mut stranger: Stranger, node: u32, proof: &[u8]) {
+    fn welcome(&mut self, mut caller: Unauthenticated, node: u32, proof: &[u8]) {
         let Some(child) = self.list.iter_mut().find(|c| c.node == node && c.link.is_none() && !c.lost) else {
             if self.list.iter().any(|c| c.node == node) {
                 // The agent's second connection; the first has been taken.
                 return log!(Debug, "another connection of the node agent {node} is not needed");
             }
-            return stranger.dropped("it is not an agent that is waited for");
+            return caller.dropped("it is not an agent that is waited for");
         };
-        let link = stranger.stream.write_all(proof).and_then(|()| dial::prepare(&stranger.stream));
-        match link.and_then(|()| Link::over_socket(stranger.stream.into())) {
+        let link = caller.stream.write_all(proof).and_then(|()| dial::prepare(&caller.stream));
+        match link.and_then(|()| Link::over_socket(caller.stream.into())) {
             Ok(link) => child.connected(link),
             Err(e) => log!(Warn, "connection to the node agent on {} broke at once: {e}", child.host),
         }
     }
 }
 
-impl Stranger {
+impl Unauthenticated {
     /// The node index and the proof to send, once the answer is here and right.
     fn hear(&mut self, set: &PollSet, key: Key) -> Result<Option<(u32, [u8; handshake::PROOF])>, String> {
         if !set.readable(&self.stream) {
@@ -352,7 +352,7 @@ impl Stranger {
     }
 
     fn dropped(&self, why: &str) {
-        let who = self.stream.peer_addr().map_or_else(|_| "a stranger".into(), |a| a.to_string());
+        let who = self.stream.peer_addr().map_or_else(|_| "an unauthenticated connection".into(), |a| a.to_string());
         if self.answer.is_empty() {
             // An agent dials several addresses and keeps the one that answers first.
             log!(Debug, "a connection from {who} ended without a word: {why}");

@@ -25,7 +25,7 @@ use sys::watch::Watched;
 /// How long a caller has for its proof.
 const GUEST_LIMIT: Duration = Duration::from_secs(10);
 /// Callers beyond this node's ranks that may be waiting for a proof.
-const STRANGERS_MAX: usize = 64;
+const UNAUTHENTICATED_MAX: usize = 64;
 
 /// Where ranks call.
 pub struct RankListener {
@@ -164,7 +164,7 @@ impl Agent {
 
     pub(super) fn poll_rank_listener(&mut self, set: &PollSet) {
         let Some(rank_listener) = &mut self.rank_listener else { return };
-        rank_listener.accept(set, self.ranks.len() + STRANGERS_MAX);
+        rank_listener.accept(set, self.ranks.len() + UNAUTHENTICATED_MAX);
         let late = Instant::now() >= rank_listener.by;
         let given_up = rank_listener.starter.as_ref().is_some_and(|starter| set.readable(starter));
         if given_up || late {

@@ -1,4 +1,4 @@
-//! Agents started by a command template, as on other hosts: the tree, both ways of linking, and strangers.
+//! Agents started by a command template, as on other hosts: the tree, both ways of linking, and unauthenticated connections.
 
 use crate::harness::{is_named, kill, run, run_with_input, start_with, temporary};
 use std::io::{Read, Write};
@@ -90,7 +90,7 @@ fn a_killed_remote_agent_or_guardian_ends_the_job() {
 }
 
 #[test]
-fn strangers_at_the_agents_port_are_dropped() {
+fn unauthenticated_connections_at_the_agents_port_are_dropped() {
     let first = 20_000 + std::process::id() % 20_000;
     let range = format!("{first}-{}", first + 20);
     let job = start_with(
@@ -105,8 +105,8 @@ fn strangers_at_the_agents_port_are_dropped() {
     quiet.read_exact(&mut greeting).unwrap();
     assert_eq!(&greeting[..6], b"FERRUL");
     for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 4096], b"FERRUL\x01\x00", &[b'F'; 44]] {
-        let mut stranger = connect();
-        stranger.write_all(bytes).unwrap();
+        let mut caller = connect();
+        caller.write_all(bytes).unwrap();
     }
     // A well-formed answer with a wrong proof, and a replay of our own challenge.
     let mut forger = connect();

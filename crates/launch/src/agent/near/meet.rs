@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_get_nothing() {
+    fn unauthenticated_connections_get_nothing() {
         let (a, b) = UnixStream::pair().unwrap();
         let mut guest = Guest::new(a).unwrap();
         (&b).write_all(&[0x55; 200]).unwrap();
