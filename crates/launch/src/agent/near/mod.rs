@@ -198,7 +198,7 @@ impl Near {
         for caller in self.calls.iter().filter_map(|c| c.caller.as_ref()) {
             set.add(&caller.stream, true, false);
         }
-        if let Some(by) = self.regions.next_beat() {
+        if let Some(by) = self.regions.next_heartbeat() {
             set.until(by);
         }
         if let Some(by) = self.call_by {

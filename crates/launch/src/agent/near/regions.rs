@@ -2,7 +2,7 @@
 //!
 //! Before anything is known of others, the agent leaves a random number in a block of each region that it can open ([`Regions::find`]).
 //! If the head process finds that another kernel shares one, the agent claims a part of it for its ranks and gives each a piece ([`Regions::settle`]). As long as it
-//! lives it says so in what it owns ([`Regions::beat`]); at its end it gives all back. Nothing here is ever fatal, but to have
+//! lives it says so in what it owns ([`Regions::heartbeat`]); at its end it gives all back. Nothing here is ever fatal, but to have
 //! lost a part that ranks may be writing to.
 
 use super::hints;
@@ -19,8 +19,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Vendor and device of ivshmem.
 const DEVICE: (&str, &str) = ("0x1af4", "0x1110");
-/// Time between two beats; how long silent owners are watched at least is twice that.
-const BEAT_EVERY: Duration = Duration::from_millis(500);
+/// Time between two heartbeats; how long silent owners are watched at least is twice that.
+const HEARTBEAT_EVERY: Duration = Duration::from_millis(500);
 const WATCH: Duration = Duration::from_millis(1000);
 /// Most regions of an agent.
 const REGIONS_MAX: usize = 8;
@@ -52,7 +52,7 @@ pub struct Regions {
     held: Vec<Held>,
     /// Why a region is not used that was there or that somebody has named.
     why: String,
-    next_beat: Option<Instant>,
+    next_heartbeat: Option<Instant>,
 }
 
 impl Regions {
@@ -65,7 +65,7 @@ impl Regions {
                 Err(e) => regions.complain(&path, &e),
             }
         }
-        regions.next_beat = (!regions.held.is_empty()).then(|| Instant::now() + BEAT_EVERY);
+        regions.next_heartbeat = (!regions.held.is_empty()).then(|| Instant::now() + HEARTBEAT_EVERY);
         regions
     }
 
@@ -115,17 +115,17 @@ impl Regions {
     }
 
     /// When to wake up.
-    pub fn next_beat(&self) -> Option<Instant> {
-        self.next_beat.filter(|_| !self.held.is_empty())
+    pub fn next_heartbeat(&self) -> Option<Instant> {
+        self.next_heartbeat.filter(|_| !self.held.is_empty())
     }
 
     /// Says that this agent lives. An error if something was taken from it, because it was silent for too long.
-    pub fn beat(&mut self) -> std::result::Result<(), String> {
+    pub fn heartbeat(&mut self) -> std::result::Result<(), String> {
         let now = Instant::now();
-        if self.next_beat().is_none_or(|at| now < at) {
+        if self.next_heartbeat().is_none_or(|at| now < at) {
             return Ok(());
         }
-        self.next_beat = Some(now + BEAT_EVERY);
+        self.next_heartbeat = Some(now + HEARTBEAT_EVERY);
         let mut lost = Vec::new();
         for held in &mut self.held {
             let keeps = held.region.beat(&held.note, now_ms());

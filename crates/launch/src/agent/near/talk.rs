@@ -136,7 +136,7 @@ impl Agent {
     }
 
     pub(in crate::agent) fn hear_neighbors(&mut self, set: &PollSet) {
-        if let Err(why) = self.near.regions.beat() {
+        if let Err(why) = self.near.regions.heartbeat() {
             self.send_up(ROOT, Message::NodeLost { node: self.node, why });
         }
         self.near.hear_guests(set);
