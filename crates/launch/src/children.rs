@@ -270,8 +270,8 @@ impl Children {
         self.poll_unauthenticated(set);
         let mut events = Vec::new();
         for child in &mut self.list {
-            child.hear_launcher(set, self.key);
-            child.hear_link(set, &mut events);
+            child.poll_launcher(set, self.key);
+            child.poll_link(set, &mut events);
             if let Some(why) = child.check_lost() {
                 child.lost = true;
                 child.link = None;
@@ -303,7 +303,7 @@ impl Children {
     fn poll_unauthenticated(&mut self, set: &PollSet) {
         for caller in std::mem::take(&mut self.unauthenticated) {
             let mut caller = caller;
-            match caller.hear(set, self.key) {
+            match caller.receive(set, self.key) {
                 Ok(None) if caller.since.elapsed() < Duration::from_secs(PROOF_LIMIT_S) => self.unauthenticated.push(caller),
                 Ok(None) => caller.dropped("no proof of the job key in time"),
                 Ok(Some((node, proof))) => self.welcome(caller, node, &proof),
@@ -330,7 +330,7 @@ impl Children {
 
 impl Unauthenticated {
     /// The node index and the proof to send, once the answer is here and right.
-    fn hear(&mut self, set: &PollSet, key: Key) -> Result<Option<(u32, [u8; handshake::PROOF])>, String> {
+    fn receive(&mut self, set: &PollSet, key: Key) -> Result<Option<(u32, [u8; handshake::PROOF])>, String> {
         if !set.readable(&self.stream) {
             return Ok(None);
         }
@@ -377,7 +377,7 @@ impl Child {
     }
 
     /// Reads what the launcher prints: text for the user, or the agent's answer if stdio is its way to us.
-    fn hear_launcher(&mut self, set: &PollSet, key: Key) {
+    fn poll_launcher(&mut self, set: &PollSet, key: Key) {
         let Some(stdout) = self.stdout.as_mut().filter(|s| set.readable(&**s)) else { return };
         let mut bytes = [0; 4096];
         match stdout.read(&mut bytes) {
@@ -418,7 +418,7 @@ impl Child {
         }
     }
 
-    fn hear_link(&mut self, set: &PollSet, events: &mut Vec<ChildEvent>) {
+    fn poll_link(&mut self, set: &PollSet, events: &mut Vec<ChildEvent>) {
         let Some(link) = &mut self.link else { return };
         link.handle(set);
         loop {

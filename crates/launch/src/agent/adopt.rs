@@ -101,8 +101,8 @@ impl RankListener {
     fn proved(&mut self, set: &PollSet) -> Vec<(u32, UnixStream, Pid)> {
         let mut proved = Vec::new();
         for mut guest in std::mem::take(&mut self.guests) {
-            let heard = if set.readable(&guest.stream) { guest.hear(self.rank_key) } else { Ok(None) };
-            match heard {
+            let answer = if set.readable(&guest.stream) { guest.receive(self.rank_key) } else { Ok(None) };
+            match answer {
                 Ok(Some(rank)) => proved.push((rank, guest.stream, guest.pid)),
                 Ok(None) if guest.since.elapsed() < GUEST_LIMIT => self.guests.push(guest),
                 Ok(None) => log!(Warn, "dropped a caller at the socket for ranks: no proof of the job key in time"),
@@ -126,7 +126,7 @@ impl Guest {
         Ok(Guest { stream, pid, nonce, got: Vec::new(), since: Instant::now() })
     }
 
-    fn hear(&mut self, rank_key: [u8; 16]) -> std::io::Result<Option<u32>> {
+    fn receive(&mut self, rank_key: [u8; 16]) -> std::io::Result<Option<u32>> {
         let mut bytes = [0; ANSWER];
         let wanted = ANSWER - self.got.len();
         match self.stream.read(&mut bytes[..wanted]) {

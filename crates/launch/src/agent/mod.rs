@@ -129,10 +129,10 @@ impl Agent {
                 return 1;
             }
             self.take_signals();
-            self.hear_parent(&set);
-            self.hear_children(&set);
-            self.hear_neighbors(&set);
-            self.hear_ranks(&set);
+            self.poll_parent(&set);
+            self.poll_children(&set);
+            self.poll_neighbors(&set);
+            self.poll_ranks(&set);
             self.cut_slices();
             self.poll_rank_listener(&set);
             self.pump_output(&set);
@@ -205,7 +205,7 @@ impl Agent {
         self.send_up(ROOT, Message::Notice { text });
     }
 
-    fn hear_children(&mut self, set: &PollSet) {
+    fn poll_children(&mut self, set: &PollSet) {
         for event in self.children.handle(set) {
             match event {
                 ChildEvent::Packet(body) => self.route(&body),
@@ -251,7 +251,7 @@ impl Agent {
 
     fn on_rank_end(&mut self, at: usize, pid: Pid, how: Ended) {
         // What it said before it died counts: Finalize and Abort above all.
-        self.hear_rank(at);
+        self.poll_rank(at);
         let rank = &mut self.ranks[at];
         rank.ended = Some(how);
         rank.close_control();

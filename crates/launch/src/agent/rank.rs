@@ -218,7 +218,7 @@ impl Rank {
 }
 
 impl Agent {
-    pub(super) fn hear_ranks(&mut self, set: &PollSet) {
+    pub(super) fn poll_ranks(&mut self, set: &PollSet) {
         for at in 0..self.ranks.len() {
             if self.ranks[at].control_ready(set) {
                 if let Some(control) = &mut self.ranks[at].control
@@ -226,13 +226,13 @@ impl Agent {
                 {
                     self.ranks[at].control = None;
                 }
-                self.hear_rank(at);
+                self.poll_rank(at);
             }
         }
     }
 
     /// Takes every message that the rank has sent.
-    pub(super) fn hear_rank(&mut self, at: usize) {
+    pub(super) fn poll_rank(&mut self, at: usize) {
         while let Some((message, fds)) = self.ranks[at].next_message() {
             self.on_rank_message(at, message, fds);
         }

@@ -9,7 +9,7 @@ use protocol::control::tree::{ALL, Message, Packet, ROOT, next_hop};
 use protocol::control::{ToRank, decode};
 
 impl Agent {
-    pub(super) fn hear_parent(&mut self, set: &PollSet) {
+    pub(super) fn poll_parent(&mut self, set: &PollSet) {
         self.up.handle(set);
         loop {
             match self.up.next_packet() {

@@ -126,7 +126,7 @@ mod tests {
         (TopServer { clients: vec![client], ..TopServer::default() }, theirs)
     }
 
-    fn hear(server: &mut TopServer) -> Vec<(ClientId, Asked)> {
+    fn receive(server: &mut TopServer) -> Vec<(ClientId, Asked)> {
         let mut set = PollSet::default();
         server.register(&mut set);
         set.until(std::time::Instant::now() + std::time::Duration::from_secs(1));
@@ -139,23 +139,23 @@ mod tests {
         let (mut server, mut client) = server();
         let question = frame::frame(&Question::Status { version: VERSION });
         client.write_all(&question).unwrap();
-        assert_eq!(hear(&mut server), [(1, Asked::Status)]);
+        assert_eq!(receive(&mut server), [(1, Asked::Status)]);
         server.answer(1, &Answer::Text { lines: vec!["x".into()] });
         client.write_all(&frame::frame(&Question::Waits { version: VERSION })).unwrap();
-        assert_eq!(hear(&mut server), [(1, Asked::Waits)]);
+        assert_eq!(receive(&mut server), [(1, Asked::Waits)]);
         client.write_all(&question).unwrap();
-        assert!(hear(&mut server).is_empty() && server.clients.is_empty(), "one that asks without waiting is let go");
+        assert!(receive(&mut server).is_empty() && server.clients.is_empty(), "one that asks without waiting is let go");
     }
 
     #[test]
     fn nonsense_is_refused() {
         let (mut server, mut client) = server();
         client.write_all(&frame::frame(&Question::Status { version: 77 })).unwrap();
-        assert!(hear(&mut server).is_empty());
+        assert!(receive(&mut server).is_empty());
         let mut text = [0; 64];
         let n = client.read(&mut text).unwrap();
         assert!(String::from_utf8_lossy(&text[..n]).contains("another version"));
         client.write_all(&[0xff; 8]).unwrap();
-        assert!(hear(&mut server).is_empty() && server.clients.is_empty());
+        assert!(receive(&mut server).is_empty() && server.clients.is_empty());
     }
 }

@@ -133,7 +133,7 @@ impl Guest {
     }
 
     /// The caller's node, when it has proved to be one of the job's agents.
-    pub fn hear(&mut self, key: Key, me: u32) -> Result<Option<u32>> {
+    pub fn receive(&mut self, key: Key, me: u32) -> Result<Option<u32>> {
         if !read_up_to(&self.stream, &mut self.got, ANSWER)? {
             return Ok(None);
         }
@@ -162,7 +162,7 @@ impl Caller {
     }
 
     /// True when the other side has proved to be that node's agent.
-    pub fn hear(&mut self, key: Key, me: u32) -> Result<bool> {
+    pub fn receive(&mut self, key: Key, me: u32) -> Result<bool> {
         let pair = key_of(key, me, self.node);
         if self.said.is_none() {
             if !read_up_to(&self.stream, &mut self.got, CHALLENGE)? {
@@ -193,10 +193,10 @@ mod tests {
         let (a, b) = UnixStream::pair().unwrap();
         let mut guest = Guest::new(a).unwrap();
         let mut caller = Caller::new(7, b).unwrap();
-        assert!(!caller.hear(theirs, as_node).unwrap());
-        let heard = guest.hear(Key([1; 16]), 7);
+        assert!(!caller.receive(theirs, as_node).unwrap());
+        let heard = guest.receive(Key([1; 16]), 7);
         drop(guest);
-        (caller.hear(theirs, as_node), heard)
+        (caller.receive(theirs, as_node), heard)
     }
 
     #[test]
@@ -213,10 +213,10 @@ mod tests {
         let (a, b) = UnixStream::pair().unwrap();
         let mut guest = Guest::new(a).unwrap();
         (&b).write_all(&[0x55; 200]).unwrap();
-        assert!(guest.hear(Key([1; 16]), 0).is_err());
+        assert!(guest.receive(Key([1; 16]), 0).is_err());
         let mut caller = Caller::new(1, b).unwrap();
         drop(guest);
-        assert!(caller.hear(Key([1; 16]), 0).is_err());
+        assert!(caller.receive(Key([1; 16]), 0).is_err());
     }
 
     #[test]

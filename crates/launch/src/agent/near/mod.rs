@@ -240,7 +240,7 @@ impl Near {
         }
     }
 
-    fn hear_guests(&mut self, set: &PollSet) {
+    fn poll_guests(&mut self, set: &PollSet) {
         if self.switch.as_ref().is_some_and(|switch| set.readable(switch)) {
             self.take_given();
         }
@@ -260,7 +260,7 @@ impl Near {
                 }
                 continue;
             }
-            match guest.hear(self.key, self.node) {
+            match guest.receive(self.key, self.node) {
                 Ok(None) => self.guests.push(guest),
                 Ok(Some(node)) => _ = self.links.insert(node, FdLink::new(guest.stream.into())),
                 Err(e) if e.kind() == ErrorKind::PermissionDenied => {
@@ -271,14 +271,14 @@ impl Near {
         }
     }
 
-    fn hear_calls(&mut self, set: &PollSet) {
+    fn poll_calls(&mut self, set: &PollSet) {
         for mut calling in std::mem::take(&mut self.calls) {
             let readable = calling.caller.as_ref().is_some_and(|c| set.readable(&c.stream));
-            let heard = match &mut calling.visitor {
+            let answer = match &mut calling.visitor {
                 Some(visitor) => Some(visitor.look(self.key, self.node)).filter(|seen| !matches!(seen, Ok(false))),
-                None => calling.caller.as_mut().filter(|_| readable).map(|c| c.hear(self.key, self.node)),
+                None => calling.caller.as_mut().filter(|_| readable).map(|c| c.receive(self.key, self.node)),
             };
-            match heard {
+            match answer {
                 Some(Ok(true)) => self.welcome(calling),
                 Some(Err(e)) => {
                     calling.reasons.push(e.to_string());
@@ -344,35 +344,35 @@ impl Near {
         self.refused.push((node, calling.reasons.join("; ")));
     }
 
-    fn hear_links(&mut self, set: &PollSet) -> Vec<Heard> {
-        let mut heard = Vec::new();
+    fn poll_links(&mut self, set: &PollSet) -> Vec<LinkEvent> {
+        let mut events = Vec::new();
         if !self.knows_the_trees() {
-            return heard;
+            return events;
         }
         for (node, link) in self.links.iter_mut().filter(|(_, link)| link.is_ready(set)) {
             let announced = |m: &Neighbor| if let Neighbor::Have { fd_count, .. } = m { *fd_count } else { 0 };
             let flushed = link.flush();
             loop {
                 match link.next_message(announced) {
-                    Ok(Some((message, fds))) => heard.push(Heard::Message(*node, Box::new(message), fds)),
+                    Ok(Some((message, fds))) => events.push(LinkEvent::Message(*node, Box::new(message), fds)),
                     Ok(None) if flushed.is_ok() => break,
                     Ok(None) | Err(None) => {
-                        heard.push(Heard::End(*node));
+                        events.push(LinkEvent::End(*node));
                         break;
                     }
                     Err(Some(why)) => {
                         log!(Warn, "node {node} broke the protocol on the link between neighbors: {why}");
-                        heard.push(Heard::End(*node));
+                        events.push(LinkEvent::End(*node));
                         break;
                     }
                 }
             }
         }
-        heard
+        events
     }
 }
 
-enum Heard {
+enum LinkEvent {
     Message(u32, Box<Neighbor>, Vec<OwnedFd>),
     End(u32),
 }
@@ -384,12 +384,12 @@ mod tests {
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
 
-    fn heard(near: &mut Near) -> usize {
+    fn events_of(near: &mut Near) -> usize {
         let mut set = PollSet::default();
         near.register(&mut set);
         set.until(Instant::now() + Duration::from_millis(20));
         set.wait().unwrap();
-        near.hear_links(&set).len()
+        near.poll_links(&set).len()
     }
 
     #[test]
@@ -400,8 +400,8 @@ mod tests {
         near.links.insert(2, FdLink::new(ours.into()));
         let question = Neighbor::Want { peer: Peer(0), generation: 0, from: 2 };
         assert!(FdLink::new(theirs.try_clone().unwrap().into()).send(&question, Vec::new()).is_ok());
-        assert_eq!(heard(&mut near), 0, "its sender knows the trees already, this agent doesn't");
+        assert_eq!(events_of(&mut near), 0, "its sender knows the trees already, this agent doesn't");
         near.parents = vec![0, 0, 1];
-        assert_eq!(heard(&mut near), 1);
+        assert_eq!(events_of(&mut near), 1);
     }
 }

@@ -4,7 +4,7 @@ use super::by_file::Host;
 use super::inboxes::Inboxes;
 use super::meet::CallSocket;
 use super::regions::Regions;
-use super::{Agent, Calling, Heard, LOCALITY_TIMEOUT, hints};
+use super::{Agent, Calling, LinkEvent, LOCALITY_TIMEOUT, hints};
 use crate::pollset::PollSet;
 use base::log;
 use protocol::control::near::{self, Call, Groups, Neighbor, Spot};
@@ -135,18 +135,18 @@ impl Agent {
         }
     }
 
-    pub(in crate::agent) fn hear_neighbors(&mut self, set: &PollSet) {
+    pub(in crate::agent) fn poll_neighbors(&mut self, set: &PollSet) {
         if let Err(why) = self.near.regions.heartbeat() {
             self.send_up(ROOT, Message::NodeLost { node: self.node, why });
         }
-        self.near.hear_guests(set);
+        self.near.poll_guests(set);
         self.near.look_into_files();
-        self.near.hear_calls(set);
+        self.near.poll_calls(set);
         self.report_calls();
-        for heard in self.near.hear_links(set) {
-            match heard {
-                Heard::Message(from, message, fds) => self.on_neighbor_message(from, *message, fds),
-                Heard::End(node) => self.on_neighbor_lost(node),
+        for event in self.near.poll_links(set) {
+            match event {
+                LinkEvent::Message(from, message, fds) => self.on_same_kernel_message(from, *message, fds),
+                LinkEvent::End(node) => self.on_same_kernel_lost(node),
             }
         }
     }
