@@ -282,7 +282,7 @@ def hold_agents(rng: random.Random, running: concurrent.futures.Future[Job]) -> 
 
 
 def crowd(yard: Yard) -> str:
-    """Many agents that meet at once, again and again: what one asks while another doesn't know its neighbors yet must not get lost."""
+    """Many agents that meet at once, again and again: what one asks while another doesn't know the others under its kernel yet must not get lost."""
     rng = random.Random(7)
     hosts = [(yard.container("unshare", ["--mount", "--pid", "--ipc", "--uts", "--net"]), 1) for _ in range(16)]
     for number in range(12):

@@ -11,7 +11,7 @@ use protocol::control::exchange::Step;
 use protocol::control::frame::{HEADER, RANK_LIMIT, Splitter, frame};
 use protocol::control::handshake::{self, Key};
 use protocol::control::inquiry::{Answer, Question, RankStatus};
-use protocol::control::near::Neighbor;
+use protocol::control::near::SameKernel;
 use protocol::control::rank::Times;
 use protocol::control::tree::{self, JobSpec, Packet};
 use protocol::control::{EndpointAddress, JobInfo, ToAgent, ToRank, Wire, decode, encode};
@@ -30,7 +30,7 @@ pub fn run(data: &[u8]) {
         7 => splitter(&mut input),
         8 => handshake(&mut input),
         10 => container(input.rest()),
-        11 => codec::<Neighbor>(input.rest()),
+        11 => codec::<SameKernel>(input.rest()),
         12 => codec::<Question>(input.rest()),
         13 => answer(input.rest()),
         14 => codec::<Step>(input.rest()),

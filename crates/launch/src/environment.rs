@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 
-/// Descriptor of the socket by which mpiexec can introduce an agent to its neighbors: the first one that `podman --preserve-fds` passes on.
+/// Descriptor of the socket by which mpiexec can introduce an agent to others under the same kernel: the first one that `podman --preserve-fds` passes on.
 pub const NODE_FD: i32 = 3;
 
 /// The socket that `FERRULE_NODE_FD` names, if this agent has inherited one.

@@ -1,4 +1,4 @@
-//! What an agent leaves in directories, sockets while it looks for neighbors and files that were sent to it, written down for the process
+//! What an agent leaves in directories, sockets while it looks for agents under the same kernel and files that were sent to it, written down for the process
 //! above it, which removes it should the agent be killed.
 
 use crate::agent::near::by_file;

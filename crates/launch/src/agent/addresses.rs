@@ -8,7 +8,7 @@
 use super::Agent;
 use crate::link::packet;
 use base::Peer;
-use protocol::control::near::Neighbor;
+use protocol::control::near::SameKernel;
 use protocol::control::tree::Message;
 use protocol::control::{EndpointAddress, ToRank};
 use std::collections::HashMap;
@@ -79,7 +79,7 @@ impl Agent {
     }
 
     fn ask(&mut self, home: u32, peer: Peer, generation: u32) {
-        if !self.near.send(home, &Neighbor::Want { peer, generation, from: self.node }, Vec::new()) {
+        if !self.near.send(home, &SameKernel::Want { peer, generation, from: self.node }, Vec::new()) {
             let message = Message::Want { peer, from: self.node, generation };
             self.send_up_or_down(home, message);
         }
@@ -101,7 +101,7 @@ impl Agent {
     }
 
     /// The same, over a direct link.
-    pub(super) fn on_neighbor_want(&mut self, peer: Peer, from: u32, generation: u32) {
+    pub(super) fn on_same_kernel_want(&mut self, peer: Peer, from: u32, generation: u32) {
         if self.local(peer.0).is_some() {
             self.addresses.remote.entry((peer, generation)).or_default().push(Asker::Near(from));
             self.answer(peer, generation);
@@ -147,7 +147,7 @@ impl Agent {
                     // Should the link be broken, the other side asks again.
                     self.near.send(
                         node,
-                        &Neighbor::Have { to: node, peer, generation, address, why, fd_count },
+                        &SameKernel::Have { to: node, peer, generation, address, why, fd_count },
                         fds.clone(),
                     );
                 }
@@ -190,7 +190,7 @@ impl Agent {
     }
 
     /// The answer over a direct link.
-    pub(super) fn on_neighbor_have(
+    pub(super) fn on_same_kernel_have(
         &mut self,
         peer: Peer,
         generation: u32,

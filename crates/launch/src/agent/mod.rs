@@ -131,7 +131,7 @@ impl Agent {
             self.take_signals();
             self.poll_parent(&set);
             self.poll_children(&set);
-            self.poll_neighbors(&set);
+            self.poll_same_kernel(&set);
             self.poll_ranks(&set);
             self.cut_slices();
             self.poll_rank_listener(&set);

@@ -95,7 +95,7 @@ fn job_of(plan: Plan) -> JobSpec {
             Placed { node: *node, app: 0, local: counts[*node as usize] - 1 }
         })
         .collect();
-    // Agents look for neighbors as these say.
+    // Agents look for agents under the same kernel as these say.
     let own = std::env::vars_os().map(|(n, v)| (n.into_vec(), v.into_vec()));
     let set = own.filter(|(name, _)| name.starts_with(b"FERRULE_")).collect();
     let app = App {

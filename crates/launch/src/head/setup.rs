@@ -83,7 +83,7 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
     let width = chosen.unwrap_or(if serial { nodes } else { default_width }).max(local_nodes).max(1);
     let remote = local_nodes < nodes;
     let apps = options.apps.iter().map(|app| app_spec(app, options, remote)).collect::<Result<Vec<_>, _>>()?;
-    let discover = nodes > 1 && (options.container.engine.is_some() || looks_for_neighbors(&how, &apps));
+    let discover = nodes > 1 && (options.container.engine.is_some() || looks_for_same_kernel(&how, &apps));
     let mut random = [0; 24];
     sys::process::random(&mut random);
     let job_id = random.first_chunk().map_or(0, |b| u64::from_le_bytes(*b));
@@ -234,7 +234,7 @@ fn plan_containers(
 
 /// Whether agents look for each other. The launcher `fork` plays several hosts on one, so there only on demand; or several VMs that share
 /// a file.
-fn looks_for_neighbors(how: &How, apps: &[App]) -> bool {
+fn looks_for_same_kernel(how: &How, apps: &[App]) -> bool {
     let find = |wanted: &[u8]| apps.iter().flat_map(|app| &app.set).rev().find(|(name, _)| name == wanted);
     let locality = find(b"FERRULE_LOCALITY").map_or(channel::locality::LOCALITY.value().as_bytes(), |(_, v)| v);
     let region = find(b"FERRULE_IVSHMEM").map_or(settings::IVSHMEM.value().as_bytes(), |(_, v)| v);

@@ -132,7 +132,7 @@ wire! {
 
 wire! {
     /// What agents say to each other over links that have proved that both ends are under one kernel.
-    pub enum Neighbor {
+    pub enum SameKernel {
         /// To the rank's home: its endpoint address is wanted, with its descriptors.
         Want = 1 {
             /// Whose.
@@ -264,7 +264,7 @@ pub fn kernel_of(parents: &[u32], node: u32) -> u32 {
     way_up(parents, node).last().unwrap_or(node)
 }
 
-/// The neighbor of `from` on the way to `to` in the tree; none if they are in different trees, or if the way leads over the edge above
+/// The next node from `from` on the way to `to` in the tree; none if they are in different trees, or if the way leads over the edge above
 /// one of the nodes `cut`.
 pub fn next_hop(parents: &[u32], cut: &BTreeSet<u32>, from: u32, to: u32) -> Option<u32> {
     if from == to || kernel_of(parents, from) != kernel_of(parents, to) {
@@ -408,16 +408,16 @@ mod tests {
     }
 
     #[test]
-    fn no_bytes_of_a_neighbor_panic() {
+    fn no_bytes_of_an_agent_panic() {
         let message =
-            Neighbor::Have { to: 1, peer: Peer(3), generation: 1, address: None, why: "gone".into(), fd_count: 2 };
+            SameKernel::Have { to: 1, peer: Peer(3), generation: 1, address: None, why: "gone".into(), fd_count: 2 };
         let bytes = encode(&message);
-        assert_eq!(decode::<Neighbor>(&bytes).unwrap(), message);
+        assert_eq!(decode::<SameKernel>(&bytes).unwrap(), message);
         for at in 0..bytes.len() {
             for value in 0..=255 {
                 let mut hostile = bytes.clone();
                 hostile[at] = value;
-                if let Ok(message) = decode::<Neighbor>(&hostile) {
+                if let Ok(message) = decode::<SameKernel>(&hostile) {
                     assert_eq!(encode(&message), hostile);
                 }
             }

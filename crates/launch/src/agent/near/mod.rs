@@ -3,11 +3,11 @@
 //! ```text
 //! Start ─► Hints ─► (Meet ─► sockets open ─► Dial ─► calls) ─► Kernels: sockets gone, ranks learn who is near
 //! ```
-//! What links to neighbors are for: descriptors. They form a tree of all agents under the kernel, and carry questions and answers
+//! What links to agents under the same kernel are for: descriptors. They form a tree of all agents under the kernel, and carry questions and answers
 //! between any two of them, hop by hop. Everything else takes the tree of the launcher, and so does everything when a link on the way
 //! breaks: ranks that ask from then on get no descriptors and use the network.
 //!
-//! Invariant: ranks are introduced to their job once, by [`Agent::on_kernels`] or, in a job that doesn't look for neighbors, when they are
+//! Invariant: ranks are introduced to their job once, by [`Agent::on_kernels`] or, in a job that doesn't look for agents under the same kernel, when they are
 //! started.
 
 pub(crate) mod by_file;
@@ -27,7 +27,7 @@ use by_file::{Host, Visitor};
 use inboxes::Inboxes;
 use meet::{Caller, CallSocket, Guest};
 use protocol::control::handshake::Key;
-use protocol::control::near::{self, Call, Neighbor};
+use protocol::control::near::{self, Call, SameKernel};
 use regions::Regions;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
@@ -50,7 +50,7 @@ struct Calling {
     reasons: Vec<String>,
 }
 
-/// What an agent knows of its neighbors.
+/// What an agent knows of the agents under the same kernel.
 pub struct Near {
     key: Key,
     node: u32,
@@ -127,7 +127,7 @@ impl Near {
         node != self.node && kernel(node) == kernel(self.node) && self.hop(node).is_none()
     }
 
-    /// Whether `Kernels` has come. Neighbors that have it already may ask questions that this agent is to pass on: those wait in
+    /// Whether `Kernels` has come. Agents that have it already may ask questions that this agent is to pass on: those wait in
     /// their sockets until it knows where to.
     fn knows_the_trees(&self) -> bool {
         !self.parents.is_empty()
@@ -137,7 +137,7 @@ impl Near {
         near::next_hop(&self.parents, &self.cut, self.node, to).filter(|hop| self.links.contains_key(hop))
     }
 
-    /// No new neighbors from now on.
+    /// No new agents under the same kernel from now on.
     pub fn close_call_sockets(&mut self) {
         self.call_sockets.clear();
         self.hosts.clear();
@@ -148,7 +148,7 @@ impl Near {
         self.sweep();
     }
 
-    /// Removes what killed neighbors may have left: their reapers may have been killed with them.
+    /// Removes what killed agents under the same kernel may have left: their reapers may have been killed with them.
     pub fn sweep(&mut self) {
         for path in &self.others {
             let _ = std::fs::remove_file(path);
@@ -162,13 +162,13 @@ impl Near {
     }
 
     /// Sends towards an agent under this kernel; false if there is no link (any more).
-    pub fn send(&mut self, node: u32, message: &Neighbor, fds: Vec<Rc<OwnedFd>>) -> bool {
+    pub fn send(&mut self, node: u32, message: &SameKernel, fds: Vec<Rc<OwnedFd>>) -> bool {
         let Some(hop) = self.hop(node) else { return false };
         // A broken link shows its end to the loop, which then forgets it.
         self.links.get_mut(&hop).is_some_and(|link| link.send(message, fds).is_ok())
     }
 
-    fn broadcast(&mut self, message: &Neighbor, but: u32) {
+    fn broadcast(&mut self, message: &SameKernel, but: u32) {
         for (_, link) in self.links.iter_mut().filter(|(node, _)| **node != but) {
             let _ = link.send(message, Vec::new());
         }
@@ -212,7 +212,7 @@ impl Near {
     fn look_into_files(&mut self) {
         for host in &mut self.hosts {
             if let Err(e) = host.look(self.key, self.node) {
-                log!(Warn, "somebody in a file for neighbors: {e}");
+                log!(Warn, "somebody in a file for agents under the same kernel: {e}");
             }
         }
     }
@@ -264,9 +264,9 @@ impl Near {
                 Ok(None) => self.guests.push(guest),
                 Ok(Some(node)) => _ = self.links.insert(node, FdLink::new(guest.stream.into())),
                 Err(e) if e.kind() == ErrorKind::PermissionDenied => {
-                    log!(Warn, "dropped a caller at the socket for neighbors: {e}");
+                    log!(Warn, "dropped a caller at the socket for agents under the same kernel: {e}");
                 }
-                Err(e) => log!(Info, "a caller at the socket for neighbors: {e}"),
+                Err(e) => log!(Info, "a caller at the socket for agents under the same kernel: {e}"),
             }
         }
     }
@@ -350,7 +350,7 @@ impl Near {
             return events;
         }
         for (node, link) in self.links.iter_mut().filter(|(_, link)| link.is_ready(set)) {
-            let announced = |m: &Neighbor| if let Neighbor::Have { fd_count, .. } = m { *fd_count } else { 0 };
+            let announced = |m: &SameKernel| if let SameKernel::Have { fd_count, .. } = m { *fd_count } else { 0 };
             let flushed = link.flush();
             loop {
                 match link.next_message(announced) {
@@ -361,7 +361,7 @@ impl Near {
                         break;
                     }
                     Err(Some(why)) => {
-                        log!(Warn, "node {node} broke the protocol on the link between neighbors: {why}");
+                        log!(Warn, "node {node} broke the protocol on the link between agents under one kernel: {why}");
                         events.push(LinkEvent::End(*node));
                         break;
                     }
@@ -373,7 +373,7 @@ impl Near {
 }
 
 enum LinkEvent {
-    Message(u32, Box<Neighbor>, Vec<OwnedFd>),
+    Message(u32, Box<SameKernel>, Vec<OwnedFd>),
     End(u32),
 }
 
@@ -398,7 +398,7 @@ mod tests {
         let leftovers = Leftovers::over(std::io::stderr().as_fd());
         let mut near = Near::new(Key([1; 16]), 1, leftovers, None);
         near.links.insert(2, FdLink::new(ours.into()));
-        let question = Neighbor::Want { peer: Peer(0), generation: 0, from: 2 };
+        let question = SameKernel::Want { peer: Peer(0), generation: 0, from: 2 };
         assert!(FdLink::new(theirs.try_clone().unwrap().into()).send(&question, Vec::new()).is_ok());
         assert_eq!(events_of(&mut near), 0, "its sender knows the trees already, this agent doesn't");
         near.parents = vec![0, 0, 1];

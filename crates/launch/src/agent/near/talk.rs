@@ -1,4 +1,4 @@
-//! What the agent says and hears of its neighbors: to and from the head process, and over the links between agents.
+//! What the agent tells and is told about agents under the same kernel: to and from the head process, and over the links between agents.
 
 use super::by_file::Host;
 use super::inboxes::Inboxes;
@@ -7,7 +7,7 @@ use super::regions::Regions;
 use super::{Agent, Calling, LinkEvent, LOCALITY_TIMEOUT, hints};
 use crate::pollset::PollSet;
 use base::log;
-use protocol::control::near::{self, Call, Groups, Neighbor, Spot};
+use protocol::control::near::{self, Call, Groups, SameKernel, Spot};
 use protocol::control::tree::{JobSpec, Message, ROOT};
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 impl Agent {
-    /// Tells the head process where this agent is. In a job that looks for neighbors, ranks wait for the answer.
+    /// Tells the head process where this agent is. In a job that looks for agents under the same kernel, ranks wait for the answer.
     pub(in crate::agent) fn send_hints(&mut self, job: &JobSpec) {
         let mut random = [0; 16];
         sys::process::random(&mut random);
@@ -41,7 +41,7 @@ impl Agent {
             self.near.leftovers.note(path);
             match CallSocket::at_path(path, path.parent() == ours.as_deref()) {
                 Ok(call_socket) => self.near.call_sockets.push(call_socket),
-                Err(e) => log!(Info, "cannot open a socket for neighbors at {}: {e}", path.display()),
+                Err(e) => log!(Info, "cannot open a socket for agents under the same kernel at {}: {e}", path.display()),
             }
         }
         for path in &files {
@@ -49,7 +49,7 @@ impl Agent {
             self.near.leftovers.note(path);
             match Host::new(path) {
                 Ok(host) => self.near.hosts.push(host),
-                Err(e) => log!(Info, "cannot make a file for neighbors at {}: {e}", path.display()),
+                Err(e) => log!(Info, "cannot make a file for agents under the same kernel at {}: {e}", path.display()),
             }
         }
         let paths = calls.iter().flat_map(|call| [&call.path, &call.file]).filter(|path| !path.is_empty());
@@ -130,12 +130,12 @@ impl Agent {
         }
         for node in 0..nodes {
             if !self.near.links.contains_key(&node) {
-                self.on_neighbor_lost(node);
+                self.on_same_kernel_lost(node);
             }
         }
     }
 
-    pub(in crate::agent) fn poll_neighbors(&mut self, set: &PollSet) {
+    pub(in crate::agent) fn poll_same_kernel(&mut self, set: &PollSet) {
         if let Err(why) = self.near.regions.heartbeat() {
             self.send_up(ROOT, Message::NodeLost { node: self.node, why });
         }
@@ -143,28 +143,28 @@ impl Agent {
         self.near.look_into_files();
         self.near.poll_calls(set);
         self.report_calls();
-        for event in self.near.poll_links(set) {
-            match event {
+        for heard in self.near.poll_links(set) {
+            match answer {
                 LinkEvent::Message(from, message, fds) => self.on_same_kernel_message(from, *message, fds),
                 LinkEvent::End(node) => self.on_same_kernel_lost(node),
             }
         }
     }
 
-    fn on_neighbor_message(&mut self, from: u32, message: Neighbor, fds: Vec<OwnedFd>) {
+    fn on_same_kernel_message(&mut self, from: u32, message: SameKernel, fds: Vec<OwnedFd>) {
         let fds: Vec<_> = fds.into_iter().map(Rc::new).collect();
         match &message {
-            Neighbor::Want { peer, generation, from } => match self.node_of(*peer) {
-                Some(home) if home == self.node => self.on_neighbor_want(*peer, *from, *generation),
+            SameKernel::Want { peer, generation, from } => match self.node_of(*peer) {
+                Some(home) if home == self.node => self.on_same_kernel_want(*peer, *from, *generation),
                 // What finds no way on is asked again by the node that wants it, which hears of the cut.
                 Some(home) => _ = self.near.send(home, &message, fds),
                 None => {}
             },
-            Neighbor::Have { to, .. } if *to != self.node => _ = self.near.send(*to, &message, fds),
-            Neighbor::Have { peer, generation, address, why, .. } => {
-                self.on_neighbor_have(*peer, *generation, address.clone(), fds, why);
+            SameKernel::Have { to, .. } if *to != self.node => _ = self.near.send(*to, &message, fds),
+            SameKernel::Have { peer, generation, address, why, .. } => {
+                self.on_same_kernel_have(*peer, *generation, address.clone(), fds, why);
             }
-            Neighbor::Cut { node } => {
+            SameKernel::Cut { node } => {
                 self.near.broadcast(&message, from);
                 self.on_cut(*node);
             }
@@ -172,10 +172,10 @@ impl Agent {
     }
 
     /// A link is gone: questions that would take it take the tree, without descriptors.
-    fn on_neighbor_lost(&mut self, node: u32) {
+    fn on_same_kernel_lost(&mut self, node: u32) {
         self.near.links.remove(&node);
         if let Some(child) = self.near.edge_to(node) {
-            self.near.broadcast(&Neighbor::Cut { node: child }, self.node);
+            self.near.broadcast(&SameKernel::Cut { node: child }, self.node);
             self.on_cut(child);
         }
     }
