@@ -16,17 +16,17 @@ pub struct Inboxes {
     directory: PathBuf,
     job_id: u64,
     own: Vec<u32>,
-    mates: Vec<u32>,
+    node_peers: Vec<u32>,
 }
 
 impl Inboxes {
-    /// In `directory`, nowhere if that is empty, of the ranks `own` of this agent and of all `mates` that may see them.
-    pub fn new(directory: &[u8], job_id: u64, own: &[u32], mates: &[u32]) -> Inboxes {
+    /// In `directory`, nowhere if that is empty, of the ranks `own` of this agent and of all `node_peers` that may see them.
+    pub fn new(directory: &[u8], job_id: u64, own: &[u32], node_peers: &[u32]) -> Inboxes {
         Inboxes {
             directory: Path::new(OsStr::from_bytes(directory)).into(),
             job_id,
             own: own.into(),
-            mates: mates.into(),
+            node_peers: node_peers.into(),
         }
     }
 
@@ -53,7 +53,7 @@ impl Inboxes {
 
     /// Removes what is left, also of ranks whose agent may have been killed.
     pub fn sweep(&self) {
-        for path in self.mates.iter().filter(|_| self.are_files()).map(|world| self.path(*world)) {
+        for path in self.node_peers.iter().filter(|_| self.are_files()).map(|world| self.path(*world)) {
             if by_file::is_ours(&path) {
                 let _ = std::fs::remove_file(path);
             }

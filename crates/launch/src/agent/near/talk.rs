@@ -99,13 +99,13 @@ impl Agent {
         self.near.parents = if sound { parents.clone() } else { (0..nodes as u32).collect() };
         let kernel = |node: u32| near::kernel_of(&self.near.parents, node);
         let mine = kernel(self.node);
-        let mates: Vec<u32> =
+        let node_peers: Vec<u32> =
             (0..job.ranks.len()).filter(|r| kernel(job.ranks[*r].node) == mine).map(|r| r as u32).collect();
         let all: Vec<u32> = (0..nodes as u32).map(kernel).collect();
         let own: Vec<u32> = self.ranks.iter().map(|rank| rank.world).collect();
         let parts = self.near.regions.settle((job, self.node), &groups, &own);
         if let Some(directory) = groups.files.get(self.node as usize) {
-            self.near.inboxes = Inboxes::new(directory, job.job_id, &own, &mates);
+            self.near.inboxes = Inboxes::new(directory, job.job_id, &own, &node_peers);
             self.near.inboxes.note(&mut self.near.leftovers);
         }
         for (rank, part) in self.ranks.iter_mut().zip(parts).filter(|(rank, _)| !rank.is_introduced()) {
@@ -113,7 +113,7 @@ impl Agent {
             rank.info.region = part;
             rank.info.inbox_file = self.near.inboxes.path_of(rank.world);
             rank.info.kernel_of.clone_from(&all);
-            rank.info.local_ranks.clone_from(&mates);
+            rank.info.local_ranks.clone_from(&node_peers);
             if let Some(cpus) = groups.cpus.get(self.node as usize) {
                 rank.info.node_cpus = *cpus;
             }
