@@ -304,7 +304,9 @@ impl Children {
         for caller in std::mem::take(&mut self.unauthenticated) {
             let mut caller = caller;
             match caller.receive(set, self.key) {
-                Ok(None) if caller.since.elapsed() < Duration::from_secs(PROOF_LIMIT_S) => self.unauthenticated.push(caller),
+                Ok(None) if caller.since.elapsed() < Duration::from_secs(PROOF_LIMIT_S) => {
+                    self.unauthenticated.push(caller)
+                }
                 Ok(None) => caller.dropped("no proof of the job key in time"),
                 Ok(Some((node, proof))) => self.welcome(caller, node, &proof),
                 Err(why) => caller.dropped(&why),

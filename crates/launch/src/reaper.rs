@@ -4,7 +4,7 @@
 
 use crate::environment::node_socket;
 use crate::invite::Invite;
-use crate::leftovers::{Sweeper, Leftovers};
+use crate::leftovers::{Leftovers, Sweeper};
 use crate::{agent, dial, orphans};
 use base::log;
 use std::io::Read;

@@ -10,7 +10,7 @@
 use super::launcher::{Launcher, Place, get_long, put_long};
 use super::{AGENT_PATH, Bootstrap};
 use base::{Peer, Result, ensure, fail, log};
-use protocol::control::adopt::{PLAN_MAX, Plan, rank_socket_name, pair_key};
+use protocol::control::adopt::{PLAN_MAX, Plan, pair_key, rank_socket_name};
 use protocol::control::handshake::{self, CHALLENGE, PROOF};
 use protocol::control::{VERSION, encode};
 use std::ffi::CString;
@@ -224,7 +224,8 @@ fn call(rank_key: [u8; 16], place: &Place) -> Result<OwnedFd> {
 }
 
 fn try_call(rank_key: [u8; 16], place: &Place) -> std::io::Result<UnixStream> {
-    let mut stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(rank_socket_name(rank_key, place.leader))?)?;
+    let mut stream =
+        UnixStream::connect_addr(&SocketAddr::from_abstract_name(rank_socket_name(rank_key, place.leader))?)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let (mut challenge, mut nonce, mut proof) = ([0; CHALLENGE], [0; 16], [0; PROOF]);
     sys::process::random(&mut nonce);

@@ -10,7 +10,7 @@ use super::{Agent, Killing};
 use crate::pollset::PollSet;
 use crate::settings::CONNECT_TIMEOUT;
 use base::log;
-use protocol::control::adopt::{rank_socket_name, pair_key};
+use protocol::control::adopt::{pair_key, rank_socket_name};
 use protocol::control::handshake::{self, ANSWER};
 use protocol::control::tree::{JobSpec, Message, ROOT};
 use std::io::{ErrorKind, Read, Write};

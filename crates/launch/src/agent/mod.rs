@@ -20,10 +20,10 @@ mod start;
 mod stdin;
 
 use crate::children::{ChildEvent, Children};
-use crate::link::{Link, packet};
-use crate::pollset::PollSet;
-use crate::orphans;
 use crate::leftovers::Leftovers;
+use crate::link::{Link, packet};
+use crate::orphans;
+use crate::pollset::PollSet;
 use addresses::Addresses;
 use barrier::Barrier;
 use base::{Peer, log};

@@ -3,8 +3,8 @@
 use super::Agent;
 use super::fdlink::FdLink;
 use super::profile::Counts;
-use crate::pollset::PollSet;
 use crate::orphans::parent_of;
+use crate::pollset::PollSet;
 use base::{Peer, log};
 use protocol::control::rank::Times;
 use protocol::control::tree::{Message, Phase, ROOT};

@@ -15,9 +15,9 @@ pub mod advice;
 pub mod argv;
 mod calls;
 pub(crate) mod jobdir;
-pub mod supervisor;
 pub mod plan;
 mod spec;
+pub mod supervisor;
 
 pub use spec::Container;
 

@@ -4,9 +4,9 @@
 use super::Head;
 use super::setup::ContainerLaunch;
 use crate::agent;
+use crate::leftovers::{Leftovers, Sweeper};
 use crate::link::{Link, packet};
 use crate::pollset::PollSet;
-use crate::leftovers::{Sweeper, Leftovers};
 use protocol::control::handshake::Key;
 use protocol::control::tree::{ALL, Message, ROOT, children};
 use std::collections::{BTreeSet, VecDeque};

@@ -5,6 +5,6 @@
 //! it. Abstract sockets belong to a network namespace, and so does the list.
 
 pub mod client;
-pub mod server;
 pub mod find;
+pub mod server;
 pub mod table;

@@ -144,7 +144,10 @@ mod tests {
         client.write_all(&frame::frame(&Question::Waits { version: VERSION })).unwrap();
         assert_eq!(receive(&mut server), [(1, Asked::Waits)]);
         client.write_all(&question).unwrap();
-        assert!(receive(&mut server).is_empty() && server.clients.is_empty(), "one that asks without waiting is let go");
+        assert!(
+            receive(&mut server).is_empty() && server.clients.is_empty(),
+            "one that asks without waiting is let go"
+        );
     }
 
     #[test]

@@ -221,7 +221,8 @@ mod tests {
 
     #[test]
     fn call_sockets_leave_nothing_behind_and_are_private() {
-        let directory = std::env::temp_dir().join(format!("ferrule-call-sockets-{}-{}", std::process::id(), "x".repeat(120)));
+        let directory =
+            std::env::temp_dir().join(format!("ferrule-call-sockets-{}-{}", std::process::id(), "x".repeat(120)));
         std::fs::create_dir_all(&directory).unwrap();
         let path = directory.join(".ferrule-test");
         let call_socket = CallSocket::at_path(&path, false).unwrap();

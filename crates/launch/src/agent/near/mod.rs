@@ -19,13 +19,13 @@ mod talk;
 
 use super::Agent;
 use super::fdlink::FdLink;
+use crate::leftovers::Leftovers;
 use crate::pollset::PollSet;
 use crate::settings::LOCALITY_TIMEOUT;
-use crate::leftovers::Leftovers;
 use base::log;
 use by_file::{Host, Visitor};
 use inboxes::Inboxes;
-use meet::{Caller, CallSocket, Guest};
+use meet::{CallSocket, Caller, Guest};
 use protocol::control::handshake::Key;
 use protocol::control::near::{self, Call, SameKernel};
 use regions::Regions;

@@ -4,7 +4,7 @@ use super::by_file::Host;
 use super::inboxes::Inboxes;
 use super::meet::CallSocket;
 use super::regions::Regions;
-use super::{Agent, Calling, LinkEvent, LOCALITY_TIMEOUT, hints};
+use super::{Agent, Calling, LOCALITY_TIMEOUT, LinkEvent, hints};
 use crate::pollset::PollSet;
 use base::log;
 use protocol::control::near::{self, Call, Groups, SameKernel, Spot};
@@ -41,7 +41,9 @@ impl Agent {
             self.near.leftovers.note(path);
             match CallSocket::at_path(path, path.parent() == ours.as_deref()) {
                 Ok(call_socket) => self.near.call_sockets.push(call_socket),
-                Err(e) => log!(Info, "cannot open a socket for agents under the same kernel at {}: {e}", path.display()),
+                Err(e) => {
+                    log!(Info, "cannot open a socket for agents under the same kernel at {}: {e}", path.display())
+                }
             }
         }
         for path in &files {
