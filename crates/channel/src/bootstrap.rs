@@ -6,7 +6,8 @@
 //! [`Bootstrap::finalize`] and the very first message block.
 
 pub mod adopt;
-pub mod launcher;
+pub mod detect;
+mod launcher;
 mod link;
 mod pmi1;
 mod pmi2;
@@ -119,7 +120,7 @@ impl Bootstrap {
             again.adopted(app_num);
             return Ok(again);
         }
-        match launcher::connect(PMI.value(), &variable)? {
+        match detect::connect(PMI.value(), &variable)? {
             Some(launcher) => adopt::join(launcher),
             None => Ok(Bootstrap::singleton()),
         }
