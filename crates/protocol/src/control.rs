@@ -10,6 +10,7 @@
 
 pub mod adopt;
 pub mod codec;
+pub mod endpoint_address;
 pub mod exchange;
 pub mod frame;
 pub mod handshake;
@@ -22,7 +23,8 @@ pub mod report;
 pub mod tree;
 
 pub use codec::{Wire, decode, encode};
-pub use rank::{EndpointAddress, JobInfo, ToAgent, ToRank};
+pub use endpoint_address::EndpointAddress;
+pub use rank::{JobInfo, ToAgent, ToRank};
 
 /// Version of both conversations; ends of different versions refuse each other.
 pub const VERSION: u16 = 5;

@@ -15,7 +15,7 @@ pub mod ring;
 pub mod tree;
 
 use super::codec::wire;
-use super::rank::EndpointAddress;
+use super::endpoint_address::EndpointAddress;
 use base::{Peer, Result, ensure};
 
 /// What a caller must know to connect to one rank from one other.

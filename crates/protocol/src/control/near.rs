@@ -10,7 +10,7 @@
 //! sees the number that the other has left, and the other way round, shares that memory with it. Every step is skipped that nobody needs: without candidates `Kernels` follows the hints at once.
 
 use super::codec::wire;
-use super::rank::EndpointAddress;
+use super::endpoint_address::EndpointAddress;
 use base::Peer;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -10,11 +10,11 @@
 //! after another under one rank: what the first program has not read of its own conversation ends there.
 
 use super::codec::wire;
+use super::endpoint_address::EndpointAddress;
 use super::exchange::{Entry, Id, Offer, Startup};
 use super::profile::Orders;
 use super::report::Report;
 use base::Peer;
-use std::net::SocketAddr;
 
 /// Most file descriptors that accompany one message.
 pub const MAX_FDS: usize = 4;
@@ -83,31 +83,6 @@ wire! {
         pub startup: Startup,
         /// How messages are counted.
         pub profile: Orders,
-    }
-}
-
-wire! {
-    /// What a peer must know to reach a rank; made by the rank's channels.
-    #[derive(Default)]
-    pub struct EndpointAddress {
-        /// Random identity of the process; proves locality.
-        pub rank_id: u128,
-        /// Boot id of its kernel: a hint.
-        pub boot_id: Option<String>,
-        /// Its pid in its own pid namespace: a hint.
-        pub pid: u32,
-        /// Its user.
-        pub uid: u32,
-        /// Where its TCP channel listens.
-        pub tcp: Vec<SocketAddr>,
-        /// Its NUMA node.
-        pub numa: Option<u32>,
-        /// Name of its inbox in the directory for them, if that is a file; else empty.
-        pub inbox_file: String,
-        /// Where in the region that it shares with other kernels its inbox for them is: offset and bytes; no bytes if there is none.
-        pub region_part: (u64, u64),
-        /// Whatever else the channels exchange.
-        pub extra: Vec<u8>,
     }
 }
 

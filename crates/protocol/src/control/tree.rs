@@ -8,7 +8,8 @@ use super::exchange::{Entry, Offer};
 pub use super::job::{App, Bind, CHUNK_MAX, JobSpec, Launcher, Placed, PreloadFile};
 use super::near::{Call, Groups, Hints, Spot};
 use super::profile::{Part, RankHead, Row};
-use super::rank::{EndpointAddress, Times};
+use super::endpoint_address::EndpointAddress;
+use super::rank::Times;
 use super::report::{Process, Report};
 use base::Peer;
 

@@ -3,7 +3,7 @@
 //! Each agent sends its parent the endpoint addresses of its subtree in one message, as soon as they are complete: O(N) bytes on each edge in each
 //! direction, 2 messages per edge, depth log_k N.
 
-use super::super::rank::EndpointAddress;
+use super::super::endpoint_address::EndpointAddress;
 use base::Peer;
 use std::collections::BTreeMap;
 
