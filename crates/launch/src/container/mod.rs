@@ -8,14 +8,13 @@
 //! The supervisor stands outside, on the container's host, in a session of its own. It sees that mpiexec is gone by the broken pipe of
 //! its standard output, so nothing outlives a job whose mpiexec got SIGKILL. A container ends by itself when its agent's link closes.
 //!
-//! `plan` turns options into one [`Container`] per node, `argv` a container into an engine's words (pure), `supervisor` is the process,
+//! A [`Container`] says what one node needs (`head::containers` makes them of the options), `argv` turns it into an engine's words (pure), `supervisor` is the process,
 //! `advice` for command lines that go around this, `jobdir` the directory that all containers of a host share, `calls` asks the engine for something.
 
 pub mod advice;
 pub mod argv;
 mod calls;
 pub(crate) mod jobdir;
-pub mod plan;
 mod spec;
 pub mod supervisor;
 

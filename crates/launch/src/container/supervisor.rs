@@ -11,7 +11,7 @@ use crate::environment::find_program;
 use crate::pollset::PollSet;
 use std::ffi::CString;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 use sys::process::{Ended, Pid, SignalFd, Spawn, kill, signals};
 
@@ -354,13 +354,6 @@ fn writable_mounts(text: &str) -> Vec<(String, String)> {
     text.lines().filter_map(line).collect()
 }
 
-/// The directory of an installation, and whether only its files may be bound because others have files there too.
-pub(super) fn installation(agent: &Path) -> (PathBuf, bool) {
-    let bin = agent.parent().unwrap_or(Path::new("/"));
-    let root = if bin.ends_with("bin") { bin.parent().unwrap_or(bin) } else { bin };
-    (root.to_path_buf(), super::plan::is_shared(root))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -369,12 +362,5 @@ mod tests {
     fn mounts_are_read() {
         let text = "true\t/srv/data\t/data\nfalse\t/etc/x\t/x\ntrue\t\t/tmpfs\n";
         assert_eq!(writable_mounts(text), [("/srv/data".to_string(), "/data".to_string())]);
-    }
-
-    #[test]
-    fn installations_are_found() {
-        assert_eq!(installation(Path::new("/home/u/dist/bin/mpiexec")), ("/home/u/dist".into(), false));
-        assert_eq!(installation(Path::new("/usr/local/bin/mpiexec")), ("/usr/local".into(), true));
-        assert_eq!(installation(Path::new("/w/target/debug/mpiexec")), ("/w/target/debug".into(), false));
     }
 }

@@ -5,6 +5,7 @@
 //! finish within [`END_LIMIT`] after the kill is given up.
 
 pub mod adopt;
+mod containers;
 mod events;
 mod exchange;
 mod inquiry;

@@ -2,7 +2,8 @@
 
 use crate::children::expand;
 use crate::cli::{Keep, MapBy, Options, StdinTo};
-use crate::container::{Engine, advice, plan as containers};
+use super::containers;
+use crate::container::{Engine, advice};
 use crate::place::{Placement, place};
 use crate::preload::plan as preload;
 use crate::{dial, environment, settings};

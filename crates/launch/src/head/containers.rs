@@ -1,7 +1,7 @@
 //! From the command line to containers: which ranks share one, what must be visible inside, which variables it gets.
 
-use super::{Container, Engine};
 use crate::cli::{Host, Keep, Options};
+use crate::container::{Container, Engine};
 use crate::environment;
 use crate::place::Placement;
 use std::ffi::OsStr;
@@ -15,7 +15,7 @@ const OF_THE_IMAGE: &[&str] =
 const TOO_WIDE: &[&str] = &["/", "/home", "/media", "/mnt", "/opt", "/srv", "/tmp", "/usr/local", "/var", "/var/tmp"];
 
 /// Whether files of others are in `path` too, so that only single files may be bound.
-pub(super) fn is_shared(path: &Path) -> bool {
+fn is_shared(path: &Path) -> bool {
     TOO_WIDE.iter().any(|p| path == Path::new(p)) || OF_THE_IMAGE.iter().any(|p| path.starts_with(p))
 }
 
@@ -119,6 +119,13 @@ pub fn directory(options: &Options, app: &crate::cli::AppOptions) -> Option<Path
     }
 }
 
+/// The directory of an installation, and whether only its files may be bound because others have files there too.
+fn installation(agent: &Path) -> (PathBuf, bool) {
+    let bin = agent.parent().unwrap_or(Path::new("/"));
+    let root = if bin.ends_with("bin") { bin.parent().unwrap_or(bin) } else { bin };
+    (root.to_path_buf(), is_shared(root))
+}
+
 /// The file of the host that a program's name means, if it is given by a path.
 fn program_file(options: &Options, app: &crate::cli::AppOptions) -> Option<PathBuf> {
     let name = app.argv.first().filter(|n| n.as_bytes().contains(&b'/'))?;
@@ -132,7 +139,7 @@ fn program_file(options: &Options, app: &crate::cli::AppOptions) -> Option<PathB
 /// What is bound into a new container, at its own path: (path, may be written).
 fn binds(options: &Options, agent: &str) -> Result<Vec<(String, bool)>, String> {
     let mut all: Vec<(PathBuf, bool)> = Vec::new();
-    let (root, only_files) = super::supervisor::installation(Path::new(agent));
+    let (root, only_files) = installation(Path::new(agent));
     if only_files {
         let files = ["bin/mpiexec", "lib/libmpi_abi.so.1", "lib/libmpi_abi.so"].map(|f| root.join(f));
         all.extend(files.into_iter().filter(|f| f.is_file()).map(|f| (f, false)));
@@ -181,7 +188,7 @@ fn is_installation(path: &Path, agent: &str) -> bool {
 /// What is copied into containers that run already: from, name there.
 fn copies(options: &Options, agent: &str) -> Result<Vec<(String, String)>, String> {
     let text = |path: PathBuf| path.to_str().map(String::from).ok_or("a path to copy is not UTF-8".to_string());
-    let (root, _) = super::supervisor::installation(Path::new(agent));
+    let (root, _) = installation(Path::new(agent));
     let mut all = vec![(agent.to_string(), "bin/mpiexec".to_string())];
     let library = root.join("lib/libmpi_abi.so.1");
     if library.is_file() {
@@ -238,6 +245,13 @@ mod tests {
             Ok(Command::Run(options)) => *options,
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn installations_are_found() {
+        assert_eq!(installation(Path::new("/home/u/dist/bin/mpiexec")), ("/home/u/dist".into(), false));
+        assert_eq!(installation(Path::new("/usr/local/bin/mpiexec")), ("/usr/local".into(), true));
+        assert_eq!(installation(Path::new("/w/target/debug/mpiexec")), ("/w/target/debug".into(), false));
     }
 
     #[test]
