@@ -1,7 +1,6 @@
 //! What an agent leaves in directories, sockets while it looks for agents under the same kernel and files that were sent to it, written down for the process
 //! above it, which removes it should the agent be killed.
 
-use crate::agent::near::by_file;
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -45,13 +44,22 @@ impl Sweeper {
         let _ = self.0.read_to_end(&mut noted);
         for path in noted.split(|b| *b == 0).filter(|p| !p.is_empty()) {
             let path = PathBuf::from(std::ffi::OsString::from_vec(path.to_vec()));
-            if std::fs::symlink_metadata(&path).is_ok_and(|m| m.file_type().is_socket()) || by_file::is_ours(&path) {
+            if std::fs::symlink_metadata(&path).is_ok_and(|m| m.file_type().is_socket()) || is_our_file(&path) {
                 let _ = std::fs::remove_file(&path);
             } else if crate::tmpdir::is_ours(&path) {
                 let _ = std::fs::remove_dir_all(&path);
             }
         }
     }
+}
+
+/// Whether `path` is a file that an agent or a rank has made in a shared directory.
+pub fn is_our_file(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let named = path.file_name().and_then(|name| name.to_str());
+    let right = |meta: std::fs::Metadata| meta.is_file() && meta.uid() == sys::process::effective_uid();
+    named.is_some_and(|name| name.starts_with(protocol::control::near::INBOX_PREFIX))
+        && std::fs::symlink_metadata(path).is_ok_and(right)
 }
 
 #[cfg(test)]

@@ -17,15 +17,6 @@ pub const LOOK_EVERY: Duration = Duration::from_micros(300);
 const HOST: usize = 0;
 const VISITOR: usize = 1;
 
-/// Whether `path` is a file that an agent or a rank has made in a shared directory.
-pub fn is_ours(path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let named = path.file_name().and_then(|name| name.to_str());
-    let right = |meta: std::fs::Metadata| meta.is_file() && meta.uid() == sys::process::effective_uid();
-    named.is_some_and(|name| name.starts_with(protocol::control::near::INBOX_PREFIX))
-        && std::fs::symlink_metadata(path).is_ok_and(right)
-}
-
 /// Who made the file and waits there. It is gone when this value is.
 pub struct Host {
     path: PathBuf,
@@ -106,7 +97,7 @@ mod tests {
     fn visit(name: &str, theirs: Key) -> (Result<()>, Result<bool>) {
         let path = std::env::temp_dir().join(format!(".ferrule-by-file-{name}-{}", std::process::id()));
         let mut host = Host::new(&path).unwrap();
-        assert!(is_ours(&path));
+        assert!(crate::leftovers::is_our_file(&path));
         let mut visitor = Visitor::new(7, &path).unwrap();
         assert!(!visitor.look(theirs, 3).unwrap());
         let heard = host.look(Key([1; 16]), 7);

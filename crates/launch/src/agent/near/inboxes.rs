@@ -3,8 +3,7 @@
 //! A rank makes its file and removes it when it ends. Should it be killed, its agent does; should that be killed too, whoever stands above
 //! the agent (`leftovers`); and should a sandbox be killed as a whole, the agents of the others, which know all names.
 
-use super::by_file;
-use crate::leftovers::Leftovers;
+use crate::leftovers::{Leftovers, is_our_file};
 use protocol::control::near::INBOX_PREFIX;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -54,7 +53,7 @@ impl Inboxes {
     /// Removes what is left, also of ranks whose agent may have been killed.
     pub fn sweep(&self) {
         for path in self.node_peers.iter().filter(|_| self.are_files()).map(|world| self.path(*world)) {
-            if by_file::is_ours(&path) {
+            if is_our_file(&path) {
                 let _ = std::fs::remove_file(path);
             }
         }
