@@ -6,8 +6,8 @@
 //! [`Bootstrap::finalize`] and the very first message block.
 
 pub mod adopt;
-pub mod detect;
-mod launcher;
+mod detect;
+pub mod launcher;
 mod link;
 mod pmi1;
 mod pmi2;

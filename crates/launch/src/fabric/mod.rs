@@ -7,7 +7,6 @@
 mod http;
 
 use crate::cli::Options;
-use crate::head::setup::Plan;
 use crate::pollset::PollSet;
 use crate::settings;
 use http::Manager;
@@ -36,10 +35,10 @@ struct Wish {
     body: Vec<u8>,
 }
 
-/// Has routes installed, if the user wants them; waits for that at most as long as the setting says.
-pub fn ask(options: &Options, plan: &Plan) -> Option<Routes> {
+/// Has routes installed between `hosts`, one per rank, if the user wants them; waits for that at most as long as the setting says.
+pub fn ask(options: &Options, job_id: u64, hosts: &[&str]) -> Option<Routes> {
     let pattern = pattern_of(options)?;
-    let asked = wish(options, plan, &pattern).and_then(|wish| start_lease_holder(&wish));
+    let asked = wish(options, job_id, hosts, &pattern).and_then(|wish| start_lease_holder(&wish));
     let routes = match asked {
         Ok(routes) => routes,
         Err(why) => {
@@ -71,7 +70,7 @@ fn pattern_of(options: &Options) -> Option<String> {
     })
 }
 
-fn wish(options: &Options, plan: &Plan, pattern: &str) -> Result<Wish, String> {
+fn wish(options: &Options, job_id: u64, hosts: &[&str], pattern: &str) -> Result<Wish, String> {
     if !is_pattern(pattern) {
         return Err(format!("'{pattern}' can't be a pattern: 1 to {PATTERN_MAX} letters, digits and _.+:@-/"));
     }
@@ -84,9 +83,8 @@ fn wish(options: &Options, plan: &Plan, pattern: &str) -> Result<Wish, String> {
     // In an allocation its number comes first: Slurm's epilog ends all that begins with it.
     let allocation =
         std::env::var("SLURM_JOB_ID").ok().filter(|id| !id.is_empty() && id.bytes().all(|b| b.is_ascii_digit()));
-    let own = format!("mpiexec-{:016x}", plan.job.job_id);
+    let own = format!("mpiexec-{:016x}", job_id);
     let job = allocation.map_or_else(|| own.clone(), |id| format!("{id}.{own}"));
-    let hosts: Vec<&str> = plan.job.ranks.iter().map(|rank| plan.host_of_node(rank.node)).collect();
     let body = serde_json::json!({"job": job, "pattern": pattern, "hosts": hosts, "lease_s": LEASE.as_secs_f64()});
     Ok(Wish { manager, job, body: body.to_string().into_bytes() })
 }

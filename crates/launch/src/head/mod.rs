@@ -125,7 +125,7 @@ fn unknown_settings() -> Vec<String> {
 impl Head {
     fn new(options: Options) -> Result<Head, String> {
         let plan = setup::plan(&options)?;
-        let routes = crate::fabric::ask(&options, &plan);
+        let routes = crate::fabric::ask(&options, plan.job.job_id, &plan.hosts_of_ranks());
         let mut head = Head::of(options, plan)?;
         head.routes = routes;
         head.start_agents()?;

@@ -1,8 +1,8 @@
 //! From the command line to the description of the job.
 
+use super::containers;
 use crate::children::expand;
 use crate::cli::{Keep, MapBy, Options, StdinTo};
-use super::containers;
 use crate::container::{Engine, advice};
 use crate::place::{Placement, place};
 use crate::preload::plan as preload;
@@ -32,6 +32,11 @@ impl Plan {
     pub fn host_of_node(&self, node: u32) -> &str {
         let names = if self.homes.is_empty() { &self.job.hosts } else { &self.homes };
         names.get(node as usize).map_or("", String::as_str)
+    }
+
+    /// The host of each rank.
+    pub fn hosts_of_ranks(&self) -> Vec<&str> {
+        self.job.ranks.iter().map(|rank| self.host_of_node(rank.node)).collect()
     }
 }
 

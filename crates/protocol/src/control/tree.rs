@@ -4,11 +4,11 @@
 //! width k below the root: the root's children are nodes 0..k, node i's are k·(i+1) .. k·(i+1)+k.
 
 use super::codec::wire;
+use super::endpoint_address::EndpointAddress;
 use super::exchange::{Entry, Offer};
 pub use super::job::{App, Bind, CHUNK_MAX, JobSpec, Launcher, Placed, PreloadFile};
 use super::near::{Call, Groups, Hints, Spot};
 use super::profile::{Part, RankHead, Row};
-use super::endpoint_address::EndpointAddress;
 use super::rank::Times;
 use super::report::{Process, Report};
 use base::Peer;
