@@ -1,4 +1,4 @@
-//! Who is near: proof, not hints (DESIGN.md, section 4).
+//! Which peers are on this host: proof, not hints (decision 0020).
 //!
 //! Descriptors that came with an endpoint address were passed by node agents over unix sockets, which proves that both processes run on
 //! the same kernel; agents of different containers find each other as `protocol::control::near` says. The nonce in the inbox that

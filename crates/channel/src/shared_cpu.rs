@@ -1,4 +1,4 @@
-//! Notices that a waiting process shares its processor though there should be enough of them (DESIGN.md, section 5, "Waiting").
+//! Notices that a waiting process shares its processor though there should be enough of them (decision 0021).
 //!
 //! Two ranks that the kernel has put on one processor hand it to each other with every yield. Each has always just run, so the
 //! kernel's balancer takes both for too warm to be moved and leaves them there: every message then costs two switches, beside an idle

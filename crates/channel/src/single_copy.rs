@@ -1,6 +1,6 @@
 //! Single copy: the receiver reads a large message straight from the sender's memory.
 //!
-//! Two ways, probed per pair on a random word at a private address of the peer (DESIGN.md, section 4): `process_vm_readv` (CMA), if
+//! Two ways, probed per pair on a random word at a private address of the peer (decision 0020): `process_vm_readv` (CMA), if
 //! the pid that the peer names is the peer's here; `pread` on the descriptor of its `/proc/self/mem`. Any error and any
 //! other value mean no. An error at run time demotes the pair for good.
 

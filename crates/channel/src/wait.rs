@@ -1,4 +1,4 @@
-//! How a process waits: spin, then yield, then sleep (DESIGN.md, section 5, "Waiting").
+//! How a process waits: spin, then yield, then sleep (decision 0021).
 //!
 //! ```text
 //!          SPIN_US          YIELD_US

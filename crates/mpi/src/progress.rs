@@ -1,7 +1,7 @@
 //! Making progress and waiting for it.
 //!
 //! [`poll`] moves the engine and every active schedule; [`wait_until`] polls, and when nothing happens spins, yields and
-//! sleeps as the waiter says (DESIGN "Waiting").
+//! sleeps as the waiter says (decision 0021).
 
 use crate::cs;
 use crate::runtime::rt;

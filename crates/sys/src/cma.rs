@@ -1,7 +1,7 @@
 //! Reading another process's memory: `process_vm_readv`, and `pread` on its `/proc/self/mem`.
 //!
 //! Both can be denied at any moment by seccomp, namespaces or ptrace rules, and a pid can name the wrong process; so
-//! callers first read a random word that they know (DESIGN.md, section 4).
+//! callers first read a random word that they know (decision 0020).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
