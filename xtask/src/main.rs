@@ -5,6 +5,7 @@ mod circles;
 mod imports;
 mod tidy;
 mod tokens;
+mod words;
 
 use std::process::ExitCode;
 

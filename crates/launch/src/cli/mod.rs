@@ -22,7 +22,7 @@ pub enum Command {
     Version,
     /// Be a node agent: started by a launcher, not by a user.
     Agent,
-    /// Be a container's keeper: started by mpiexec, not by a user.
+    /// Be a container's supervisor: started by mpiexec, not by a user.
     Supervisor,
     /// Be the head process of a job that another launcher has started: run by rank 0.
     AdoptHead,

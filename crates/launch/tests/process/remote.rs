@@ -77,7 +77,7 @@ fn a_launcher_that_fails_is_named() {
 }
 
 #[test]
-fn a_killed_remote_agent_or_guardian_ends_the_job() {
+fn a_killed_remote_agent_or_reaper_ends_the_job() {
     for (name, index) in [("ferrule-agent", 0), ("ferrule-agent", 1), ("mpiexec", 0)] {
         let job = start_with(&with(&["-hosts", "a,b", "-n", "2", "sleep", "1000"]), &[]);
         let pids = job.wait_for(|pids| pids.iter().filter(|p| is_named(**p, "sleep")).count() == 2);
