@@ -93,7 +93,7 @@ impl<T: Value> Var<T> {
     /// The value in force and whether somebody set it.
     pub fn read(&self) -> (T, bool) {
         *self.read.get_or_init(|| {
-            let Ok(text) = std::env::var(format!("FERRULE_{}", self.name)) else { return (self.default, false) };
+            let Some(text) = variable(self.name) else { return (self.default, false) };
             match T::parse(text.trim()) {
                 Some(v) if v >= self.min && v <= self.max => (v, true),
                 _ => {
@@ -110,6 +110,11 @@ impl<T: Value> Var<T> {
             }
         })
     }
+}
+
+/// What the environment says of a setting. A variable that is set and empty counts as unset.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(format!("FERRULE_{name}")).ok().filter(|text| !text.trim().is_empty())
 }
 
 /// A setting whose value is text; read with [`Text::value`].
@@ -132,9 +137,9 @@ impl Text {
 
     /// The value in force and whether somebody set it.
     pub fn read(&self) -> &(String, bool) {
-        self.read.get_or_init(|| match std::env::var(format!("FERRULE_{}", self.name)) {
-            Ok(text) => (text, true),
-            Err(_) => (self.default.to_string(), false),
+        self.read.get_or_init(|| match variable(self.name) {
+            Some(text) => (text, true),
+            None => (self.default.to_string(), false),
         })
     }
 }

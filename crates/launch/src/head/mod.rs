@@ -347,7 +347,7 @@ impl Head {
 }
 
 fn timeout(options: &Options) -> Result<Option<Duration>, String> {
-    let from_environment = std::env::var("MPIEXEC_TIMEOUT").ok();
+    let from_environment = std::env::var("MPIEXEC_TIMEOUT").ok().filter(|text| !text.trim().is_empty());
     let seconds = match (options.timeout_s, from_environment) {
         (Some(seconds), _) => Some(seconds),
         (None, Some(text)) => Some(crate::cli::seconds(&text).map_err(|e| format!("MPIEXEC_TIMEOUT: {e}"))?),

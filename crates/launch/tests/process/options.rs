@@ -46,6 +46,14 @@ fn a_job_inside_a_rank_does_not_inherit_its_place() {
 }
 
 #[test]
+fn a_variable_that_is_empty_counts_as_unset() {
+    let empty =
+        [("MPIEXEC_TIMEOUT", ""), ("FERRULE_TREE_WIDTH", ""), ("FERRULE_STARTUP", ""), ("FERRULE_BIND_TO", " ")];
+    let done = start_with(&["-n", "2", "echo", "ran"], &empty).finish(b"");
+    assert_eq!((done.code, done.out(), done.stderr.as_str()), (0, "ran\nran\n", ""));
+}
+
+#[test]
 fn directories_and_hosts_are_obeyed() {
     assert_eq!(run(&["-wdir", "/", "pwd"]).out(), "/\n");
     let file = temporary("hosts");
