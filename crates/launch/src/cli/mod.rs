@@ -97,6 +97,8 @@ pub struct Options {
     pub map_by: MapBy,
     /// Show bindings.
     pub report_bindings: bool,
+    /// Plan the job and start nothing.
+    pub do_not_launch: bool,
     /// Seconds that the job may take.
     pub timeout_s: Option<f64>,
     /// Show what is done.
@@ -155,6 +157,7 @@ impl Default for Options {
             bind_to: None,
             map_by: MapBy::Slot(Bind::None),
             report_bindings: false,
+            do_not_launch: false,
             timeout_s: None,
             verbose: false,
             launcher: None,

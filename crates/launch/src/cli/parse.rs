@@ -143,6 +143,7 @@ impl Parser {
             Kind::BindTo => options.bind_to = Some(bind_to(text)?),
             Kind::MapBy => map_by(text, options)?,
             Kind::ReportBindings => options.report_bindings = true,
+            Kind::DoNotLaunch => options.do_not_launch = true,
             Kind::Timeout => options.timeout_s = Some(seconds(text).map_err(|e| format!("{shown}: {e}"))?),
             Kind::Verbose => options.verbose = true,
             Kind::Launcher | Kind::LauncherExec => options.launcher = Some(text.into()),

@@ -104,11 +104,30 @@ pub fn run(mut options: Options) -> i32 {
     for warning in options.warnings.iter().chain(&unknown_settings()) {
         eprintln!("mpiexec: warning: {warning}");
     }
+    if options.do_not_launch {
+        return show_plan(&options);
+    }
     match Head::new(options) {
         Ok(mut head) => {
             let code = head.run();
             head.leave();
             code
+        }
+        Err(why) => {
+            eprintln!("mpiexec: {why}");
+            2
+        }
+    }
+}
+
+/// `--do-not-launch`: plans the job, and shows where each rank would run.
+fn show_plan(options: &Options) -> i32 {
+    match setup::plan(options) {
+        Ok(plan) => {
+            let text: String = plan.described().iter().map(|line| format!("{line}\n")).collect();
+            // A reader that has gone away wants no more of it.
+            let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
+            0
         }
         Err(why) => {
             eprintln!("mpiexec: {why}");

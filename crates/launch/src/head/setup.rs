@@ -34,6 +34,16 @@ impl Plan {
         names.get(node as usize).map_or("", String::as_str)
     }
 
+    /// A line for each rank: its host and its command.
+    pub fn described(&self) -> Vec<String> {
+        let line = |(rank, placed): (usize, &Placed)| {
+            let words = self.job.apps.get(placed.app as usize).map_or(&[][..], |app| &app.argv);
+            let command: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
+            format!("rank {rank} on {}: {}", self.host_of_node(placed.node), command.join(" "))
+        };
+        self.job.ranks.iter().enumerate().map(line).collect()
+    }
+
     /// The host of each rank.
     pub fn hosts_of_ranks(&self) -> Vec<&str> {
         self.job.ranks.iter().map(|rank| self.host_of_node(rank.node)).collect()

@@ -54,6 +54,18 @@ fn a_variable_that_is_empty_counts_as_unset() {
 }
 
 #[test]
+fn nothing_is_launched_when_only_the_plan_is_wanted() {
+    let file = temporary("not-launched");
+    let path = file.to_str().unwrap();
+    let hosts = ["--launcher", "fork", "-hosts", "one:2,two:1", "--do-not-launch"];
+    let done = run(&[&hosts[..], &["-n", "2", "touch", path, ":", "-n", "1", "touch", path]].concat());
+    assert_eq!((done.code, done.stderr.as_str()), (0, ""));
+    let planned = format!("rank 0 on one: touch {path}\nrank 1 on one: touch {path}\nrank 2 on two: touch {path}\n");
+    assert_eq!(done.out(), planned);
+    assert!(!file.exists());
+}
+
+#[test]
 fn directories_and_hosts_are_obeyed() {
     assert_eq!(run(&["-wdir", "/", "pwd"]).out(), "/\n");
     let file = temporary("hosts");
