@@ -145,8 +145,8 @@ impl Agent {
         self.near.look_into_files();
         self.near.poll_calls(set);
         self.report_calls();
-        for heard in self.near.poll_links(set) {
-            match answer {
+        for event in self.near.poll_links(set) {
+            match event {
                 LinkEvent::Message(from, message, fds) => self.on_same_kernel_message(from, *message, fds),
                 LinkEvent::End(node) => self.on_same_kernel_lost(node),
             }
