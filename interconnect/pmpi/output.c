@@ -135,7 +135,7 @@ static void take_fetched(MPI_Comm comm)
             for (int at = 0; at < ROW_WORDS; at++)
                 (*phase->rows[peer])[at] += row[at];
         }
-        /* Who has fewer phases has it in the last one. */
+        /* A rank with fewer phases has it in the last one. */
         if (phase->next)
             phase = phase->next;
     }

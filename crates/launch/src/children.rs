@@ -449,7 +449,7 @@ impl Child {
         if let Some(at) = self.closed_at {
             return match self.ended {
                 _ if let Some(why) = self.broken => {
-                    Some(format!("the node agent on {host} can't be understood: {why}"))
+                    Some(format!("the connection to the node agent on {host} carries no valid message: {why}"))
                 }
                 Some(how) if self.local => {
                     Some(format!("the node agent on {host} (pid {}) {}", self.pid, describe(how)))

@@ -1,5 +1,5 @@
-//! What an agent leaves in directories, sockets while it looks for agents under the same kernel and files that were sent to it, written down for the process
-//! above it, which removes it should the agent be killed.
+//! An agent's files and sockets in directories: sockets for agents under the same kernel, and files that were sent to it. The agent writes their paths into a
+//! pipe, and the process above it removes them if the agent is killed.
 
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter, Read, Write};

@@ -4,7 +4,7 @@
 //! mpiexec (head) ──fork──► agent of this host ──clone──► ranks        links: socketpair, TCP or the launcher's stdio
 //!        └──ssh / template──► reaper ──fork──► agent of that host ──► ranks      (and agents below it in the tree)
 //! ```
-//! Each process has one thread and one loop around poll(2). What ends a job is decided by the head process alone; an agent that loses its
+//! Each process has one thread and one loop around poll(2). Only the head process decides that a job ends; an agent that loses its
 //! parent ends its ranks by itself, and the process above an agent (head process or reaper) ends what an agent leaves.
 #![forbid(unsafe_code)]
 

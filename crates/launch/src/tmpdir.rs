@@ -1,7 +1,7 @@
 //! Directories of jobs for temporary files: where they are, who they belong to, and the removal of those that nobody could remove.
 //!
 //! They are called `ferrule-` and 16 hexadecimal digits, belong to the user alone (0700), and whoever needs one holds a shared lock on it.
-//! What is left when all holders are killed is removed by the next job.
+//! If all holders are killed, the next job removes what is left.
 
 use std::fs::{DirBuilder, File};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};

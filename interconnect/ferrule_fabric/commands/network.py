@@ -84,7 +84,7 @@ def _token(path: FilePath | None) -> str | None:
 @click.option("--topology", "spec", required=True, help="file:NAME.json, file:NAME.graphml or a generator (see `ferrule-fabric topology --help`)")
 @click.option("--store", default="sqlite:///ferrule-fabric.db", show_default=True, envvar="FERRULE_FABRIC_STORE", help="database of patterns and of the manager's state")
 @click.option("--api", default=SOCKET, show_default=True, help="where to serve HTTP: unix:PATH or HOST:PORT")
-@click.option("--web", help="serve the page and the API at HOST:PORT too, for who has the token")
+@click.option("--web", help="also serve the page and the API at HOST:PORT, to clients that have the token")
 @click.option("--openflow", default="0.0.0.0:6653", show_default=True, help="where switches connect to: HOST:PORT or unix:PATH")
 @click.option("--group", help="only this group may use the unix socket")
 @click.option("--admin", multiple=True, help="a user who may do everything besides root, such as Slurm's")

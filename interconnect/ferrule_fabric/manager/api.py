@@ -1,4 +1,4 @@
-"""The HTTP API, OpenAPI at ``/openapi.json``. Who asks: over the unix socket the user whose process it is (SO_PEERCRED), over TCP whoever has the token.
+"""The HTTP API, OpenAPI at ``/openapi.json``. The caller is, over the unix socket, the user of the calling process (SO_PEERCRED); over TCP, a client that has the token.
 
 Errors are JSON: ``{"error": {"where": …, "problem": …}}``, with status 400 for input that is refused, 401 and 403 for who may not, 404 for what isn't
 there, 408, 411 and 413 for bodies that come too slowly, or without or of too great a length (`guard`), 429 when too many ask.
@@ -96,7 +96,7 @@ def _phases(body: WhatIf, manager: Manager) -> tuple[TrafficMatrix, ...]:
 
 
 def _user(request: Request) -> int:
-    """The user id of who asks."""
+    """The caller's user id."""
     uid = user_of(request.scope, request.app.state.token)
     if uid is None:
         raise Denied("a token is needed: Authorization: Bearer …")

@@ -1,4 +1,4 @@
-"""What stands between clients and the API: who asks, and how much and how slowly anybody may send.
+"""Checks between clients and the API: who the caller is, and how much and how slowly it may send.
 
 `Guard` reads a request's whole body before the application sees the request, so that nothing behind it waits for a client. `GuardedProtocol` closes
 connections that don't come to the end of a request's head, and tells the application whose process a unix connection comes from.
@@ -37,7 +37,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def user_of(scope: Scope, token: str | None) -> int | None:
-    """The user id of who asks, None if nobody knows. Who has the token is an administrator; so is, without a token, whom TLS has let in."""
+    """The caller's user id, None if unknown. A caller with the token is an administrator; without a token, a caller that TLS has authenticated is one."""
     client = scope.get("client")
     if client and client[0].startswith("uid:"):
         return int(client[0][4:])

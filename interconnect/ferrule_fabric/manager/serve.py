@@ -118,7 +118,7 @@ async def _serve(topology: Topology, settings: Settings, state: State) -> None:
 def _http(manager: Manager, settings: Settings) -> tuple[uvicorn.Server, list[socket.socket]]:
     app = create_app(manager, settings.token)
     config = uvicorn.Config(app, http=GuardedProtocol, ws="none", lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=5, limit_concurrency=CONNECTIONS_MAX)
-    # Nobody in between is believed: X-Forwarded-For would say who asks.
+    # X-Forwarded-For isn't believed: any client could claim another caller's address.
     config.proxy_headers = False
     if settings.tls_certificate:
         config.ssl_certfile, config.ssl_keyfile, config.ssl_ca_certs = settings.tls_certificate, settings.tls_key, settings.tls_clients

@@ -1,4 +1,4 @@
-"""What the manager does when jobs start and end, whoever asks.
+"""What the manager does when jobs start and end, over whatever interface.
 
 A job starts with the hosts of its ranks and its traffic (given, or known under a pattern's name). Its routes are computed around those of the running
 jobs, stored, and installed; then the answer goes out. Anything that fails leaves the job on default routes.
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 class Denied(Exception):
-    """Who asks may not do this."""
+    """The caller may not do this."""
 
 
 class Busy(Exception):
@@ -242,7 +242,7 @@ class Manager:
             self._heard_s[job.row.job] = time.monotonic()
 
     def renew(self, name: str, uid: int) -> float | None:
-        """Whoever started a job still lives; returns the job's lease in seconds. Raises `Unknown`."""
+        """The process that started a job still lives; returns the job's lease in seconds. Raises `Unknown`."""
         job = self.jobs.get(name)
         if job is None:
             raise Unknown(f"no job {name!r}")

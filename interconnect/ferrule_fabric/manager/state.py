@@ -55,7 +55,7 @@ LOCKED_S = 1.0
 @dataclass(frozen=True)
 class JobRow:
     """A job as stored. ``plan`` is its route plan's document; ``selector`` and ``traffic`` (bytes by pair of hosts) are JSON; ``lease_s`` is how long it lives
-    without a word of whoever started it, None for ever."""
+    without a word of the process that started it, None for ever."""
 
     number: int
     job: str

@@ -29,7 +29,7 @@ from ferrule_fabric.openflow.session import Session, SwitchError
 log = logging.getLogger("ferrule_fabric.openflow")
 
 PROBE_INTERVAL_S, RETRY_S = 5.0, 1.0
-# Connections beyond two for each switch of the topology: strangers, and switches that have not said yet who they are.
+# Connections beyond two for each switch of the topology: unauthenticated ones, and switches that have not said yet who they are.
 STRANGERS_MAX = 64
 Reroute = Callable[[Topology, RoutePlan], RoutePlan]
 

@@ -92,7 +92,7 @@ class Session:
             self.close()
 
     def close(self) -> None:
-        """Ends the session; whoever waits for an answer gets `SwitchError`."""
+        """Ends the session; callers that wait for an answer get `SwitchError`."""
         self.closed = True
         # Not `close`, which would wait for a switch that doesn't read.
         self._writer.transport.abort()
@@ -112,7 +112,7 @@ class Session:
         waiting = None if isinstance(message, UNASKED) else self._waiting.get(xid)
         if waiting is None:
             if isinstance(message, codec.Failure):
-                # A flow modification was refused: whoever waits at the next barrier is told.
+                # A flow modification was refused: the caller that waits at the next barrier is told.
                 if len(self._refused) < REFUSALS_MAX:
                     self._refused.append(message)
                 return

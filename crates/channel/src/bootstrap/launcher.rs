@@ -27,7 +27,7 @@ pub trait Launcher: Send {
     fn leaders(&mut self) -> Result<Vec<u32>>;
     /// Longest value of [`Launcher::put`].
     fn value_max(&self) -> usize;
-    /// Stores a value for all ranks, who can read it after the next fence.
+    /// Stores a value; all ranks can read it after the next fence.
     fn put(&mut self, key: &str, value: &str) -> Result;
     /// Waits until all ranks have called this.
     fn fence(&mut self) -> Result;

@@ -15,9 +15,9 @@ pub(super) struct Link {
     fds: Attached<OwnedFd>,
     /// Messages belong to the exchange of endpoints, and are counted as such.
     pub(super) exchanging: bool,
-    /// What a read brings; kept, because zeroing it for each poll would take longer than the read.
+    /// Bytes of one read; kept, because zeroing it for each poll would take longer than the read.
     chunk: Vec<u8>,
-    /// Who is told that the job is over exits; others wait until their launcher ends them, which doesn't like to be anticipated.
+    /// Whether this process exits when the agent says that the job is over. Otherwise it waits until its launcher ends it.
     pub(super) obeys_end: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Endpoint addresses on demand: who asked for which, and where the answer comes from.
 //!
-//! An endpoint address of this node is answered from the rank itself, with its descriptors; one of another node is asked for
-//! once, however many ranks wait for it: over the direct link if that node is near, and then it comes with descriptors and isn't kept;
-//! else through the tree, and then it is remembered. An endpoint address belongs to one *generation* of its rank: the number of MPI
+//! For a rank of this node the agent answers with what the rank registered, and its descriptors. For a rank of another node it asks
+//! once, whatever the number of ranks that wait. Over the direct link, if that node shares this kernel, the answer comes with descriptors and isn't kept;
+//! through the tree it comes without, and is kept. An endpoint address belongs to one *generation* of its rank: the number of MPI
 //! programs that the asking rank has finalized before, so that a second program never gets the first one's.
 
 use super::Agent;

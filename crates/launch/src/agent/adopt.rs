@@ -46,7 +46,7 @@ pub fn note_starter() {
     STARTER.store(std::os::unix::process::parent_id() as Pid, Ordering::Relaxed);
 }
 
-/// Somebody who has called and not proved anything yet.
+/// A connection that has proved nothing yet.
 struct Guest {
     stream: UnixStream,
     pid: Pid,

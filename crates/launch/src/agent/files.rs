@@ -28,7 +28,7 @@ impl Files {
         self.awaited
     }
 
-    /// Keeps for later who is near.
+    /// Keeps for later which nodes share this kernel.
     pub fn hold_kernels(&mut self, kernels: Groups) {
         self.kernels = Some(kernels);
     }

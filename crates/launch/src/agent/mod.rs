@@ -35,7 +35,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use sys::process::{Ended, Pid, SignalFd, kill_group, signals};
 
-/// What ends a wait for leftovers that don't die, and for output that somebody outside the job holds open.
+/// Limit of the wait for processes that don't die, and for output that a process outside the job holds open.
 const DRAIN_LIMIT: Duration = Duration::from_secs(2);
 
 /// How long the agents below may take to leave by themselves.
@@ -50,7 +50,7 @@ pub struct Agent {
     ranks: Vec<Rank>,
     addresses: Addresses,
     near: Near,
-    /// Where ranks call that another launcher has started.
+    /// Ranks that another launcher has started call here.
     rank_listener: Option<adopt::RankListener>,
     barrier: Barrier,
     exchange: exchange::Exchange,

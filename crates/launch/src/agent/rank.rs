@@ -42,7 +42,7 @@ pub struct Rank {
     pub info: Box<JobInfo>,
     pub(super) streams: [Stream; 2],
     control: Option<FdLink>,
-    /// What the rank is told after its job's description, which waits until it is known who is near.
+    /// Messages for after the job's description, which waits until it is known which nodes share this kernel.
     held: Option<Vec<(ToRank, Vec<Rc<OwnedFd>>)>>,
     /// Its process, if another launcher is its parent and its pid means something here.
     watched: Option<Watched>,

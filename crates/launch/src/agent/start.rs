@@ -324,7 +324,7 @@ fn rank_environment(job: &JobSpec, place: &Place, locals: &[u32], program: &Prog
     env.iter().filter_map(|(name, value)| environment::join(name, value)).collect()
 }
 
-/// What a rank is told whose program is another launcher's business.
+/// The description of a rank whose program another launcher has started.
 pub(super) fn adopted_info(job: &JobSpec, world: u32, locals: &[u32]) -> JobInfo {
     let program =
         Program { argv: Vec::new(), env: Vec::new(), directory: CString::default(), path: Ok(CString::default()) };

@@ -1,4 +1,4 @@
-//! The process that stands outside a container: starts it, and removes whatever is left of it, however the job ends.
+//! The process outside a container that starts it, and removes what is left of it, however the job ends.
 //!
 //! Life: spec read ─► job directory, copies ─► engine started with our stdio ─ended, or mpiexec gone─► container removed ─► directory
 //! removed. That mpiexec is gone shows as a broken pipe on standard output, which is never written here.

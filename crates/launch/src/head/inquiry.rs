@@ -1,6 +1,6 @@
 //! Asking the ranks what they do: for SIGQUIT, at `--timeout`, and for `ferrule top`.
 //!
-//! Agents answer for the processes at once, ranks that are in MPI for themselves. Who is not in MPI can't answer, so an inquiry
+//! Agents answer for the processes at once, ranks that are in MPI for themselves. A rank that is not in MPI can't answer, so an inquiry
 //! ends when all that can have, or after its limit; what is missing then is that a rank is elsewhere.
 
 use super::Head;

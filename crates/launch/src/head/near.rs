@@ -44,7 +44,7 @@ pub struct Meeting {
     /// Who may meet, and which ways have not been tried.
     candidates: BTreeMap<Pair, Route>,
     met: BTreeSet<Pair>,
-    /// Who was to talk in a file, and in which of its directories each.
+    /// The pairs that were to meet in a file, and the directory of each agent.
     by_file: BTreeMap<Pair, (usize, usize)>,
     reasons: BTreeMap<Pair, String>,
     /// Agents that have somebody to call in this round.

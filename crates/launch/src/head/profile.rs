@@ -55,7 +55,7 @@ fn path(options: &Options) -> Option<PathBuf> {
 }
 
 impl Profile {
-    /// Opens the file, if one is wanted: who can't write it learns that before the job begins.
+    /// Opens the file, if one is wanted: a file that can't be written is an error before the job begins.
     pub fn begin(options: &Options, job: &JobSpec) -> Result<Option<Profile>, String> {
         let Some(path) = path(options) else { return Ok(None) };
         let file = File::options()

@@ -95,7 +95,7 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
     let startup = startup(options)?;
     let serial = startup.scheme().described().serial;
     let chosen = options.tree_width.filter(|_| homes.is_empty() && !serial);
-    // Who launches one agent after another launches them all.
+    // A scheme that launches one agent after another has a flat tree: mpiexec launches all.
     let width = chosen.unwrap_or(if serial { nodes } else { default_width }).max(local_nodes).max(1);
     let remote = local_nodes < nodes;
     let apps = options.apps.iter().map(|app| app_spec(app, options, remote)).collect::<Result<Vec<_>, _>>()?;

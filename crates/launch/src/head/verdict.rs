@@ -12,7 +12,7 @@ use sys::process::Ended;
 const CAUSE_LAG: Duration = Duration::from_millis(300);
 
 /// Code of an end that nobody has seen: under a launcher that ends the job after one rank's abort, others may end before the news of it is
-/// here. Nobody asks the head process of such a job for its exit code.
+/// here. No process reads the exit code of such a head process.
 const UNSEEN: i32 = -1;
 
 /// One thing that went wrong.

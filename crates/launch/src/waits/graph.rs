@@ -53,7 +53,7 @@ impl Graph {
         graph
     }
 
-    /// Takes away, again and again, who can go on when those that go on do what they are waited for.
+    /// Removes, again and again, each rank that can go on once the removed ones do what others wait for.
     fn find_stuck(&mut self) {
         self.needs.keys().for_each(|rank| self.stuck[*rank as usize] = true);
         let mut able = (0..self.gone.len()).filter(|rank| !self.stuck[*rank] && !self.gone[*rank]).count();

@@ -2,7 +2,7 @@
 //!
 //! A rank that blocks in MPI waits for all of several things (its operations), each of which can come from one of several ranks (one,
 //! unless the source is a wildcard); with `MPI_Waitany` one of all is enough. A rank that is not in MPI, or only tests, can go on by
-//! itself. Who can go on when all that can go on do what they are waited for is not stuck; the others are, and among them is
+//! itself. Suppose that each rank that can go on does what the others wait for. A rank that can then go on, too, is not stuck; the others are, and among them is
 //! a cycle, or they wait for a rank that has ended. Reports are not taken at one instant, so a cycle counts as a deadlock
 //! only if nothing has happened in its ranks for [`SETTLED_MS`].
 

@@ -32,8 +32,8 @@ wire! {
     }
 }
 
-/// Abstract name of the socket at which the agent of the node whose lowest rank is `first` waits for its ranks. Only who knows the key
-/// can tell it.
+/// Abstract name of the socket at which the agent of the node whose lowest rank is `first` waits for its ranks. Only
+/// processes that know the key can compute it.
 pub fn rank_socket_name(rank_key: [u8; 16], first: u32) -> Vec<u8> {
     let name = Key(rank_key).derive(&[b"door", first.to_le_bytes().as_slice()].concat());
     format!("ferrule-{:032x}", u128::from_le_bytes(name.0)).into_bytes()

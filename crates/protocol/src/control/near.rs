@@ -1,4 +1,4 @@
-//! Which agents run under one kernel: hints, who calls whom, and what follows from the calls that succeeded. Pure.
+//! Which agents run under one kernel: hints, calls, and what follows from the calls that succeeded. Pure.
 //!
 //! ```text
 //! agent ─ Hints ─► head ─ Meet ─► agent ─ Listening ─► head ─ Dial ─► agent ─ Met ─► head ─ Apart, Kernels ─► agent
@@ -98,7 +98,7 @@ wire! {
 }
 
 wire! {
-    /// Who is near whom.
+    /// Which nodes share a kernel.
     #[derive(Default)]
     pub struct Groups {
         /// By node: its parent in the tree of its kernel, itself for a root; empty if all are alone.

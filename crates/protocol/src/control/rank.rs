@@ -91,7 +91,7 @@ wire! {
     pub struct Times {
         /// The monotonic clock of the rank's kernel when `MPI_Init` began.
         pub began_ns: u64,
-        /// Until the job's description had come: it waits until agents know who is under one kernel.
+        /// Until the job's description had come: it waits until agents know which nodes share a kernel.
         pub locality_ns: u64,
         /// Opening the channels; with all connections made at once, those.
         pub connect_ns: u64,

@@ -17,7 +17,7 @@ pub const LOOK_EVERY: Duration = Duration::from_micros(300);
 const HOST: usize = 0;
 const VISITOR: usize = 1;
 
-/// Who made the file and waits there. It is gone when this value is.
+/// The agent that made the file and waits there. The file is gone when this value is.
 pub struct Host {
     path: PathBuf,
     letters: Letters,
@@ -58,7 +58,7 @@ impl Drop for Host {
     }
 }
 
-/// Who looks for somebody in a file.
+/// The agent that looks for another one in a file.
 pub struct Visitor {
     letters: Letters,
     node: u32,

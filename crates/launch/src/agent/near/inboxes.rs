@@ -1,7 +1,7 @@
 //! Ranks' inboxes as files in a directory that other agents see: their names, and their removal.
 //!
-//! A rank makes its file and removes it when it ends. Should it be killed, its agent does; should that be killed too, whoever stands above
-//! the agent (`leftovers`); and should a sandbox be killed as a whole, the agents of the others, which know all names.
+//! A rank makes its file and removes it when it ends. If it is killed, its agent removes the file; if that is killed too, the process above
+//! the agent does (`leftovers`). If a whole sandbox is killed, the agents of the others remove it: they know all names.
 
 use crate::leftovers::{Leftovers, is_our_file};
 use protocol::control::near::INBOX_PREFIX;

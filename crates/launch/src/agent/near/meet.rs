@@ -113,7 +113,7 @@ pub(super) fn wrong(e: base::Error) -> Error {
     Error::new(ErrorKind::PermissionDenied, e.origin)
 }
 
-/// Somebody who has called here and has not proved anything yet.
+/// A connection that has proved nothing yet.
 pub struct Guest {
     /// The connection.
     pub stream: UnixStream,

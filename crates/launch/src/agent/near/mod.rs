@@ -3,7 +3,7 @@
 //! ```text
 //! Start ─► Hints ─► (Meet ─► sockets open ─► Dial ─► calls) ─► Kernels: sockets gone, ranks learn who is near
 //! ```
-//! What links to agents under the same kernel are for: descriptors. They form a tree of all agents under the kernel, and carry questions and answers
+//! Links to agents under the same kernel carry descriptors. They form a tree of all agents under the kernel, and carry questions and answers
 //! between any two of them, hop by hop. Everything else takes the tree of the launcher, and so does everything when a link on the way
 //! breaks: ranks that ask from then on get no descriptors and use the network.
 //!
@@ -82,7 +82,7 @@ pub struct Near {
 }
 
 impl Near {
-    /// Whoever stands above this agent removes `path`, if this agent can't.
+    /// The process above this agent removes `path`, if this agent can't.
     pub fn note(&mut self, path: &Path) {
         self.leftovers.note(path);
     }

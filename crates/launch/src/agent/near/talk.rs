@@ -158,7 +158,7 @@ impl Agent {
         match &message {
             SameKernel::Want { peer, generation, from } => match self.node_of(*peer) {
                 Some(home) if home == self.node => self.on_same_kernel_want(*peer, *from, *generation),
-                // What finds no way on is asked again by the node that wants it, which hears of the cut.
+                // If there is no way on, the node that asks learns of the cut, and asks again.
                 Some(home) => _ = self.near.send(home, &message, fds),
                 None => {}
             },

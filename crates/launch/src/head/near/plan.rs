@@ -1,4 +1,4 @@
-//! Who calls whom in which round, and what has come of it: groups, directories for inboxes, reasons.
+//! Which agent calls which in each round, and the results: groups, directories for inboxes, reasons.
 
 use super::{Meeting, Pair};
 use protocol::control::near::{self, Call, Directory, Hints};
@@ -36,7 +36,7 @@ impl Meeting {
         }
     }
 
-    /// Who calls whom in the next round.
+    /// The calls of the next round.
     fn choose(&mut self) -> Vec<Pair> {
         let nodes = self.hints.len() as u32;
         self.round += 1;
