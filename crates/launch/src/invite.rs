@@ -1,4 +1,4 @@
-//! What a launcher hands to a new agent, as one line on its standard input: never on the command line, which everybody can read.
+//! The invitation of a new agent, as one line on its standard input: never on the command line, which every user can read.
 
 use protocol::control::handshake::Key;
 use protocol::control::{Wire, codec, decode, encode};

@@ -1,4 +1,4 @@
-//! Ends whatever a job has left behind. The caller is a subreaper, so orphans become its children, generation after generation.
+//! Ends the processes that a job has left behind. The caller is a subreaper, so orphans become its children, generation after generation.
 
 use sys::process::{Pid, kill, signals};
 

@@ -1,4 +1,4 @@
-//! What the event loop waits for. Rebuilt in each round from the state of its parts, so it is never out of date.
+//! The descriptors that the event loop waits for. Each round rebuilds the set from the state of the parts, so it is never out of date.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};

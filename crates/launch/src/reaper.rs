@@ -1,4 +1,4 @@
-//! The process that a launcher starts on another host: forks the agent and ends what the agent leaves, should it be killed.
+//! The process that a launcher starts on another host. It forks the agent, and ends what the agent leaves if it is killed.
 //!
 //! If the reaper is killed instead, the agent gets SIGTERM and ends everything itself.
 

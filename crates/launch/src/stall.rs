@@ -1,6 +1,6 @@
-//! Notices that a message has begun and doesn't go on: the connection stands, but somebody on the way holds the rest back.
+//! Notices a stalled message: it has begun, the connection stands, and the rest doesn't come.
 //!
-//! Only time counts in which this process looked: one that was itself stopped for minutes first reads what has come meanwhile.
+//! Only time in which this process looked counts: a process that was itself stopped for minutes first reads what has come meanwhile.
 
 use std::time::{Duration, Instant};
 

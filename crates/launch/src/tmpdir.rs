@@ -1,6 +1,6 @@
-//! Directories of jobs for temporary files: where they are, who they belong to, and the removal of those that nobody could remove.
+//! Directories of jobs for temporary files: where they are, their owner, and the removal of stale ones.
 //!
-//! They are called `ferrule-` and 16 hexadecimal digits, belong to the user alone (0700), and whoever needs one holds a shared lock on it.
+//! They are called `ferrule-` and 16 hexadecimal digits and belong to the user alone (0700). Each process that needs one holds a shared lock on it.
 //! If all holders are killed, the next job removes what is left.
 
 use std::fs::{DirBuilder, File};

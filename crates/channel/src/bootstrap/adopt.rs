@@ -1,11 +1,11 @@
-//! Joining a job that another launcher has started: its ranks bring the node agents with them.
+//! Joining a job that another launcher has started: its ranks start the node agents.
 //!
 //! ```text
 //! each node's first rank: put host name          fence          rank 0: starts the head process, puts its invitation, the key and the nodes
 //! fence          each other node's first rank: starts an agent with the invitation          every rank: calls its node's agent
 //! ```
-//! Two fences, whatever the number of ranks; from then on everything is as under our own mpiexec: endpoint addresses and descriptors, deaths, waits.
-//! Invariant: what is started here is nobody's child and ends by itself when the node's ranks are gone.
+//! There are two fences, whatever the number of ranks. From then on everything is as under our own mpiexec: endpoint addresses and descriptors, deaths, waits.
+//! Invariant: the agents are no children of the ranks, and end by themselves when the node's ranks are gone.
 
 use super::launcher::{Launcher, Place, get_long, put_long};
 use super::{AGENT_PATH, Bootstrap};

@@ -1,4 +1,4 @@
-//! Endpoint addresses on demand: who asked for which, and where the answer comes from.
+//! Endpoint addresses on demand: open requests, and answers to them.
 //!
 //! For a rank of this node the agent answers with what the rank registered, and its descriptors. For a rank of another node it asks
 //! once, whatever the number of ranks that wait. Over the direct link, if that node shares this kernel, the answer comes with descriptors and isn't kept;

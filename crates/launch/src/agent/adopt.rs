@@ -1,7 +1,7 @@
 //! Ranks that another launcher has started: they call their agent at an abstract socket and prove that they know the job's key.
 //!
-//! Such a rank is not this agent's child: its end is seen by the end of its connection or through a pidfd, without an exit code, and its output
-//! is its launcher's. When a job has to end, the launcher gets the grace time to end it before the agent sends SIGKILL, so that
+//! Such a rank is not this agent's child. The agent sees its end by the end of its connection or through a pidfd, without an exit code. Its output
+//! belongs to its launcher. When a job has to end, the launcher gets the grace time to end it before the agent sends SIGKILL, so that
 //! the exit code is what the launcher makes of the cause.
 
 use super::rank::Rank;

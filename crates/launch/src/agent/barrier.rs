@@ -1,6 +1,6 @@
 //! A barrier of all ranks through the tree: each agent reports once its ranks and all agents below have entered.
 //!
-//! Reports carry the barrier's number, so that one that overtakes another's release is not taken for it. A subtree
+//! Reports carry the barrier's number: a report can overtake the release of the barrier before it. A subtree
 //! whose ranks have all ended reports [`FOR_EVER`] once.
 
 use super::Agent;

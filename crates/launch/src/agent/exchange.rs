@@ -1,7 +1,7 @@
 //! An agent's part in exchanges of endpoints (`protocol::control::exchange`), and what it tells of its ranks' start.
 //!
-//! `original`, `dr`: ranks' offers go to mpiexec, and what comes back goes to the rank that it is for. `tree`: endpoint addresses are gathered here
-//! and passed up; when all come down they are kept, and the ranks learn that they may ask.
+//! `original`, `dr`: the agent passes ranks' offers to mpiexec, and the answers to the ranks. `tree`: the agent gathers endpoint addresses
+//! and passes them up; when all come down, it keeps them and tells the ranks that they may ask.
 
 use super::Agent;
 use crate::link::{Frame, packet};

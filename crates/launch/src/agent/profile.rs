@@ -1,9 +1,9 @@
 //! Reads what ranks have counted (`protocol::control::profile`), when they have ended, and tells mpiexec.
 //!
-//! Time slices are this agent's business alone: at each multiple of the slice's length (of the time since 1970, so that agents agree) it
-//! looks what has been added. Ranks notice nothing.
+//! Only the agent knows time slices: at each multiple of the slice's length (of the time since 1970, so that agents agree) it
+//! reads what has been added. Ranks notice nothing.
 //!
-//! The memory is a rank's, so nothing in it is believed that doesn't fit: sizes, numbers of ranks, lengths of records.
+//! A rank can write anything into that memory, so the agent checks sizes, numbers of ranks and lengths of records.
 
 use super::Agent;
 use crate::pollset::PollSet;

@@ -1,4 +1,4 @@
-//! Packets that arrive from above or below: for this agent, or for somebody else.
+//! Packets that arrive from above or below: for this agent, or to be passed on.
 
 use super::Agent;
 use super::exchange::count_sent;

@@ -1,4 +1,4 @@
-//! Agents that the ranks of a foreign launcher start: nobody is launched, one invitation lets them all call.
+//! Agents that the ranks of another launcher start: this process launches none of them; one invitation lets them all call.
 
 use super::Children;
 use crate::invite::Invite;

@@ -1,4 +1,4 @@
-//! The process that brings an agent to another host: its words, its start.
+//! The process that starts an agent on another host: its command line, its start.
 
 use crate::environment::{self, NODE_FD, find_program, shell_quote};
 use protocol::control::tree::Launcher;

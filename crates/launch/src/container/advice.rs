@@ -1,4 +1,4 @@
-//! A word to those who start containers by their own command line: processes of `docker run` know nothing of the job.
+//! Advice for users who start containers by their own command line: processes of `docker run` know nothing of the job.
 
 use std::ffi::OsString;
 

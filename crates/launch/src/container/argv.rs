@@ -1,4 +1,4 @@
-//! The words of each engine's command line. Pure functions: what a container is → argv.
+//! The command line of each engine. Pure functions: description of a container → argv.
 
 use super::{Container, Engine};
 

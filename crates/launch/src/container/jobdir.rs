@@ -1,9 +1,9 @@
 //! The job directory of a host: seen by the agents in all containers of the job there, and by nobody else.
 //!
-//! `<tmp>/ferrule-<random>` belongs to the user alone (0700). What the containers see is the directory `job` in it, which anybody may
-//! write who gets so far: users inside are not users outside. Each supervisor holds a shared lock; the one that can make its lock
-//! exclusive is the last, and removes the directory. A container supervisor that is killed loses its lock, and so does no harm; what is left when all of them
-//! are killed is removed by the next job.
+//! `<tmp>/ferrule-<random>` belongs to the user alone (0700). The containers see the directory `job` in it. Every user may write there, because
+//! user ids inside differ from those outside. Each supervisor holds a shared lock; the one that can make its lock
+//! exclusive is the last, and removes the directory. A container supervisor that is killed loses its lock, and so does no harm. If all of them
+//! are killed, the next job removes what is left.
 
 use super::Engine;
 use crate::tmpdir::{STALE, place, remove_stale};

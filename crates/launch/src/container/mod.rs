@@ -5,11 +5,11 @@
 //!                    │  the invitation, and the link if the network leads nowhere, pass through the supervisor's stdio
 //!                    └─ after the end, whatever ended it: removes the container, the job directory, the copied files
 //! ```
-//! The supervisor stands outside, on the container's host, in a session of its own. It sees that mpiexec is gone by the broken pipe of
-//! its standard output, so nothing outlives a job whose mpiexec got SIGKILL. A container ends by itself when its agent's link closes.
+//! The supervisor runs outside, on the container's host, in a session of its own. When mpiexec is gone, the pipe of its standard output
+//! breaks, so nothing outlives a job whose mpiexec got SIGKILL. A container ends by itself when its agent's link closes.
 //!
 //! A [`Container`] says what one node needs (`head::containers` makes them of the options), `argv` turns it into an engine's words (pure), `supervisor` is the process,
-//! `advice` for command lines that go around this, `jobdir` the directory that all containers of a host share, `calls` asks the engine for something.
+//! `advice` for command lines that start containers themselves, `jobdir` the directory that all containers of a host share, `calls` asks the engine for something.
 
 pub mod advice;
 pub mod argv;

@@ -1,5 +1,5 @@
-//! What a container supervisor must know of its container, as one line on its standard input: values of variables don't show in `ps` that way until
-//! the engine itself shows them.
+//! The description of a container that its supervisor reads, as one line on standard input. So `ps` doesn't show values of variables, unless
+//! the engine's own command line does.
 
 use super::Engine;
 use base::fail;

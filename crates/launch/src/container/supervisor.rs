@@ -1,7 +1,7 @@
 //! The process outside a container that starts it, and removes what is left of it, however the job ends.
 //!
 //! Life: spec read ─► job directory, copies ─► engine started with our stdio ─ended, or mpiexec gone─► container removed ─► directory
-//! removed. That mpiexec is gone shows as a broken pipe on standard output, which is never written here.
+//! removed. A broken pipe on standard output says that mpiexec is gone; the supervisor never writes there.
 
 use super::argv::{self, Found};
 use super::calls::ask;

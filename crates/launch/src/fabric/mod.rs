@@ -1,8 +1,8 @@
 //! Routes for a job: asked of the interconnect manager (`ferrule-fabric serve`) before ranks start, given back when the job ends.
 //!
 //! A process of its own, the lease holder, speaks to the manager, so that a slow manager never holds up mpiexec's loop. It holds one end of a pipe whose other
-//! end only mpiexec has: when mpiexec ends, in whatever way, the lease holder removes the routes. Should both be killed, or the host go down, the job's lease
-//! at the manager runs out. Whatever fails, the job runs on default routes and one line says why.
+//! end only mpiexec has: when mpiexec ends, in whatever way, the lease holder removes the routes. If both are killed, or the host goes down, the job's lease
+//! at the manager runs out. After any failure the job runs on default routes, and one line says why.
 
 mod http;
 

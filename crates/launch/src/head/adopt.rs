@@ -1,6 +1,6 @@
 //! The head process of a job whose ranks another launcher has started: rank 0 starts it and tells it where they are.
 //!
-//! It is nobody's child and in a session of its own, so that the program doesn't meet an unknown child; it ends when all agents have
+//! It is no child of the rank and has a session of its own, so that the program never reaps an unknown child. It ends when all agents have
 //! reported that their ranks are gone.
 
 use super::Head;

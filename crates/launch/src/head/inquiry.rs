@@ -1,7 +1,7 @@
 //! Asking the ranks what they do: for SIGQUIT, at `--timeout`, and for `ferrule top`.
 //!
-//! Agents answer for the processes at once, ranks that are in MPI for themselves. A rank that is not in MPI can't answer, so an inquiry
-//! ends when all that can have, or after its limit; what is missing then is that a rank is elsewhere.
+//! Agents answer for the processes at once; ranks that are in MPI answer for themselves. A rank that is not in MPI can't answer. So an inquiry
+//! ends when all answers have come, or after its limit; a rank without an answer counts as outside of MPI.
 
 use super::Head;
 use crate::top::server::{Asked, ClientId};

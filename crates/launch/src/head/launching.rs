@@ -1,5 +1,5 @@
-//! Starting the agents below mpiexec: all at once, or, for the schemes that stand for serial launchers, one after another, each when the
-//! ranks of the one before run. And the line that shows how far a long launch is.
+//! Starts the agents below mpiexec, all at once. For the schemes that stand for serial launchers it starts them one after another, each when the
+//! ranks of the one before run. It also draws the line that shows the progress of a long launch.
 
 use super::Head;
 use super::setup::ContainerLaunch;

@@ -3,8 +3,8 @@
 //! Phases: hints ─ of all agents that aren't lost ─► { sockets ─► calls } once or twice ─► over. A phase without anything to do is
 //! skipped. An agent that is lost counts as one that has answered. The first round of calls is a forest of the candidates, by abstract
 //! sockets where that may do, so that it costs O(agents) and mostly no file; the second tries what is left between its trees; in the
-//! third those talk in a file that no socket has joined, again along a forest. At last kernels look for each other in memory that a hypervisor
-//! shares between them ([`regions`]).
+//! third, agents that no socket has joined talk through a file, again along a forest. At last, agents of different kernels look for each other in memory that a
+//! hypervisor shares between them ([`regions`]).
 
 mod plan;
 mod regions;

@@ -1,8 +1,8 @@
-//! `--profile`: who sends how much to whom, as one file of the job (docs/reference/profile.schema.json).
+//! `--profile`: bytes and messages from each rank to each other one, as one file of the job (docs/reference/profile.schema.json).
 //!
-//! Agents tell what the ranks have sent. What a rank has received is what the others have sent to it, so that receiving costs nothing;
-//! for a rank whose agent is lost, its own sending is missing. The file is written whenever the job ends by itself or is ended, and says of
-//! each rank how it ended.
+//! Agents tell what the ranks have sent. The data that a rank has received is the sum of what the others have sent to it, so counting costs a receiver nothing.
+//! If an agent is lost, the sends of its ranks are missing. mpiexec writes the file however the job ends; the file says
+//! how each rank ended.
 
 use super::Head;
 use crate::children::describe;

@@ -2,8 +2,8 @@
 //!
 //! Phases, each as seen by the ranks: *fork* (making the process until its program is loaded), *exec* (from then until `MPI_Init`: the
 //! loader, and what the program does before), *locality* (until it is known who is under one kernel), *connect* (opening channels, and
-//! with `--connect=all` all connections), *exchange* (of endpoints), *fence* (until all are through). The wall time goes from mpiexec's
-//! first step to the last rank's word that it has left `MPI_Init`.
+//! with `--connect=all` all connections), *exchange* (of endpoints), *fence* (until all ranks have arrived). The wall time goes from mpiexec's
+//! first step to the last rank's report that it has left `MPI_Init`.
 
 use super::Head;
 use base::counters;

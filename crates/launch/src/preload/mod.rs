@@ -5,8 +5,8 @@
 //!          send ─ Chunk ─► agent: passes it on below at once, writes it ─ ChunkAck ─►      … until all is there, then ranks start from it
 //! ```
 //! mpiexec never is more than [`WINDOW`] ahead of the slowest node, so no agent holds more than that for the ones below it. Each file is
-//! checked by length and BLAKE3. The directory belongs to the user alone and is removed with the agent, by whoever stands above it if
-//! the agent is killed, and by the next job if everything is.
+//! checked by length and BLAKE3. The directory belongs to the user alone. The agent removes it; if the agent is killed, the process above it does;
+//! if all processes are killed, the next job does.
 
 pub mod elf;
 pub mod plan;

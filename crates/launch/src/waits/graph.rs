@@ -1,4 +1,4 @@
-//! The graph itself: ranks by number, what each needs, who is stuck. No words, no reports.
+//! The graph itself: ranks by number, what each needs, which are stuck. It knows no texts and no reports.
 //!
 //! All methods cost at most O(ranks + needs), a need for anybody counting as one for each rank.
 

@@ -1,9 +1,9 @@
-//! The wait-for graph of a job: who waits for whom, who is stuck for ever, and on whom the others wait.
+//! The wait-for graph of a job: which rank waits for which, which are stuck for ever, and for which ranks the others wait.
 //!
-//! A rank that blocks in MPI waits for all of several things (its operations), each of which can come from one of several ranks (one,
-//! unless the source is a wildcard); with `MPI_Waitany` one of all is enough. A rank that is not in MPI, or only tests, can go on by
-//! itself. Suppose that each rank that can go on does what the others wait for. A rank that can then go on, too, is not stuck; the others are, and among them is
-//! a cycle, or they wait for a rank that has ended. Reports are not taken at one instant, so a cycle counts as a deadlock
+//! A rank that blocks in MPI waits for all of its operations. Each of them can be completed by one rank, or by any of several if the source is a
+//! wildcard. With `MPI_Waitany` one operation is enough. A rank that is not in MPI, or only tests, can go on by
+//! itself. Suppose that each rank that can go on does what the others wait for. A rank that can then go on, too, is not stuck. The other ranks are stuck: there is
+//! a cycle among them, or they wait for a rank that has ended. Reports are not taken at one instant, so a cycle counts as a deadlock
 //! only if nothing has happened in its ranks for [`SETTLED_MS`].
 
 mod graph;

@@ -1,4 +1,4 @@
-//! A job whose ranks a foreign launcher has started: what rank 0 tells the process that plays mpiexec for it, and how a rank finds its agent.
+//! A job whose ranks another launcher has started: what rank 0 tells the job's head process, and how a rank finds its agent.
 //!
 //! ```text
 //! rank 0 ─ Plan ─► mpiexec --adopt-front      answers with an invitation, which rank 0 puts where the launcher's other ranks can read it

@@ -1,7 +1,7 @@
-//! Two agents talk in a file of a directory that both see, because no socket leads from one to the other: sandboxes like gVisor's.
+//! Two agents talk through a file of a shared directory, when no socket connects them: in sandboxes like gVisor's.
 //!
-//! The conversation is that of [`super::meet`]: challenge, answer, proof. Each side reads in its own mapping what the other has just
-//! written into its own, so success proves at the same time that a file here is memory in common: over a network file system the
+//! The conversation is that of [`super::meet`]: challenge, answer, proof. Each side writes into its own mapping, and the other side reads it in
+//! its own. So success also proves that the mapping is shared memory: over a network file system the
 //! answer doesn't appear in time.
 
 use super::meet;

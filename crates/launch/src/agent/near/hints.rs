@@ -1,4 +1,4 @@
-//! What an agent can say about where it is, without having proved any of it.
+//! Hints about where an agent runs. Nothing of it is proved.
 
 use crate::settings;
 use protocol::control::near::{Directory, Hints, Mode};

@@ -1,7 +1,7 @@
-//! How two agents under one kernel meet: the sockets at which one waits, the call of the other, and the proof of the job key on both sides.
+//! How two agents under one kernel meet: one listens, the other calls, and both prove the job key.
 //!
-//! The key is one of the pair's own, derived from the job's, so that no proof can be carried to another conversation. Nobody of another
-//! user can stand between the two: an abstract name is taken as long as its owner listens, and a socket in a directory is open to
+//! Each pair has its own key, derived from the job's, so that a proof is worth nothing in another conversation. No other user's process
+//! can stand between the two: an abstract name is taken as long as its owner listens, and a socket in a directory is open to
 //! this user only. A directory that the user has made for the job (`FERRULE_JOB_DIR`) may connect users, if it doesn't let them
 //! replace each other's files.
 

@@ -1,11 +1,11 @@
-//! Other agents under this kernel: found by proof, and asked directly for endpoint addresses and descriptors of their ranks.
+//! Other agents under this kernel. The agent finds them by proof, and asks them directly for endpoint addresses and descriptors of their ranks.
 //!
 //! ```text
 //! Start ─► Hints ─► (Meet ─► sockets open ─► Dial ─► calls) ─► Kernels: sockets gone, ranks learn who is near
 //! ```
 //! Links to agents under the same kernel carry descriptors. They form a tree of all agents under the kernel, and carry questions and answers
-//! between any two of them, hop by hop. Everything else takes the tree of the launcher, and so does everything when a link on the way
-//! breaks: ranks that ask from then on get no descriptors and use the network.
+//! between any two of them, hop by hop. All other messages take the tree of the launcher. When a link on the way breaks, questions take that tree, too:
+//! ranks that ask from then on get no descriptors and use the network.
 //!
 //! Invariant: ranks are introduced to their job once, by [`Agent::on_kernels`] or, in a job that doesn't look for agents under the same kernel, when they are
 //! started.

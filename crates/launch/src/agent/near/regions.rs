@@ -2,8 +2,8 @@
 //!
 //! Before anything is known of others, the agent leaves a random number in a block of each region that it can open ([`Regions::find`]).
 //! If the head process finds that another kernel shares one, the agent claims a part of it for its ranks and gives each a piece ([`Regions::settle`]). As long as it
-//! lives it says so in what it owns ([`Regions::heartbeat`]); at its end it gives all back. Nothing here is ever fatal, but to have
-//! lost a part that ranks may be writing to.
+//! lives it writes heartbeats into its part ([`Regions::heartbeat`]); at its end it gives the part back. Only one failure is fatal: the loss of
+//! a part that ranks may be writing to.
 
 use super::hints;
 use crate::settings::{IVSHMEM, IVSHMEM_LEASE};

@@ -1,4 +1,4 @@
-//! What the agent tells and is told about agents under the same kernel: to and from the head process, and over the links between agents.
+//! Messages about agents under the same kernel: with the head process, and over the links between agents.
 
 use super::by_file::Host;
 use super::inboxes::Inboxes;
