@@ -31,6 +31,7 @@ mod suspend;
 use crate::endpoint::{Arrival, Endpoints};
 use crate::kind::{KINDS_MAX, Kind};
 use crate::matching::{Envelope, Found, Matching, Pattern, Place};
+pub use crate::protocols::Mode;
 use crate::slab::Slab;
 use crate::transport::{Packet, Token, Transport, UnexpectedPool};
 use crate::wire::Header;
@@ -49,15 +50,6 @@ pub struct Address {
     pub peer: Peer,
     /// Context, this process's rank in it, and tag.
     pub envelope: Envelope,
-}
-
-/// The send modes that the protocol tells apart (MPI-5.0, 3.4).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mode {
-    /// Complete when the buffer may be reused.
-    Standard,
-    /// Complete when the receive has been matched.
-    Synchronous,
 }
 
 /// An operation that is not forgotten yet.

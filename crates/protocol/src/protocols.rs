@@ -1,8 +1,16 @@
 //! Which protocol a message takes: a pure function of its length and what its lane can do.
 
-use crate::engine::Mode;
 use crate::transport::Caps;
 use std::fmt;
+
+/// The send modes that the protocol tells apart (MPI-5.0, 3.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// Complete when the buffer may be reused.
+    Standard,
+    /// Complete when the receive has been matched.
+    Synchronous,
+}
 
 /// How a message travels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
