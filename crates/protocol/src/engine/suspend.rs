@@ -86,7 +86,11 @@ impl<T: Transport> Engine<T> {
     /// Moves all suspensions on. True if anything moved.
     pub(super) fn advance_suspensions(&mut self) -> bool {
         let peers: Vec<Peer> = self.suspensions.keys().copied().collect();
-        peers.into_iter().fold(false, |moved, peer| self.advance_suspension(peer) || moved)
+        let mut moved = false;
+        for peer in peers {
+            moved |= self.advance_suspension(peer);
+        }
+        moved
     }
 
     fn advance_suspension(&mut self, peer: Peer) -> bool {
