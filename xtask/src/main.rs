@@ -2,6 +2,7 @@
 
 mod api;
 mod circles;
+mod floors;
 mod imports;
 mod tidy;
 mod tokens;

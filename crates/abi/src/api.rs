@@ -182,7 +182,7 @@ macro_rules! collectives {
                 $iname $(, $ilarge)? => ($($param: $kind),+, request: OutRequest) on $comm {
                     $($prepare)*
                     let operation = mpi::coll::plan::start($plan?)?;
-                    request.set(CRequest(mpi::request::enter_collective(operation, &$comm)));
+                    request.set(CRequest(mpi::request::enter_collective(operation, &$comm.owner)));
                     Ok(())
                 }
 
@@ -190,7 +190,7 @@ macro_rules! collectives {
                 $pname $(, $plarge)? => ($($param: $kind),+, info: Info, request: OutRequest) on $comm {
                     $($prepare)*
                     let operation = mpi::coll::plan::persist($plan?);
-                    request.set(CRequest(mpi::request::enter_persistent_collective(operation, &$comm)));
+                    request.set(CRequest(mpi::request::enter_persistent_collective(operation, &$comm.owner)));
                     Ok(())
                 }
             )*

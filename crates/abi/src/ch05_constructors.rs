@@ -5,9 +5,9 @@ use crate::kinds::*;
 use crate::lookup;
 use base::Result;
 use mpi::attr;
+use mpi::datatype::DATATYPES;
 use mpi::datatype::{self, DarrayArgs, Datatype, Form};
 use mpi::handle::Handle;
-use mpi::runtime::rt;
 use std::rc::Rc;
 
 /// The constructor's form, which `MPI_Type_get_envelope` tells.
@@ -17,7 +17,7 @@ fn form<W: Width>() -> Form {
 
 /// Gives a new datatype to the program.
 fn enter(place: Out<CType>, datatype: Rc<Datatype>) -> Result {
-    place.set(CType(rt().datatypes.enter(datatype)));
+    place.set(CType(DATATYPES.enter(datatype)));
     Ok(())
 }
 

@@ -6,9 +6,9 @@ use crate::lookup;
 use base::{Result, ensure};
 use core::ffi::c_int;
 use mpi::attr;
+use mpi::datatype::DATATYPES;
 use mpi::datatype::{self, Datatype};
 use mpi::handle::Handle;
-use mpi::runtime::rt;
 use mpi::status::UNDEFINED;
 
 /// `MPI_DATATYPE_NULL`.
@@ -38,10 +38,10 @@ api! {
     MPI_Type_free => (datatype: InOutType) on none {
         let held = lookup::datatype(datatype.value())?;
         ensure!(!held.is_predefined(), ERR_TYPE, "a predefined datatype can't be freed");
-        if rt().datatypes.references(datatype.value().0) == 1 {
+        if DATATYPES.references(datatype.value().0) == 1 {
             attr::delete_all(&**held)?;
         }
-        rt().datatypes.release(datatype.value().0);
+        DATATYPES.release(datatype.value().0);
         datatype.set(DATATYPE_NULL);
         Ok(())
     }

@@ -7,7 +7,7 @@ use base::ensure;
 use core::mem::transmute;
 use mpi::coll::{check_apart, is_in_place};
 use mpi::handle::Handle;
-use mpi::runtime::rt;
+use mpi::op::OPS;
 
 api! {
     /// Whether an operation commutes
@@ -27,7 +27,7 @@ api! {
                 mpi::op::Op::user(transmute::<Function, mpi::op::UserFn>(user_fn), commute)
             }
         };
-        op.set(COp(rt().ops.enter(new)));
+        op.set(COp(OPS.enter(new)));
         Ok(())
     }
 
@@ -35,7 +35,7 @@ api! {
     MPI_Op_free => (op: InOutOp) on none {
         let handle = op.value();
         ensure!(!lookup::op(handle)?.is_predefined(), ERR_OP, "a predefined operation can't be freed");
-        rt().ops.release(handle.0);
+        OPS.release(handle.0);
         op.set(COp(Handle(mpi::op::OP_NULL)));
         Ok(())
     }

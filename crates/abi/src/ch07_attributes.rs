@@ -41,7 +41,7 @@ api! {
 
     /// The name of a communicator
     MPI_Comm_get_name => (comm: AnyComm, comm_name: OutText, resultlen: OutInt) on none {
-        let name = if comm.0 == COMM_NULL { b"MPI_COMM_NULL".to_vec() } else { lookup::comm(comm)?.name() };
+        let name = if comm.0 == COMM_NULL { b"MPI_COMM_NULL".to_vec() } else { lookup::comm(comm)?.owner.name() };
         resultlen.set(comm_name.write(&name, MAX_OBJECT_NAME) as c_int);
         Ok(())
     }

@@ -5,7 +5,7 @@ use crate::kinds::*;
 use crate::lookup;
 use base::ensure;
 use mpi::errhandler::{self, Target};
-use mpi::{comm, group, info};
+use mpi::{comm, constructors, group, info};
 use std::rc::Rc;
 
 api! {
@@ -17,7 +17,7 @@ api! {
 
     /// Creates a communicator from a subgroup, collective over the parent
     MPI_Comm_create => (comm: Comm, group: Group, newcomm: OutComm) on comm {
-        newcomm.set(CComm(comm::handle_of(comm::create(&comm, &group)?.as_ref())));
+        newcomm.set(CComm(comm::handle_of(constructors::create(&comm, &group)?.as_ref())));
         Ok(())
     }
 
@@ -26,26 +26,26 @@ api! {
         group: Group, stringtag: Text, info: Info, errhandler: Errhandler, newcomm: OutComm
     ) on none {
         let handler = errhandler::for_target(errhandler.0, Target::Comm)?;
-        let new = comm::create_from_group(&group, stringtag, info.as_deref(), handler)?;
+        let new = constructors::create_from_group(&group, stringtag, info.as_deref(), handler)?;
         newcomm.set(CComm(comm::handle_of(new.as_ref())));
         Ok(())
     }
 
     /// Creates a communicator, collective over the group only
     MPI_Comm_create_group => (comm: Comm, group: Group, tag: SendTag, newcomm: OutComm) on comm {
-        newcomm.set(CComm(comm::handle_of(comm::create_group(&comm, &group, tag)?.as_ref())));
+        newcomm.set(CComm(comm::handle_of(constructors::create_group(&comm, &group, tag)?.as_ref())));
         Ok(())
     }
 
     /// Duplicates a communicator with its attributes and info
     MPI_Comm_dup => (comm: Comm, newcomm: OutComm) on comm {
-        newcomm.set(CComm(comm::handle_of(Some(&comm::dup(&comm)?))));
+        newcomm.set(CComm(comm::handle_of(Some(&constructors::dup(&comm)?))));
         Ok(())
     }
 
     /// Duplicates a communicator with its attributes and other info
     MPI_Comm_dup_with_info => (comm: Comm, info: Info, newcomm: OutComm) on comm {
-        newcomm.set(CComm(comm::handle_of(Some(&comm::dup_with_info(&comm, info.as_deref())?))));
+        newcomm.set(CComm(comm::handle_of(Some(&constructors::dup_with_info(&comm, info.as_deref())?))));
         Ok(())
     }
 
@@ -64,7 +64,7 @@ api! {
 
     /// Starts to duplicate a communicator
     MPI_Comm_idup => (comm: Comm, newcomm: OutComm, request: OutRequest) on comm {
-        let (new, handle) = comm::idup(&comm)?;
+        let (new, handle) = constructors::idup(&comm)?;
         newcomm.set(CComm(new));
         request.set(CRequest(handle));
         Ok(())
@@ -72,7 +72,7 @@ api! {
 
     /// Starts to duplicate a communicator with other info
     MPI_Comm_idup_with_info => (comm: Comm, info: Info, newcomm: OutComm, request: OutRequest) on comm {
-        let (new, handle) = comm::idup_with_info(&comm, info.as_deref())?;
+        let (new, handle) = constructors::idup_with_info(&comm, info.as_deref())?;
         newcomm.set(CComm(new));
         request.set(CRequest(handle));
         Ok(())
@@ -107,13 +107,13 @@ api! {
 
     /// Splits a communicator by colour and key
     MPI_Comm_split => (comm: Comm, color: Int, key: Int, newcomm: OutComm) on comm {
-        newcomm.set(CComm(comm::handle_of(comm::split(&comm, color, key)?.as_ref())));
+        newcomm.set(CComm(comm::handle_of(constructors::split(&comm, color, key)?.as_ref())));
         Ok(())
     }
 
     /// Splits a communicator by shared resources
     MPI_Comm_split_type => (comm: Comm, split_type: Int, key: Int, info: Info, newcomm: OutComm) on comm {
-        newcomm.set(CComm(comm::handle_of(comm::split_type(&comm, split_type, key, info.as_deref())?.as_ref())));
+        newcomm.set(CComm(comm::handle_of(constructors::split_type(&comm, split_type, key, info.as_deref())?.as_ref())));
         Ok(())
     }
 
@@ -129,7 +129,7 @@ api! {
         newintercomm: OutComm
     ) on local_comm {
         let peer = lookup::comm(peer_comm).map(|peer| Rc::clone(&peer));
-        let new = comm::intercomm_create(&local_comm, local_leader, peer, remote_leader, tag)?;
+        let new = constructors::intercomm_create(&local_comm, local_leader, peer, remote_leader, tag)?;
         newintercomm.set(CComm(comm::handle_of(Some(&new))));
         Ok(())
     }
@@ -142,7 +142,7 @@ api! {
         let handler = errhandler::for_target(errhandler.0, Target::Comm)?;
         let remote = group::from_handle(remote_group.0);
         let (local, info) = (&local_group, info.as_deref());
-        let new = comm::intercomm_create_from_groups(
+        let new = constructors::intercomm_create_from_groups(
             local, local_leader, remote, remote_leader, stringtag, info, handler,
         )?;
         newintercomm.set(CComm(comm::handle_of(new.as_ref())));
@@ -151,7 +151,7 @@ api! {
 
     /// Merges both groups of an inter-communicator
     MPI_Intercomm_merge => (intercomm: Comm, high: Flag, newintracomm: OutComm) on intercomm {
-        newintracomm.set(CComm(comm::handle_of(Some(&comm::intercomm_merge(&intercomm, high)?))));
+        newintracomm.set(CComm(comm::handle_of(Some(&constructors::intercomm_merge(&intercomm, high)?))));
         Ok(())
     }
 }

@@ -4,7 +4,7 @@ use crate::api::api;
 use crate::kinds::*;
 use base::fail;
 use mpi::status::UNDEFINED;
-use mpi::{group, init, session};
+use mpi::{group, job, session};
 
 api! {
     /// The group of a communicator
@@ -77,7 +77,7 @@ api! {
 
     /// Rank of this process in a group
     MPI_Group_rank => (group: Group, rank: OutInt) on none {
-        rank.set(group.rank_of(init::me()).unwrap_or(UNDEFINED));
+        rank.set(group.rank_of(job::me()).unwrap_or(UNDEFINED));
         Ok(())
     }
 

@@ -3,8 +3,8 @@
 use crate::api::{api, plain};
 use crate::kinds::*;
 use core::ffi::c_int;
-use mpi::errhandler::{self, HandlerFunction, On, Target};
-use mpi::{comm, env, errors, info, memory};
+use mpi::errhandler::{self, HandlerFunction, Target};
+use mpi::{constructors, env, errors, info, memory, owner};
 
 /// The program's error handler function; null is none.
 ///
@@ -40,7 +40,7 @@ api! {
     }
 
     /// Calls a communicator's error handler
-    MPI_Comm_call_errhandler => (comm: Comm, errorcode: Int) on comm { errhandler::call(On::Comm(&comm), errorcode) }
+    MPI_Comm_call_errhandler => (comm: Comm, errorcode: Int) on comm { owner::call_errhandler(&comm.owner, errorcode) }
 
     /// Creates an error handler for communicators
     MPI_Comm_create_errhandler => (comm_errhandler_fn: FnCommErrhandler, errhandler: OutErrhandler) on none {
@@ -50,12 +50,12 @@ api! {
 
     /// The error handler of a communicator
     MPI_Comm_get_errhandler => (comm: Comm, errhandler: OutErrhandler) on comm {
-        errhandler.set(CErrhandler(comm.get_errhandler()));
+        errhandler.set(CErrhandler(comm.owner.get_errhandler()));
         Ok(())
     }
 
     /// Sets the error handler of a communicator
-    MPI_Comm_set_errhandler => (comm: Comm, errhandler: Errhandler) on comm { comm.set_errhandler(errhandler.0) }
+    MPI_Comm_set_errhandler => (comm: Comm, errhandler: Errhandler) on comm { comm.owner.set_errhandler(errhandler.0) }
 
     /// Frees an error handler
     MPI_Errhandler_free => (errhandler: InOutErrhandler) on anytime {
@@ -96,7 +96,7 @@ api! {
 
     /// Which hardware resources this process runs on
     MPI_Get_hw_resource_info => (hw_info: OutInfo) on none {
-        hw_info.set(CInfo(info::enter(comm::hardware_info())));
+        hw_info.set(CInfo(info::enter(constructors::hardware_info())));
         Ok(())
     }
 
@@ -132,7 +132,7 @@ api! {
 
     /// Calls a session's error handler
     MPI_Session_call_errhandler => (session: Session, errorcode: Int) on anytime {
-        errhandler::call(On::Session(&session), errorcode)
+        owner::call_errhandler(&session.owner, errorcode)
     }
 
     /// Creates an error handler for sessions
@@ -145,13 +145,13 @@ api! {
 
     /// The error handler of a session
     MPI_Session_get_errhandler => (session: Session, errhandler: OutErrhandler) on session {
-        errhandler.set(CErrhandler(session.get_errhandler()));
+        errhandler.set(CErrhandler(session.owner.get_errhandler()));
         Ok(())
     }
 
     /// Sets the error handler of a session
     MPI_Session_set_errhandler => (session: Session, errhandler: Errhandler) on session {
-        session.set_errhandler(errhandler.0)
+        session.owner.set_errhandler(errhandler.0)
     }
 
     /// Calls a window's error handler

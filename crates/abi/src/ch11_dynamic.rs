@@ -3,7 +3,7 @@
 use crate::api::api;
 use crate::kinds::*;
 use crate::lookup;
-use mpi::comm;
+use mpi::{comm, constructors};
 
 api! {
     /// Closes a port
@@ -17,7 +17,7 @@ api! {
 
     /// Frees a communicator after all its pending communication
     MPI_Comm_disconnect => (comm: InOutComm) on comm {
-        comm::disconnect(&*lookup::comm(comm.value())?)?;
+        constructors::disconnect(&*lookup::comm(comm.value())?)?;
         comm.set(CComm(comm::COMM_NULL));
         Ok(())
     }

@@ -4,7 +4,7 @@ use crate::api::api;
 use crate::kinds::*;
 use core::ffi::c_int;
 use mpi::thread::Level;
-use mpi::{info, init, session};
+use mpi::{info, init, life, psets, session};
 
 api! {
     /// Ends the job; of one that continues on failure only the communicator's processes
@@ -15,7 +15,7 @@ api! {
 
     /// Whether `MPI_Finalize` has completed
     MPI_Finalized => (flag: OutFlag) on anytime {
-        flag.set_flag(init::is_finalized());
+        flag.set_flag(life::is_finalized());
         Ok(())
     }
 
@@ -30,19 +30,19 @@ api! {
 
     /// Whether `MPI_Init` has completed
     MPI_Initialized => (flag: OutFlag) on anytime {
-        flag.set_flag(init::is_initialized());
+        flag.set_flag(life::is_initialized());
         Ok(())
     }
 
     /// Whether this thread initialised MPI
     MPI_Is_thread_main => (flag: OutFlag) on none {
-        flag.set_flag(init::is_thread_main());
+        flag.set_flag(life::is_thread_main());
         Ok(())
     }
 
     /// The thread level in use
     MPI_Query_thread => (provided: OutInt) on none {
-        provided.set(init::thread_level() as c_int);
+        provided.set(life::thread_level() as c_int);
         Ok(())
     }
 
@@ -63,7 +63,7 @@ api! {
     MPI_Session_get_nth_pset => (
         session: Session, info: Info, n: Int, pset_len: InOutInt, pset_name: OutText
     ) on session {
-        let name = session::nth_pset(n)?.as_bytes();
+        let name = psets::nth(n)?.as_bytes();
         if pset_len.value() > 0 {
             pset_name.write(name, pset_len.value() as usize);
         }
@@ -73,7 +73,7 @@ api! {
 
     /// Number of process sets
     MPI_Session_get_num_psets => (session: Session, info: Info, npset_names: OutInt) on session {
-        npset_names.set(session::pset_count());
+        npset_names.set(psets::count());
         Ok(())
     }
 

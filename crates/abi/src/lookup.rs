@@ -4,11 +4,10 @@ use crate::ctypes::{CComm, COp, CType};
 use base::{Class, Error, Result, ensure};
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
-use mpi::comm::Comm;
+use mpi::comm::{self, Comm};
 use mpi::datatype::{self, Datatype};
 use mpi::handle::{Handle, Named, PREDEFINED_END, Table};
 use mpi::op::{self, Op};
-use mpi::runtime::rt;
 use std::rc::Rc;
 
 /// An object during a call: the program may free its handle meanwhile, from a callback or another thread.
@@ -63,9 +62,9 @@ const COMM_SELF: usize = 0x102;
 #[inline(always)]
 pub fn comm(c: CComm) -> Result<Held<Comm>> {
     let predefined = match c.0.0 {
-        COMM_WORLD => rt().world.get(),
-        COMM_SELF => rt().self_comm.get(),
-        _ => return live(&rt().comms, c.0, Class::ERR_COMM, "not the handle of a live communicator"),
+        COMM_WORLD => comm::world(),
+        COMM_SELF => comm::own(),
+        _ => return live(&comm::COMMS, c.0, Class::ERR_COMM, "not the handle of a live communicator"),
     };
     match predefined {
         Some(comm) => Ok(Held::lent(comm)),
@@ -80,10 +79,10 @@ pub fn comm(c: CComm) -> Result<Held<Comm>> {
 #[inline(always)]
 pub unsafe fn borrow_comm<'a>(c: CComm) -> Option<&'a Rc<Comm>> {
     match c.0.0 {
-        COMM_WORLD => rt().world.get(),
-        COMM_SELF => rt().self_comm.get(),
+        COMM_WORLD => comm::world(),
+        COMM_SELF => comm::own(),
         // SAFETY: by the caller.
-        _ => unsafe { rt().comms.borrow(c.0) },
+        _ => unsafe { comm::COMMS.borrow(c.0) },
     }
 }
 
@@ -93,7 +92,7 @@ pub fn with_comm<R>(c: CComm, f: impl FnOnce(&Comm) -> R) -> Result<R> {
     if c.0.0 < PREDEFINED_END {
         return comm(c).map(|comm| f(&comm));
     }
-    let found = rt().comms.with(c.0, |comm| f(comm));
+    let found = comm::COMMS.with(c.0, |comm| f(comm));
     found.ok_or(Error::new(Class::ERR_COMM, "not the handle of a live communicator"))
 }
 
@@ -105,7 +104,7 @@ pub fn datatype(c: CType) -> Result<Held<Datatype>> {
             .map(Held::lent)
             .ok_or(Error::new(Class::ERR_TYPE, "not the handle of a datatype"));
     }
-    live(&rt().datatypes, c.0, Class::ERR_TYPE, "not the handle of a live datatype")
+    live(&datatype::DATATYPES, c.0, Class::ERR_TYPE, "not the handle of a live datatype")
 }
 
 /// An operation.
@@ -116,7 +115,7 @@ pub fn op(c: COp) -> Result<Held<Op>> {
             .map(Held::lent)
             .ok_or(Error::new(Class::ERR_OP, "not the handle of an operation"));
     }
-    live(&rt().ops, c.0, Class::ERR_OP, "not the handle of a live operation")
+    live(&op::OPS, c.0, Class::ERR_OP, "not the handle of a live operation")
 }
 
 /// A count that may not matter: checked when it does.
@@ -147,7 +146,7 @@ impl LazyType {
 
 /// A handle that the program owns for a datatype; predefined ones keep theirs.
 pub fn share_datatype(datatype: &Rc<Datatype>) -> Handle {
-    datatype.named_handle().map_or_else(|| rt().datatypes.share(datatype), Handle)
+    datatype.named_handle().map_or_else(|| datatype::DATATYPES.share(datatype), Handle)
 }
 
 /// The handle by which user-defined functions know a datatype.

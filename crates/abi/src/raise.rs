@@ -6,7 +6,7 @@ use base::{Class, Error, Result};
 use core::ffi::c_int;
 use mpi::cs::Guard;
 use mpi::handle::Handle;
-use mpi::{errhandler, init, request, session};
+use mpi::{life, owner, request, session};
 
 /// The object whose error handler is called.
 #[derive(Clone, Copy, Debug)]
@@ -51,11 +51,11 @@ pub fn fail(on: On, error: Error, name: &'static str, inside: Guard) -> c_int {
     let code = match on {
         On::Tool => tool_code(error, name),
         On::Comm(c) => match lookup::comm(c) {
-            Ok(comm) => errhandler::raise_from(name, errhandler::On::Comm(&comm), error),
+            Ok(comm) => owner::raise_from(name, Some(&comm.owner), error),
             Err(_) => raise_on_process(error, name),
         },
         On::Session(handle) => match session::from_handle(handle) {
-            Ok(session) => errhandler::raise_from(name, errhandler::On::Session(&session), error),
+            Ok(session) => owner::raise_from(name, Some(&session.owner), error),
             Err(_) => raise_on_process(error, name),
         },
         On::Process | On::Other => raise_on_process(error, name),
@@ -66,10 +66,7 @@ pub fn fail(on: On, error: Error, name: &'static str, inside: Guard) -> c_int {
 
 /// Errors of requests belong to the request's communicator, others to none.
 fn raise_on_process(error: Error, name: &'static str) -> c_int {
-    match request::take_blamed() {
-        Some(comm) => errhandler::raise_from(name, errhandler::On::Comm(&comm), error),
-        None => errhandler::raise_from(name, errhandler::On::Nothing, error),
-    }
+    owner::raise_from(name, request::take_error_comm().as_deref(), error)
 }
 
 /// The tool interface doesn't exist yet: it can't be initialised, and so nothing else of it can be used.
@@ -84,8 +81,7 @@ fn tool_code(error: Error, name: &str) -> c_int {
 /// Whether MPI is initialised and not finalised.
 #[inline(always)]
 pub fn ensure_running() -> Result {
-    base::ensure!(init::is_running(), ERR_OTHER, "MPI is not initialised, or finalised already");
-    Ok(())
+    life::ensure_running()
 }
 
 impl Raise for CComm {

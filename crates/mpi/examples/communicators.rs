@@ -6,13 +6,13 @@ use mpi::comm::{self, Comm};
 use mpi::errhandler::Errhandler;
 use mpi::group::{CONGRUENT, Group, IDENT, SIMILAR};
 use mpi::request::complete;
-use mpi::{cs, init, session, topo};
+use mpi::{constructors, cs, init, job, session, topo};
 use std::rc::Rc;
 
 /// Everybody tells everybody its world rank, in the order of the group.
 fn check(comm: &Rc<Comm>) -> Result {
     let local = comm.local.as_ref().unwrap_or(comm);
-    let all = allgather_bytes(local, &init::me().0.to_le_bytes())?;
+    let all = allgather_bytes(local, &job::me().0.to_le_bytes())?;
     let expected: Vec<u8> = comm.group.peers().flat_map(|p| p.0.to_le_bytes()).collect();
     assert_eq!(all, expected);
     Ok(())
@@ -20,33 +20,33 @@ fn check(comm: &Rc<Comm>) -> Result {
 
 fn intra(world: &Rc<Comm>) -> Result {
     let (rank, size) = (world.rank, world.size());
-    let copy = comm::dup(world)?;
+    let copy = constructors::dup(world)?;
     assert_eq!(copy.compare(world), CONGRUENT);
     check(&copy)?;
     comm::free(&copy)?;
-    let backwards = comm::split(world, rank % 2, -rank)?.expect("a part");
-    assert_eq!(backwards.group.peer(backwards.rank), init::me());
+    let backwards = constructors::split(world, rank % 2, -rank)?.expect("a part");
+    assert_eq!(backwards.group.peer(backwards.rank), job::me());
     check(&backwards)?;
-    assert!(comm::split(world, mpi::status::UNDEFINED, 0)?.is_none());
+    assert!(constructors::split(world, mpi::status::UNDEFINED, 0)?.is_none());
     let reversed: Vec<i32> = (0..size).rev().collect();
     let group = world.group.include(&reversed)?;
-    let made = comm::create(world, &group)?.expect("a member");
+    let made = constructors::create(world, &group)?.expect("a member");
     assert_eq!(made.rank, size - 1 - rank);
     assert_eq!(made.compare(world), if size > 1 { SIMILAR } else { CONGRUENT });
     check(&made)?;
     let own = world.group.include(&[rank])?;
-    let alone = comm::create_group(world, &own, 7)?.expect("a member");
+    let alone = constructors::create_group(world, &own, 7)?.expect("a member");
     check(&alone)?;
-    let from = comm::create_from_group(&group, b"org.example", None, Errhandler::Return)?.expect("a member");
+    let from = constructors::create_from_group(&group, b"org.example", None, Errhandler::Return)?.expect("a member");
     check(&from)?;
-    let shared = comm::split_type(world, comm::COMM_TYPE_SHARED, rank, None)?.expect("a node");
+    let shared = constructors::split_type(world, constructors::COMM_TYPE_SHARED, rank, None)?.expect("a node");
     check(&shared)?;
-    comm::split_type(world, comm::COMM_TYPE_HW_UNGUIDED, 0, None)?;
-    comm::disconnect(&from)
+    constructors::split_type(world, constructors::COMM_TYPE_HW_UNGUIDED, 0, None)?;
+    constructors::disconnect(&from)
 }
 
 fn nonblocking(world: &Rc<Comm>) -> Result {
-    let started: Vec<_> = (0..5).map(|_| comm::idup(world)).collect::<Result<_>>()?;
+    let started: Vec<_> = (0..5).map(|_| constructors::idup(world)).collect::<Result<_>>()?;
     barrier(world)?;
     for (handle, request) in started.into_iter().rev() {
         let mut request = request;
@@ -65,33 +65,40 @@ fn inter(world: &Rc<Comm>) -> Result {
         return Ok(());
     }
     let low = rank < size / 2;
-    let half = comm::split(world, i32::from(low), 0)?.expect("a half");
+    let half = constructors::split(world, i32::from(low), 0)?.expect("a half");
     let remote = if low { size / 2 } else { 0 };
-    let inter = comm::intercomm_create(&half, 0, Ok(Rc::clone(world)), remote, 3)?;
+    let inter = constructors::intercomm_create(&half, 0, Ok(Rc::clone(world)), remote, 3)?;
     check(&inter)?;
-    let copy = comm::dup(&inter)?;
+    let copy = constructors::dup(&inter)?;
     assert_eq!(copy.compare(&inter), CONGRUENT);
     check(&copy)?;
     for (high, first) in [(!low, true), (low, false)] {
-        let merged = comm::intercomm_merge(&copy, high)?;
+        let merged = constructors::intercomm_merge(&copy, high)?;
         assert_eq!(merged.compare(world), if first { CONGRUENT } else { SIMILAR });
         check(&merged)?;
     }
-    let split = comm::split(&inter, 0, -rank)?.expect("both sides");
+    let split = constructors::split(&inter, 0, -rank)?.expect("both sides");
     assert_eq!((split.size(), split.peer_size()), (inter.size(), inter.peer_size()));
     check(&split)?;
-    if let Some(pair) = comm::split(&inter, inter.rank, 0)? {
+    if let Some(pair) = constructors::split(&inter, inter.rank, 0)? {
         assert_eq!((pair.size(), pair.peer_size()), (1, 1));
     }
-    let made = comm::create(&inter, &inter.group)?.expect("both sides");
+    let made = constructors::create(&inter, &inter.group)?.expect("both sides");
     assert_eq!(made.compare(&inter), CONGRUENT);
     let leader = inter.size() - 1;
     let others = inter.remote.clone().expect("an inter-communicator");
     let last = others.size() - 1;
-    let from =
-        comm::intercomm_create_from_groups(&inter.group, leader, Ok(others), last, b"x", None, Errhandler::Return)?;
+    let from = constructors::intercomm_create_from_groups(
+        &inter.group,
+        leader,
+        Ok(others),
+        last,
+        b"x",
+        None,
+        Errhandler::Return,
+    )?;
     assert_eq!(from.expect("both sides").compare(&inter), CONGRUENT);
-    comm::disconnect(&made)
+    constructors::disconnect(&made)
 }
 
 fn topologies(world: &Rc<Comm>) -> Result {
@@ -121,10 +128,10 @@ fn topologies(world: &Rc<Comm>) -> Result {
 fn sessions() -> Result {
     let session = session::init(None, mpi::errhandler::ERRORS_RETURN)?;
     let group: Rc<Group> = session::group_from_pset(&session, b"mpi://WORLD")?;
-    let comm = comm::create_from_group(&group, b"session", None, Errhandler::Return)?.expect("a member");
+    let comm = constructors::create_from_group(&group, b"session", None, Errhandler::Return)?.expect("a member");
     assert_eq!(comm.group.compare(&group), IDENT);
     check(&comm)?;
-    comm::disconnect(&comm)?;
+    constructors::disconnect(&comm)?;
     session::finalize(&session)
 }
 
@@ -145,7 +152,7 @@ fn main() {
     inter(&world).expect("inter-communicators work");
     topologies(&world).expect("topologies work");
     init::finalize().expect("MPI ends");
-    if init::me().0 == 0 {
-        println!("{} processes: no errors", init::world_size());
+    if job::me().0 == 0 {
+        println!("{} processes: no errors", job::world_size());
     }
 }

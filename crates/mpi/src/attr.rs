@@ -67,16 +67,6 @@ pub trait Attributed {
     fn attribute_handle(&self) -> Handle;
 }
 
-impl Attributed for crate::datatype::Datatype {
-    const KIND: ObjectKind = ObjectKind::Datatype;
-    fn attributes(&self) -> &AttrSet {
-        &self.attributes
-    }
-    fn attribute_handle(&self) -> Handle {
-        crate::handle::Named::handle_cell(self).get()
-    }
-}
-
 /// `MPI_*_create_keyval`. `copy` is 0 for the null function, 1 for the duplicating one; `delete` is 0 for the null function.
 ///
 /// # Safety

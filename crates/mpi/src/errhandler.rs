@@ -1,16 +1,9 @@
-//! Error handlers (MPI-5.0, 9.3): which one an error goes to, and what it does.
-//!
-//! An error belongs to a communicator or session, or to no object: then it goes to the handler of `MPI_COMM_SELF` (if the program
-//! has set one, else to that of `MPI_COMM_WORLD` if it has set that: before MPI 4 this was the rule), and to
-//! the initial error handler outside of the World Model. [`raise`] returns the code that the MPI call returns, if at all.
+//! Error handlers (MPI-5.0, 9.3). Which one an error goes to, [`crate::owner`] says.
 
-use crate::comm::Comm;
 use crate::handle::{Handle, Kind, Named, Table};
 use crate::inside::Inside;
-use crate::session::Session;
-use crate::{errors, init};
-use base::{Class, Error, Result, ensure, fail, log};
-use std::cell::{Cell, RefCell};
+use base::{Result, ensure, fail, log};
+use std::cell::Cell;
 use std::rc::Rc;
 
 base::config! {
@@ -53,6 +46,14 @@ impl Named for UserHandler {
     }
 }
 
+impl UserHandler {
+    /// Calls the program's function for an error of the object `handle`.
+    pub fn call(&self, mut handle: Handle, mut code: i32) {
+        // SAFETY: the program gave a function of this type; nothing is borrowed meanwhile.
+        unsafe { (self.function)(&mut handle, &mut code) };
+    }
+}
+
 /// An error handler.
 #[derive(Clone)]
 pub enum Errhandler {
@@ -67,17 +68,6 @@ pub enum Errhandler {
 }
 
 static HANDLERS: Inside<Table<Rc<UserHandler>>> = Inside::new(Table::new(Kind::Errhandler));
-
-/// The object that an error belongs to.
-#[derive(Clone, Copy)]
-pub enum On<'a> {
-    /// A communicator.
-    Comm(&'a Comm),
-    /// A session.
-    Session(&'a Session),
-    /// None.
-    Nothing,
-}
 
 /// `MPI_*_create_errhandler`.
 pub fn create(target: Target, function: Option<HandlerFunction>) -> Result<Handle> {
@@ -147,88 +137,18 @@ pub fn initial() -> Errhandler {
     })
 }
 
-thread_local! {
-    /// The C function that this thread is in, for the message of a fatal error.
-    static FUNCTION: RefCell<Option<&'static str>> = const { RefCell::new(None) };
-}
-
-/// As [`raise`], naming the MPI function that failed.
-#[cold]
-pub fn raise_from(function: &'static str, on: On<'_>, error: Error) -> i32 {
-    FUNCTION.with(|f| f.replace(Some(function)));
-    let code = raise(on, error);
-    FUNCTION.with(|f| f.replace(None));
-    code
-}
-
-/// Gives `error` to the handler of its object. Returns the code for the caller, if the handler returns.
-#[cold]
-pub fn raise(on: On<'_>, error: Error) -> i32 {
-    invoke(on, error.class.0, error.origin);
-    error.class.0
-}
-
-/// `MPI_*_call_errhandler`.
-pub fn call(on: On<'_>, code: i32) -> Result {
-    errors::class_of(code)?;
-    if code != Class::SUCCESS.0 {
-        invoke(on, code, "raised by the program");
-    }
-    Ok(())
-}
-
-fn invoke(on: On<'_>, code: i32, origin: &str) {
-    match on {
-        On::Comm(comm) => comm.errhandler().run(comm.handle.get(), code, origin),
-        On::Session(session) => session.errhandler().run(session.handle(), code, origin),
-        On::Nothing => {
-            let (handler, handle) = of_nothing();
-            handler.run(handle, code, origin);
-        }
-    }
-}
-
-/// The handler for errors of no object, and the object that it is of.
-fn of_nothing() -> (Errhandler, Handle) {
-    let Some(comm) = init::self_comm() else { return (initial(), crate::comm::COMM_SELF) };
-    let comm = if comm.errhandler_is_set() { comm } else { init::world_with_errhandler().unwrap_or(comm) };
-    (comm.errhandler(), comm.handle.get())
-}
-
-impl Errhandler {
-    /// What the handler does with an error of the object `handle`.
-    pub fn run(&self, handle: Handle, code: i32, origin: &str) {
-        match self {
-            Errhandler::Return => {}
-            Errhandler::Fatal => fatal(handle, code, origin, None),
-            Errhandler::Abort => fatal(handle, code, origin, crate::comm::from_handle(handle).ok().as_deref()),
-            Errhandler::User(user) => {
-                let (mut handle, mut code) = (handle, code);
-                // SAFETY: the program gave a function of this type; nothing is borrowed meanwhile.
-                unsafe { (user.function)(&mut handle, &mut code) };
-            }
-        }
-    }
-}
-
-/// Ends the job, or the processes `of` a communicator. mpiexec shows the text, with rank and host; a process without mpiexec shows it itself.
-fn fatal(handle: Handle, code: i32, origin: &str, of: Option<&Comm>) -> ! {
-    let function = FUNCTION.with(|f| *f.borrow()).unwrap_or("an MPI call");
-    let object = crate::comm::describe(handle).map_or(String::new(), |name| format!(" on {name}"));
-    let text = format!("{function} failed{object}: {} ({origin})", errors::describe(code));
-    init::abort(errors::class_of(code).unwrap_or(Class::ERR_OTHER.0), &text, of)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::Class;
+    use std::cell::RefCell;
 
     thread_local! {
         static CALLS: RefCell<Vec<(usize, i32)>> = const { RefCell::new(Vec::new()) };
     }
 
     unsafe extern "C" fn note(handle: *mut Handle, code: *mut i32) {
-        // SAFETY: `run` passes valid places.
+        // SAFETY: `call` passes valid places.
         let call = unsafe { ((*handle).0, *code) };
         CALLS.with(|c| c.borrow_mut().push(call));
     }
@@ -248,7 +168,8 @@ mod tests {
         free(handle).unwrap();
         free(handle).unwrap();
         assert!(free(handle).is_err());
-        used.run(Handle(5), 16, "");
+        let Errhandler::User(user) = &used else { panic!("a handler of the program") };
+        user.call(Handle(5), 16);
         assert_eq!(CALLS.with(|c| c.take()), [(5, 16)]);
         let again = share(&used);
         assert_ne!(again, handle);

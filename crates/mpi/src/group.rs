@@ -3,9 +3,9 @@
 //! A group is immutable. The first lookup by process in a long list builds a sorted index, so that set operations on
 //! n members cost O(n log n). The empty group is always the predefined one.
 
-use crate::handle::{Handle, Named};
+use crate::handle::{Handle, Kind, Named, Table};
 use crate::inside::Inside;
-use crate::session::Session;
+use crate::owner::Owner;
 use crate::status::{PROC_NULL, UNDEFINED};
 use base::{Peer, Result, ensure, fail};
 use std::cell::{Cell, OnceCell};
@@ -33,7 +33,7 @@ pub struct Group {
     handle: Cell<Handle>,
     members: Members,
     /// The session that the members were taken from.
-    session: Option<Rc<Session>>,
+    session: Option<Rc<Owner>>,
 }
 
 enum Members {
@@ -49,6 +49,9 @@ impl Named for Group {
     }
 }
 
+/// Live groups.
+static GROUPS: Inside<Table<Rc<Group>>> = Inside::new(Table::new(Kind::Group));
+
 static EMPTY: Inside<OnceCell<Rc<Group>>> = Inside::new(OnceCell::new());
 
 /// The group of a live handle, `MPI_GROUP_EMPTY` included.
@@ -56,7 +59,7 @@ pub fn from_handle(handle: Handle) -> Result<Rc<Group>> {
     if handle == GROUP_EMPTY {
         return Ok(Group::empty());
     }
-    match crate::runtime::rt().groups.get(handle) {
+    match GROUPS.get(handle) {
         Some(group) => Ok(group),
         None => fail!(ERR_GROUP, "no such group"),
     }
@@ -64,13 +67,13 @@ pub fn from_handle(handle: Handle) -> Result<Rc<Group>> {
 
 /// A handle owned by the program for `group`.
 pub fn share(group: &Rc<Group>) -> Handle {
-    crate::runtime::rt().groups.share(group)
+    GROUPS.share(group)
 }
 
 /// `MPI_Group_free`. The empty group may be freed: functions return it like any other.
 pub fn free(handle: Handle) -> Result {
     let group = from_handle(handle)?;
-    if handle != GROUP_EMPTY && crate::runtime::rt().groups.release(handle).is_some() {
+    if handle != GROUP_EMPTY && GROUPS.release(handle).is_some() {
         group.handle.set(Handle(0));
     }
     Ok(())
@@ -92,7 +95,7 @@ impl Group {
     }
 
     /// As [`Group::new`], from a process set of a session.
-    pub fn of_session(members: Vec<Peer>, session: Rc<Session>) -> Group {
+    pub fn of_session(members: Vec<Peer>, session: Rc<Owner>) -> Group {
         Group { session: Some(session), ..Group::new(members) }
     }
 
@@ -110,7 +113,7 @@ impl Group {
     }
 
     /// The session that the members were taken from.
-    pub fn session(&self) -> Option<&Rc<Session>> {
+    pub fn session(&self) -> Option<&Rc<Owner>> {
         self.session.as_ref()
     }
 

@@ -15,6 +15,13 @@ pub struct Handle(pub usize);
 /// Handle values below this are predefined by the ABI.
 pub const PREDEFINED_END: usize = 4096;
 
+/// `MPI_COMM_NULL`.
+pub const COMM_NULL: Handle = Handle(0x100);
+/// `MPI_COMM_WORLD`.
+pub const COMM_WORLD: Handle = Handle(0x101);
+/// `MPI_COMM_SELF`.
+pub const COMM_SELF: Handle = Handle(0x102);
+
 const INDEX_BITS: u32 = 20;
 const GENERATION_BITS: u32 = 7;
 const KIND_SHIFT: u32 = INDEX_BITS + GENERATION_BITS;

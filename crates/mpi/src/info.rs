@@ -4,6 +4,7 @@
 
 use crate::handle::{Handle, Kind, Named, Table};
 use crate::inside::Inside;
+use crate::{job, life};
 use base::{Result, ensure, fail};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -16,6 +17,9 @@ pub const INFO_ENV: Handle = Handle(0x131);
 pub const MAX_INFO_KEY: usize = 256;
 /// `MPI_MAX_INFO_VAL`, with the terminating zero.
 pub const MAX_INFO_VAL: usize = 1024;
+
+/// Kinds of memory that messages may lie in (MPI-5.0, 12.4.3): all that Ferrule supports.
+pub const MEMORY_KINDS: &str = "system,mpi";
 
 /// Keys with values.
 #[derive(Default)]
@@ -63,11 +67,11 @@ pub fn free(handle: Handle) -> Result {
 
 /// `MPI_INFO_ENV`.
 pub fn environment() -> Rc<Info> {
-    let has_begun = crate::init::is_initialized() || crate::init::is_running();
+    let has_begun = life::is_initialized() || life::is_running();
     let make = || {
         let entries = entries_of_process();
         if has_begun {
-            put(&entries, "thread_level", crate::init::thread_level().name());
+            put(&entries, "thread_level", life::thread_level().name());
         }
         Rc::new(Info { handle: Cell::new(INFO_ENV), read_only: true, ..entries })
     };
@@ -77,7 +81,7 @@ pub fn environment() -> Rc<Info> {
 
 /// `MPI_Info_create_env`: what is known of the way this process was started. The program's arguments could only repeat it.
 pub fn create_environment() -> Info {
-    crate::init::look_at_job();
+    job::look();
     entries_of_process()
 }
 
@@ -85,7 +89,7 @@ pub fn create_environment() -> Info {
 fn entries_of_process() -> Info {
     let info = Info::new();
     let put = |key: &str, value: &str| put(&info, key, value);
-    let arguments: Vec<String> = match crate::init::job() {
+    let arguments: Vec<String> = match job::current() {
         Some(job) => job.command.clone(),
         None => std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect(),
     };
@@ -94,13 +98,13 @@ fn entries_of_process() -> Info {
         put("argv", &arguments.join(" "));
     }
     put("arch", std::env::consts::ARCH);
-    if let Some(job) = crate::init::job() {
+    if let Some(job) = job::current() {
         put("maxprocs", &job.size.to_string());
         put("soft", &job.size.to_string());
         put("host", &job.host);
         put("wdir", &job.working_directory);
     }
-    put("mpi_memory_alloc_kinds", crate::comm::MEMORY_KINDS);
+    put("mpi_memory_alloc_kinds", MEMORY_KINDS);
     info
 }
 

@@ -3,12 +3,16 @@
 //! The C functions (`crates/abi`) convert their arguments and call this crate; the bytes travel through
 //! `protocol::engine` over `channel::fabric`. Everything here runs inside the critical section ([`cs`]).
 
+pub mod agent;
 pub mod attr;
+pub mod buffer;
 pub mod call;
 pub mod coll;
 pub mod comm;
+pub mod constructors;
 pub mod cs;
 pub mod datatype;
+pub mod engine;
 pub mod env;
 pub mod errhandler;
 pub mod errors;
@@ -18,15 +22,19 @@ pub mod handle;
 pub mod info;
 pub mod init;
 pub mod inside;
+pub mod job;
+pub mod life;
 pub mod memory;
 pub mod op;
+pub mod owner;
 pub mod p2p;
 pub mod profile;
 pub mod progress;
+pub mod psets;
 pub mod request;
-pub mod runtime;
 pub mod session;
 pub mod status;
 pub mod thread;
 pub mod topo;
+pub mod transfer;
 pub mod waits;

@@ -3,11 +3,16 @@
 //! [`poll`] moves the engine and every active schedule; [`wait_until`] polls, and when nothing happens spins, yields and
 //! sleeps as the waiter says (decision 0021).
 
-use crate::cs;
-use crate::runtime::rt;
-use crate::waits::{self, Awaited};
+use crate::handle::Handle;
+use crate::inside::Inside;
+use crate::{agent, cs, engine};
+use base::Peer;
 use channel::shared_cpu;
 use channel::wait::{self, Idle};
+use channel::waiting::Waiting;
+use protocol::engine::OpId;
+use protocol::matching::Pattern;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -18,18 +23,86 @@ pub trait Active {
     fn advance(&self) -> bool;
 }
 
+/// What a wait is for.
+#[derive(Clone, Copy)]
+pub enum Awaited<'a> {
+    /// Whatever is pending.
+    Anything,
+    /// One transfer, and if it belongs to a collective, all of it.
+    One(OpId),
+    /// Several transfers.
+    Both(Option<OpId>, Option<OpId>),
+    /// All of these requests.
+    All(&'a [Handle]),
+    /// One of these requests.
+    Any(&'a [Handle]),
+    /// A message that a probe would find.
+    Message(&'a Pattern, Option<Peer>),
+    /// Nothing: the program tests and will come again.
+    Tested,
+}
+
+/// How this process waits, while there is an engine.
+static WAITING: Inside<RefCell<Option<Waiting>>> = Inside::new(RefCell::new(None));
+
+/// Sets how this process waits.
+pub(crate) fn set_waiting(waiting: Waiting) {
+    *WAITING.borrow_mut() = Some(waiting);
+}
+
+/// Runs `f` on what decides how this process waits.
+#[inline]
+pub(crate) fn waiting<R>(f: impl FnOnce(&mut Waiting) -> R) -> R {
+    f(WAITING.borrow_mut().as_mut().expect("MPI is initialised"))
+}
+
+/// Schedules that advance with every poll.
+static ACTIVE: Inside<RefCell<Vec<Rc<dyn Active>>>> = Inside::new(RefCell::new(Vec::new()));
+
+/// Tells the node agent what this rank waits for.
+type Tell = fn(&Awaited<'_>);
+
+/// Set by the initialisation: what the handles and messages mean, higher floors know.
+static TELL: Inside<Cell<Option<Tell>>> = Inside::new(Cell::new(None));
+
+/// Lets `tell` answer when the node agent asks what this rank waits for.
+pub(crate) fn on_question(tell: Tell) {
+    TELL.set(Some(tell));
+}
+
+/// Answers if somebody has asked since the last call.
+#[inline]
+fn answer(awaited: &Awaited<'_>) {
+    if agent::take_report_request()
+        && let Some(tell) = TELL.get()
+    {
+        tell(awaited);
+    }
+}
+
+/// Whether schedules wait for progress.
+#[inline]
+pub fn has_active() -> bool {
+    !ACTIVE.borrow().is_empty()
+}
+
+/// Forgets the schedules: MPI ends.
+pub(crate) fn clear() {
+    ACTIVE.borrow_mut().clear();
+}
+
 /// Keeps `work` advancing until it says that it is done. Advances it once right away.
 pub fn activate(work: Rc<dyn Active>) {
     if !work.advance() {
-        rt().active.borrow_mut().push(work);
+        ACTIVE.borrow_mut().push(work);
     }
 }
 
 /// One round of progress. True if anything happened.
 #[inline]
 pub fn poll() -> bool {
-    let moved = rt().engine.with(|engine| engine.progress());
-    if rt().has_active() {
+    let moved = engine::with(|engine| engine.progress());
+    if has_active() {
         advance_active();
     }
     moved
@@ -70,8 +143,8 @@ fn found_nothing() {
     }
     IN_VAIN.store(0, Ordering::Relaxed);
     PATIENCE.store((patience * 2).min(PATIENCE_MOST), Ordering::Relaxed);
-    waits::answer(&Awaited::Tested);
-    if rt().waiting(|waiting| waiting.waiter.yields_early()) {
+    answer(&Awaited::Tested);
+    if waiting(|waiting| waiting.waiter.yields_early()) {
         cs::released(sys::wake::yield_cpu);
     }
 }
@@ -87,10 +160,10 @@ fn found_something() {
 
 /// Advances the schedules. They may run callbacks of the program and start others, so no borrow is held meanwhile.
 fn advance_active() {
-    let round = std::mem::take(&mut *rt().active.borrow_mut());
+    let round = std::mem::take(&mut *ACTIVE.borrow_mut());
     for work in round {
         if !work.advance() {
-            rt().active.borrow_mut().push(work);
+            ACTIVE.borrow_mut().push(work);
         }
     }
 }
@@ -120,8 +193,8 @@ pub fn wait_for(awaited: Awaited<'_>, mut done: impl FnMut() -> bool) {
 
 /// Nothing happened in the last `idle_polls` polls.
 fn idle(idle_polls: u64, awaited: &Awaited<'_>) {
-    waits::answer(awaited);
-    match rt().waiting(|waiting| waiting.waiter.idle(idle_polls)) {
+    answer(awaited);
+    match waiting(|waiting| waiting.waiter.idle(idle_polls)) {
         Idle::Spin if !cs::is_locking() => std::hint::spin_loop(),
         Idle::Spin | Idle::Yield => cs::released(sys::wake::yield_cpu),
         Idle::Nap => cs::released(shared_cpu::nap),
@@ -134,17 +207,17 @@ const SHARED_SLEEP: Duration = Duration::from_millis(1);
 
 /// Sleeps until something comes in. The doors are watched before the last look, so that nothing is missed.
 fn sleep() {
-    let limit = rt().engine.with(|engine| {
-        rt().waiting(|waiting| waiting.arm(engine));
-        if engine.progress() { None } else { Some(rt().waiting(|waiting| waiting.sleep_limit(engine))) }
+    let limit = engine::with(|engine| {
+        waiting(|waiting| waiting.arm(engine));
+        if engine.progress() { None } else { Some(waiting(|waiting| waiting.sleep_limit(engine))) }
     });
     if let Some(limit) = limit {
         let limit = if cs::is_locking() { Some(SHARED_SLEEP) } else { limit };
-        let set = rt().waiting(|waiting| waiting.sleep_set());
+        let set = waiting(|waiting| waiting.sleep_set());
         cs::released(|| wait::sleep(Some(set.fd()), limit));
     }
-    rt().engine.with(|engine| rt().waiting(|waiting| waiting.disarm(engine.endpoints())));
-    if rt().has_active() {
+    engine::with(|engine| waiting(|waiting| waiting.disarm(engine.endpoints())));
+    if has_active() {
         advance_active();
     }
 }

@@ -5,10 +5,10 @@
 
 use crate::comm::{self, Comm};
 use crate::handle::Handle;
-use crate::p2p::transfer::Transfer;
-use crate::request::{REQUEST_NULL, Request};
-use crate::runtime::rt;
-use crate::{call, init};
+use crate::owner::Owner;
+use crate::progress::{self, Awaited};
+use crate::request::{self, REQUEST_NULL, UnderWay};
+use crate::{agent, call, engine, job};
 use base::ids::{PLANE_MASK, Plane};
 use base::{Peer, log};
 use protocol::control::report::{MAX_WAITS, Report, Wait, What};
@@ -16,25 +16,6 @@ use protocol::engine::OpId;
 use protocol::engine::pending::Pending;
 use protocol::matching::Pattern;
 use std::rc::Rc;
-
-/// What a wait is for.
-#[derive(Clone, Copy)]
-pub enum Awaited<'a> {
-    /// Whatever is pending.
-    Anything,
-    /// One transfer, and if it belongs to a collective, all of it.
-    One(Transfer),
-    /// Several transfers.
-    Both(Transfer, Transfer),
-    /// All of these requests.
-    All(&'a [Handle]),
-    /// One of these requests.
-    Any(&'a [Handle]),
-    /// A message that a probe would find.
-    Message(&'a Pattern, Option<Peer>),
-    /// Nothing: the program tests and will come again.
-    Tested,
-}
 
 /// Selects among the pending operations.
 #[derive(Default)]
@@ -52,10 +33,9 @@ impl Selection {
         let mut selection = Selection::default();
         match *awaited {
             Awaited::Anything => selection.everything = true,
-            Awaited::One(transfer) => selection.add_transfer(transfer, pending),
+            Awaited::One(op) => selection.add_op(op, pending),
             Awaited::Both(a, b) => {
-                selection.add_transfer(a, pending);
-                selection.add_transfer(b, pending);
+                a.into_iter().chain(b).for_each(|op| selection.add_op(op, pending));
             }
             Awaited::All(handles) | Awaited::Any(handles) => {
                 handles.iter().for_each(|handle| selection.add_request(*handle, pending));
@@ -65,8 +45,7 @@ impl Selection {
         selection
     }
 
-    fn add_transfer(&mut self, transfer: Transfer, pending: &[Pending]) {
-        let Transfer::Pending(op) = transfer else { return };
+    fn add_op(&mut self, op: OpId, pending: &[Pending]) {
         self.ops.push(op);
         // A collective waits for its transfers one after the other, but needs them all.
         if let Some(found) = pending.iter().find(|p| p.op == op).filter(|p| is_internal(p.context)) {
@@ -78,29 +57,22 @@ impl Selection {
         if handle == REQUEST_NULL {
             return;
         }
-        rt().requests.with(handle, |request| match request {
-            Request::Transfer { transfer, .. } => self.add_transfer(*transfer, pending),
-            Request::Persistent(p) => p.transfer.get().into_iter().for_each(|t| self.add_transfer(t, pending)),
-            Request::Collective { operation, comm }
-            | Request::PersistentCollective { operation, comm, active: true } => {
-                if operation.outcome().is_none() {
-                    self.add_operation(comm, pending);
-                }
-            }
-            Request::PersistentCollective { .. } | Request::Generalized(_) | Request::Sent => {}
-        });
+        match request::under_way(handle) {
+            UnderWay::Nothing => {}
+            UnderWay::Message(op) => self.add_op(op, pending),
+            UnderWay::Operation(owner) => self.add_operation(&owner, pending),
+        }
     }
 
     /// A collective on `comm`, or a non-blocking send-receive.
-    fn add_operation(&mut self, comm: &Comm, pending: &[Pending]) {
-        let spaces = [Some(comm.context), comm.local.as_ref().map(|local| local.context)];
+    fn add_operation(&mut self, owner: &Owner, pending: &[Pending]) {
         let planes = [Plane::Collective, Plane::Management];
         let internal: Vec<u64> =
-            spaces.into_iter().flatten().flat_map(|space| planes.map(|plane| space.plane(plane))).collect();
+            owner.contexts.into_iter().flatten().flat_map(|space| planes.map(|plane| space.plane(plane))).collect();
         if pending.iter().any(|p| internal.contains(&p.context)) {
             self.contexts.extend(internal);
         } else {
-            self.sendreceives.push(comm.context.plane(Plane::PointToPoint));
+            self.sendreceives.extend(owner.contexts[0].map(|space| space.plane(Plane::PointToPoint)));
         }
     }
 
@@ -116,32 +88,22 @@ fn is_internal(context: u64) -> bool {
     context & PLANE_MASK != Plane::PointToPoint as u64
 }
 
-/// The communicator whose messages these are.
-fn find_comm(context: u64) -> Option<Rc<Comm>> {
-    let space = context & !PLANE_MASK;
-    let is =
-        |comm: &Rc<Comm>| comm.context.0 == space || comm.local.as_ref().is_some_and(|local| local.context.0 == space);
-    let predefined = [rt().world.get(), rt().self_comm.get()];
-    let mut handles = rt().comms.handles().into_iter().filter_map(|handle| rt().comms.get(handle));
-    predefined.into_iter().flatten().find(|&c| is(c)).cloned().or_else(|| handles.find(is))
-}
-
 fn name_of(comm: Option<&Rc<Comm>>) -> String {
-    comm.and_then(|comm| comm::describe(comm.handle.get())).unwrap_or_else(|| "an internal communicator".into())
+    comm.and_then(|comm| comm.owner.describe()).unwrap_or_else(|| "an internal communicator".into())
 }
 
 /// Whom a receive from anybody may get its message from; empty for all ranks of the job.
 fn candidates(comm: Option<&Rc<Comm>>) -> Vec<u32> {
     let Some(comm) = comm else { return Vec::new() };
     let peers = comm.peers();
-    if peers.size() as u32 == init::world_size() {
+    if peers.size() as u32 == job::world_size() {
         return Vec::new();
     }
-    (0..peers.size()).map(|rank| peers.peer(rank).0).filter(|peer| *peer != init::me().0).collect()
+    (0..peers.size()).map(|rank| peers.peer(rank).0).filter(|peer| *peer != job::me().0).collect()
 }
 
 fn wait_of(p: &Pending, awaited: bool) -> Wait {
-    let comm = find_comm(p.context);
+    let comm = comm::of_context(p.context);
     let internal = is_internal(p.context);
     Wait {
         what: if p.op.is_send() { What::Send {} } else { What::Receive {} },
@@ -157,7 +119,7 @@ fn wait_of(p: &Pending, awaited: bool) -> Wait {
 }
 
 fn probe_of(pattern: &Pattern, expected: Option<Peer>) -> Wait {
-    let comm = find_comm(pattern.context);
+    let comm = comm::of_context(pattern.context);
     Wait {
         what: What::Probe {},
         peer: expected.map(|peer| peer.0),
@@ -173,8 +135,8 @@ fn probe_of(pattern: &Pattern, expected: Option<Peer>) -> Wait {
 
 /// What this rank does in MPI.
 fn report(awaited: &Awaited<'_>) -> Report {
-    let (pending, unreceived) = rt().engine.with(|engine| (engine.pending(), engine.unexpected_count()));
-    let waited = rt().waiting(|waiting| waiting.waiter.waited());
+    let (pending, unreceived) = engine::with(|engine| (engine.pending(), engine.unexpected_count()));
+    let waited = progress::waiting(|waiting| waiting.waiter.waited());
     let selection = Selection::of(awaited, &pending);
     let mut waits: Vec<Wait> = pending.iter().map(|p| wait_of(p, selection.holds(p))).collect();
     if let Awaited::Message(pattern, expected) = awaited {
@@ -194,18 +156,11 @@ fn report(awaited: &Awaited<'_>) -> Report {
     }
 }
 
-/// Answers if somebody has asked since the last call.
-#[inline]
-pub fn answer(awaited: &Awaited<'_>) {
-    if rt().bootstrap.borrow().as_ref().is_some_and(|agent| agent.borrow_mut().take_report_request()) {
-        tell(awaited);
-    }
-}
-
+/// Answers the node agent, which has asked ([`crate::progress::on_question`]).
 #[cold]
-fn tell(awaited: &Awaited<'_>) {
+pub(crate) fn tell(awaited: &Awaited<'_>) {
     let report = report(awaited);
-    if rt().agent().is_some_and(|agent| agent.borrow_mut().report(report).is_err()) {
+    if agent::current().is_some_and(|agent| agent.borrow_mut().report(report).is_err()) {
         log!(Warn, "what this rank waits for can't be told to the node agent");
     }
 }

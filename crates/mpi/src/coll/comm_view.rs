@@ -1,10 +1,10 @@
 //! What a builder knows of the communicator: numbers only, so that it also runs without one.
 
-use super::choices::Choices;
 use super::layout::Layout;
 use super::needs::SelectionKey;
 use super::select::{self, Algorithm};
 use super::team::Team;
+use crate::comm::choices::Choices;
 use crate::status::{PROC_NULL, ROOT};
 use base::{Result, ensure, fail};
 

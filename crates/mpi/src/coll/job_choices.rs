@@ -5,13 +5,13 @@ use super::allreduce::Allreduce;
 use super::alltoall::Alltoall;
 use super::barrier::Barrier;
 use super::bcast::Bcast;
-use super::choices::{COLLECTIVES, Choices};
 use super::gather::Gather;
 use super::reduce::Reduce;
 use super::reduce_scatter::ReduceScatter;
 use super::scan::Scan;
 use super::scatter::Scatter;
 use super::select::{self, settings::*};
+use crate::comm::choices::{COLLECTIVES, Choices};
 use channel::bootstrap::JobInfo;
 
 /// The choices of a job. Only jobs under one kernel say whether ranks share cores: all of their ranks are told the same.

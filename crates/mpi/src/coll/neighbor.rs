@@ -10,12 +10,22 @@ use super::builder::Builder;
 use super::comm_view::CommView;
 use super::span::Span;
 use crate::status::PROC_NULL;
-use crate::topo::Neighbors;
 use base::Result;
 
 enum From<'a> {
     Same(Span),
     Each(Blocks<'a>),
+}
+
+/// The neighbours of a process, in the order of neighbourhood collectives (8.6); `MPI_PROC_NULL` where a grid ends.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Neighbors {
+    /// Who sends to this process.
+    pub sources: Vec<i32>,
+    /// To whom it sends.
+    pub destinations: Vec<i32>,
+    /// Whether neighbours come in pairs of opposite directions.
+    pub cartesian: bool,
 }
 
 /// Adds the steps of `MPI_Neighbor_allgather(v)`.

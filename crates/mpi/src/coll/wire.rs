@@ -6,8 +6,10 @@ use super::schedule::Step;
 use super::team::Via;
 use crate::call;
 use crate::comm::Comm;
+use crate::datatype::DATATYPES;
+use crate::engine;
 use crate::p2p::transfer::{self, Transfer};
-use crate::runtime::rt;
+use crate::profile;
 use base::Result;
 use base::ids::Plane;
 use channel::profile::Call;
@@ -86,7 +88,7 @@ impl CommWire<'_> {
     /// What is sent next belongs to this collective.
     #[inline]
     fn tell_call(&self) {
-        rt().call.set(self.tags.call);
+        profile::of_call(self.tags.call);
     }
 }
 
@@ -164,7 +166,7 @@ impl Wire for CommWire<'_> {
 
     #[inline]
     fn losses(&self) -> usize {
-        rt().engine.with(|engine| engine.losses())
+        engine::with(|engine| engine.losses())
     }
 
     fn abandon(&mut self, transfer: Transfer) -> bool {
@@ -173,7 +175,7 @@ impl Wire for CommWire<'_> {
 
     fn is_broken(&self) -> bool {
         let comm = self.comms[0];
-        rt().engine.with(|engine| engine.any_lost(|peer| comm.needs(peer)))
+        engine::with(|engine| engine.any_lost(|peer| comm.needs(peer)))
     }
 }
 
@@ -187,6 +189,6 @@ unsafe fn reduce(Reduction { op, datatype }: &Reduction, input: *const u8, inout
         apply(0);
     } else {
         // The program may have freed its handle since the call.
-        apply(rt().datatypes.lend(datatype).handle().0);
+        apply(DATATYPES.lend(datatype).handle().0);
     }
 }

@@ -8,14 +8,14 @@
 //! come may hang on messages of the lost one, or of somebody who has left before.
 
 use super::Comm;
+use crate::engine;
 use crate::group::Group;
-use crate::init;
+use crate::inside::Inside;
+use crate::job;
 use crate::p2p::transfer::{self, Transfer, start_recv_bytes, start_send_bytes};
-use crate::progress::{self, Active};
+use crate::progress::{self, Active, Awaited};
 use crate::request::Operation;
-use crate::runtime::rt;
 use crate::status::Status;
-use crate::waits::Awaited;
 use base::{Class, ContextId, Error, Peer, Result, ensure};
 use protocol::engine::PEER_LOST;
 use std::cell::{Cell, RefCell, UnsafeCell};
@@ -48,9 +48,22 @@ const NONE: u64 = u64::MAX;
 const CONTEXT_BYTES: usize = 8;
 const BYTES: usize = 2 * CONTEXT_BYTES;
 
+/// Contexts below this are those of the predefined communicators.
+const FIRST_CONTEXT: u32 = 16;
+
+/// Counter of the contexts that this process has proposed.
+static NEXT_CONTEXT: Inside<Cell<u32>> = Inside::new(Cell::new(FIRST_CONTEXT));
+
+/// A number for a new context that no other context proposed by this process has.
+pub(crate) fn propose_counter() -> u32 {
+    let counter = NEXT_CONTEXT.get();
+    NEXT_CONTEXT.set(counter + 1);
+    counter
+}
+
 /// A new context id of this process.
 pub fn propose() -> ContextId {
-    ContextId::new(init::me(), rt().propose_context())
+    ContextId::new(job::me(), propose_counter())
 }
 
 /// Where the messages of an agreement travel.
@@ -82,12 +95,12 @@ impl Members {
 
     /// Whether somebody was lost since the last call, or ever before the first, who takes part.
     pub fn have_lost_one(&self) -> bool {
-        let losses = rt().engine.with(|engine| engine.losses());
+        let losses = engine::with(|engine| engine.losses());
         if self.losses.replace(losses) == losses {
             return false;
         }
         let takes_part = |peer| self.groups.iter().flatten().any(|group| group.contains(peer));
-        rt().engine.with(|engine| engine.any_lost(takes_part))
+        engine::with(|engine| engine.any_lost(takes_part))
     }
 }
 
@@ -150,7 +163,7 @@ impl Agreement {
     ) -> Agreement {
         let members = Members::new(group, remote);
         let remote = remote.map(|remote| remote.peer(0));
-        let rank = group.rank_of(init::me()).unwrap_or(0);
+        let rank = group.rank_of(job::me()).unwrap_or(0);
         Agreement {
             channel,
             members,
@@ -174,7 +187,7 @@ impl Agreement {
         for &(peer, len) in &self.part.sends {
             let Channel { context, tag } = self.channel;
             // SAFETY: `bytes` is as long as `len`, and lives and stays unchanged until the state is `Done`.
-            match unsafe { start_send_bytes(peer, context, init::me().0, tag, start, len) } {
+            match unsafe { start_send_bytes(peer, context, job::me().0, tag, start, len) } {
                 Ok(transfer) => transfers.push(transfer),
                 Err(error) => self.error.set(Some(error)),
             }
@@ -315,7 +328,7 @@ const TOLD_MAX: u64 = 1 << 32;
 /// The send must be ended before `out` goes.
 fn send(Channel { context, tag }: Channel, peer: Peer, out: &[u8]) -> Result<Transfer> {
     // SAFETY: by the caller, who is in this file.
-    unsafe { start_send_bytes(peer, context, init::me().0, tag, out.as_ptr(), out.len()) }
+    unsafe { start_send_bytes(peer, context, job::me().0, tag, out.as_ptr(), out.len()) }
 }
 
 fn receive(Channel { context, tag }: Channel, peer: Peer, len: usize, members: &Members) -> Result<Vec<u8>> {
@@ -329,7 +342,7 @@ fn receive(Channel { context, tag }: Channel, peer: Peer, len: usize, members: &
 fn end(transfer: Transfer, members: &Members, given_up: bool) -> Result {
     let mut broken = given_up;
     let mut outcome = None;
-    progress::wait_for(Awaited::One(transfer), || {
+    progress::wait_for(transfer.op().map_or(Awaited::Tested, Awaited::One), || {
         outcome = transfer::test(transfer);
         broken |= members.have_lost_one();
         outcome.is_some() || broken

@@ -1,7 +1,7 @@
 //! Hints of a communicator (MPI-5.0, 7.4.4): assertions that a program makes about its own use of it.
 
 use super::Comm;
-use crate::info::Info;
+use crate::info::{Info, MEMORY_KINDS};
 
 /// The assertions of the standard; each is `true` or `false`.
 const ASSERTIONS: [&str; 5] = [
@@ -11,9 +11,6 @@ const ASSERTIONS: [&str; 5] = [
     "mpi_assert_allow_overtaking",
     "mpi_assert_strict_persistent_collective_ordering",
 ];
-
-/// Kinds of memory that messages may lie in (MPI-5.0, 12.4.3): all that Ferrule supports.
-pub const MEMORY_KINDS: &str = "system,mpi";
 
 /// The assertions made.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]

@@ -4,43 +4,39 @@
 //! program has freed it. Context ids are unique for the life of the job, so none is ever reused ([`agree`]).
 
 pub mod agree;
-mod create;
-mod duplicate;
+pub(crate) mod attributes;
+pub mod choices;
 mod hints;
-mod inter;
-mod split;
-mod split_type;
+pub mod layout;
 
-pub(crate) use create::from_members;
-pub use create::{create, create_from_group, create_group};
-pub use duplicate::{dup, dup_with_info, idup, idup_with_info};
-pub use hints::{Hints, MEMORY_KINDS, get_info, set_info};
-pub use inter::{intercomm_create, intercomm_create_from_groups, intercomm_merge};
-pub use split::split;
-pub use split_type::{COMM_TYPE_HW_GUIDED, COMM_TYPE_HW_UNGUIDED, COMM_TYPE_RESOURCE_GUIDED, COMM_TYPE_SHARED};
-pub use split_type::{hardware_info, split_type};
+pub use crate::handle::{COMM_NULL, COMM_SELF, COMM_WORLD};
+pub use hints::{Hints, get_info, set_info};
 
 use crate::attr::{self, AttrSet, Attributed, ObjectKind};
-use crate::coll::choices::Choices;
-use crate::coll::internal::barrier;
-use crate::errhandler::{Errhandler, Target};
+use crate::errhandler::Errhandler;
 use crate::group::{self, Group};
-use crate::handle::{Handle, Named};
-use crate::runtime::rt;
-use crate::session::Session;
-use crate::topo::Topology;
-use crate::{errhandler, init};
+use crate::handle::{Handle, Kind, Named, Table};
+use crate::inside::Inside;
+use crate::job;
+use crate::owner::{self, Owner};
+use crate::p2p::space::Space;
 use base::{ContextId, Peer, Result, ensure, fail};
+use choices::Choices;
+use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::ffi::c_void;
+use std::ops::Deref;
 use std::rc::Rc;
 
-/// `MPI_COMM_NULL`.
-pub const COMM_NULL: Handle = Handle(0x100);
-/// `MPI_COMM_WORLD`.
-pub const COMM_WORLD: Handle = Handle(0x101);
-/// `MPI_COMM_SELF`.
-pub const COMM_SELF: Handle = Handle(0x102);
+/// Live communicators but the predefined ones.
+pub static COMMS: Inside<Table<Rc<Comm>>> = Inside::new(Table::new(Kind::Comm));
+
+struct Predefined {
+    world: OnceCell<Rc<Comm>>,
+    own: OnceCell<Rc<Comm>>,
+}
+
+static PREDEFINED: Inside<Predefined> = Inside::new(Predefined { world: OnceCell::new(), own: OnceCell::new() });
 
 /// `MPI_MAX_OBJECT_NAME`, with the terminating zero.
 pub const MAX_OBJECT_NAME: usize = 128;
@@ -48,26 +44,24 @@ pub const MAX_OBJECT_NAME: usize = 128;
 /// Tags from here to `i32::MAX` are those of non-blocking and persistent collectives.
 const NONBLOCKING: u32 = 1 << 30;
 
+/// What a communicator is made of.
+struct Parts {
+    context: ContextId,
+    group: Rc<Group>,
+    remote: Option<Rc<Group>>,
+    local: Option<Rc<Comm>>,
+    errhandler: Errhandler,
+    session: Option<Rc<Owner>>,
+    choices: Choices,
+}
+
 /// An intra- or inter-communicator.
 pub struct Comm {
-    /// The program's handle.
-    pub handle: Cell<Handle>,
-    /// Message space; the same number on every member, on both sides of an inter-communicator.
-    pub context: ContextId,
-    /// The local group.
-    pub group: Rc<Group>,
-    /// The remote group of an inter-communicator.
-    pub remote: Option<Rc<Group>>,
+    space: Space,
     /// An intra-communicator of the local group, for the collectives of an inter-communicator.
     pub local: Option<Rc<Comm>>,
     /// The other side, for the communicator in `local`: its collectives are parts of larger ones, which are in vain without the others.
     others: Option<Rc<Group>>,
-    /// Rank of this process in the local group.
-    pub rank: i32,
-    /// Buffer for buffered sends.
-    pub buffer: crate::p2p::buffered::Slot,
-    /// The session that the communicator comes from; none in the World Model.
-    pub session: Option<Rc<Session>>,
     /// Hints (7.4.4).
     pub hints: RefCell<Hints>,
     /// Sequence number of the next collective; its message tag.
@@ -77,17 +71,22 @@ pub struct Comm {
     /// What its processes (of an inter-communicator: those of the local group) have agreed on.
     pub(crate) choices: Choices,
     /// Which of its processes share a node.
-    pub(crate) nodes: crate::coll::layout::Cache,
-    errhandler: RefCell<Errhandler>,
-    errhandler_set: Cell<bool>,
-    name: RefCell<Vec<u8>>,
+    pub(crate) nodes: layout::Cache,
     attributes: AttrSet,
-    topology: OnceCell<Rc<Topology>>,
+    topology: OnceCell<Rc<dyn Any>>,
+}
+
+impl Deref for Comm {
+    type Target = Space;
+    #[inline(always)]
+    fn deref(&self) -> &Space {
+        &self.space
+    }
 }
 
 impl Named for Comm {
     fn handle_cell(&self) -> &Cell<Handle> {
-        &self.handle
+        &self.owner.handle
     }
 }
 
@@ -97,7 +96,7 @@ impl Attributed for Comm {
         &self.attributes
     }
     fn attribute_handle(&self) -> Handle {
-        self.handle.get()
+        self.handle()
     }
 }
 
@@ -107,40 +106,38 @@ impl Comm {
         context: ContextId,
         group: Rc<Group>,
         errhandler: Errhandler,
-        session: Option<Rc<Session>>,
+        session: Option<Rc<Owner>>,
         choices: Choices,
     ) -> Comm {
-        let rank = group.rank_of(init::me()).unwrap_or(crate::status::UNDEFINED);
+        Comm::with_parts(Parts { context, group, remote: None, local: None, errhandler, session, choices })
+    }
+
+    fn with_parts(parts: Parts) -> Comm {
+        let Parts { context, group, remote, local, errhandler, session, choices } = parts;
+        let rank = group.rank_of(job::me()).unwrap_or(crate::status::UNDEFINED);
+        let contexts = [Some(context), local.as_ref().map(|local| local.context)];
+        let owner = Rc::new(Owner::of_comm(errhandler, contexts, [Some(Rc::clone(&group)), remote.clone()]));
         Comm {
-            handle: Cell::default(),
-            context,
-            group,
-            remote: None,
-            local: None,
+            space: Space { owner, context, rank, group, remote, session },
+            local,
             others: None,
-            rank,
-            buffer: RefCell::default(),
-            session,
             hints: RefCell::default(),
             collective_sequence: Cell::new(0),
             nonblocking_sequence: Cell::new(0),
             choices,
             nodes: Default::default(),
-            errhandler: RefCell::new(errhandler),
-            errhandler_set: Cell::new(false),
-            name: RefCell::default(),
             attributes: AttrSet::default(),
             topology: OnceCell::new(),
         }
     }
 
     /// An intra-communicator that inherits from `parent`.
-    fn child(parent: &Comm, context: ContextId, group: Rc<Group>) -> Comm {
-        Comm::new(context, group, parent.errhandler(), parent.session.clone(), parent.choices)
+    pub(crate) fn child(parent: &Comm, context: ContextId, group: Rc<Group>) -> Comm {
+        Comm::new(context, group, parent.owner.errhandler(), parent.session.clone(), parent.choices)
     }
 
     /// An inter-communicator that inherits from `parent`; `local_context` is for the collectives of the local group.
-    fn inter_child(
+    pub(crate) fn inter_child(
         parent: &Comm,
         context: ContextId,
         local_context: ContextId,
@@ -149,42 +146,29 @@ impl Comm {
     ) -> Comm {
         let local = Comm::child(parent, local_context, Rc::clone(&group));
         let local = Rc::new(Comm { others: Some(Rc::clone(&remote)), ..local });
-        Comm { remote: Some(remote), local: Some(local), ..Comm::child(parent, context, group) }
+        let (errhandler, session, choices) = (parent.owner.errhandler(), parent.session.clone(), parent.choices);
+        Comm::with_parts(Parts {
+            context,
+            group,
+            remote: Some(remote),
+            local: Some(local),
+            errhandler,
+            session,
+            choices,
+        })
     }
 
-    /// Processes in the local group.
-    #[inline]
-    pub fn size(&self) -> i32 {
-        self.group.size()
+    /// With other choices.
+    pub(crate) fn with_choices(self, choices: Choices) -> Comm {
+        Comm { choices, ..self }
     }
 
-    /// Processes in the group that messages go to: the remote group of an inter-communicator, else the local group.
-    #[inline]
-    pub fn peer_size(&self) -> i32 {
-        self.peers().size()
-    }
-
-    /// The group whose ranks name sources and destinations.
-    #[inline]
-    pub fn peers(&self) -> &Group {
-        self.remote.as_deref().unwrap_or(&self.group)
-    }
-
-    /// Whether this is an inter-communicator.
-    #[inline]
-    pub fn is_inter(&self) -> bool {
-        self.remote.is_some()
-    }
-
-    /// The process that `rank` names as source or destination.
-    #[inline]
-    pub fn peer(&self, rank: i32) -> Peer {
-        self.peers().peer(rank)
-    }
-
-    /// All processes of the communicator, on both sides.
-    pub fn processes(&self) -> Vec<Peer> {
-        self.group.peers().chain(self.remote.iter().flat_map(|remote| remote.peers())).collect()
+    /// Takes the attributes of `from` over, and its name.
+    pub(crate) fn replacing(self, from: &Comm) -> Comm {
+        let comm = Comm { attributes: from.attributes.take(), ..self };
+        comm.set_name(&from.owner.name());
+        comm.owner.handle.set(from.handle());
+        comm
     }
 
     /// Whether collectives of this communicator need `peer`.
@@ -210,47 +194,19 @@ impl Comm {
         ((sequence % NONBLOCKING) | NONBLOCKING) as i32
     }
 
-    /// The virtual topology, if the communicator has one.
-    pub fn topology(&self) -> Option<&Rc<Topology>> {
+    /// The virtual topology, if the communicator has one; only `topo` knows what it is.
+    pub(crate) fn topology(&self) -> Option<&Rc<dyn Any>> {
         self.topology.get()
     }
 
-    pub(crate) fn set_topology(&self, topology: Rc<Topology>) {
+    pub(crate) fn set_topology(&self, topology: Rc<dyn Any>) {
         let _ = self.topology.set(topology);
-    }
-
-    /// The error handler in force.
-    pub fn errhandler(&self) -> Errhandler {
-        self.errhandler.borrow().clone()
-    }
-
-    /// `MPI_Comm_set_errhandler`.
-    pub fn set_errhandler(&self, handle: Handle) -> Result {
-        let new = errhandler::for_target(handle, Target::Comm)?;
-        *self.errhandler.borrow_mut() = new;
-        self.errhandler_set.set(true);
-        Ok(())
-    }
-
-    /// Whether the program has set the error handler.
-    pub fn errhandler_is_set(&self) -> bool {
-        self.errhandler_set.get()
-    }
-
-    /// `MPI_Comm_get_errhandler`: a handle that the program owns.
-    pub fn get_errhandler(&self) -> Handle {
-        errhandler::share(&self.errhandler())
-    }
-
-    /// `MPI_Comm_get_name`.
-    pub fn name(&self) -> Vec<u8> {
-        self.name.borrow().clone()
     }
 
     /// `MPI_Comm_set_name`; a longer name is cut.
     pub fn set_name(&self, name: &[u8]) {
         let name = &name[..name.len().min(MAX_OBJECT_NAME - 1)];
-        *self.name.borrow_mut() = name.to_vec();
+        self.owner.set_name(name);
         crate::profile::name(self.context, name);
     }
 
@@ -270,7 +226,7 @@ impl Comm {
 
     /// `MPI_Comm_get_attr`: the attribute's value. The predefined ones (9.1.2) are pointers to integers.
     pub fn attribute(&self, keyval: i32) -> Result<Option<*mut c_void>> {
-        match init::predefined_attribute(keyval) {
+        match attributes::predefined(keyval) {
             Some(value) => Ok(value.map(<*mut i32>::cast)),
             None => attr::get(self, keyval),
         }
@@ -281,9 +237,9 @@ impl Comm {
 #[inline]
 pub fn from_handle(handle: Handle) -> Result<Rc<Comm>> {
     let found = match handle {
-        COMM_WORLD => rt().world.get().cloned(),
-        COMM_SELF => rt().self_comm.get().cloned(),
-        _ => rt().comms.get(handle),
+        COMM_WORLD => world().cloned(),
+        COMM_SELF => own().cloned(),
+        _ => COMMS.get(handle),
     };
     match found {
         Some(comm) => Ok(comm),
@@ -293,58 +249,62 @@ pub fn from_handle(handle: Handle) -> Result<Rc<Comm>> {
 
 /// The handle of a communicator, `MPI_COMM_NULL` if there is none.
 pub fn handle_of(comm: Option<&Rc<Comm>>) -> Handle {
-    comm.map_or(COMM_NULL, |comm| comm.handle.get())
+    comm.map_or(COMM_NULL, |comm| comm.handle())
 }
 
-/// How messages for humans name the communicator of a handle, if it is one.
-pub(crate) fn describe(handle: Handle) -> Option<String> {
-    let name = from_handle(handle).ok()?.name();
-    Some(if name.is_empty() { String::from("a communicator") } else { String::from_utf8_lossy(&name).into_owned() })
+/// `MPI_COMM_WORLD`, once the World Model has begun.
+#[inline(always)]
+pub fn world() -> Option<&'static Rc<Comm>> {
+    PREDEFINED.world.get()
+}
+
+/// `MPI_COMM_SELF`, once the World Model has begun.
+#[inline(always)]
+pub fn own() -> Option<&'static Rc<Comm>> {
+    PREDEFINED.own.get()
+}
+
+/// Enters `MPI_COMM_WORLD` and `MPI_COMM_SELF`.
+pub(crate) fn set_predefined(world: Comm, own: Comm) {
+    let enter = |comm: Comm, handle, name: &str| {
+        comm.owner.handle.set(handle);
+        comm.set_name(name.as_bytes());
+        Rc::new(comm)
+    };
+    let world = PREDEFINED.world.get_or_init(|| enter(world, COMM_WORLD, "MPI_COMM_WORLD"));
+    let own = PREDEFINED.own.get_or_init(|| enter(own, COMM_SELF, "MPI_COMM_SELF"));
+    owner::set_predefined(&own.owner, &world.owner);
+}
+
+/// All communicators that the program has.
+pub(crate) fn all() -> impl Iterator<Item = Rc<Comm>> {
+    let predefined = [world(), own()].into_iter().flatten().cloned();
+    predefined.chain(COMMS.handles().into_iter().filter_map(|handle| COMMS.get(handle)))
+}
+
+/// The communicator in whose space of messages this context is.
+pub(crate) fn of_context(context: u64) -> Option<Rc<Comm>> {
+    let space = ContextId::of_plane(context);
+    all().find(|comm| comm.owner.contexts.contains(&Some(space)))
 }
 
 /// Whether the communicator of a message context contains a process, or may: what is not known is not ruled out.
 pub(crate) fn contains(context: u64, peer: Peer) -> bool {
-    let owner = ContextId::of_plane(context);
-    let is = |comm: &Rc<Comm>| comm.context == owner || comm.local.as_ref().is_some_and(|local| local.context == owner);
-    let predefined = [rt().world.get(), rt().self_comm.get()];
-    let mut live = rt().comms.handles().into_iter().filter_map(|handle| rt().comms.get(handle));
-    let found = predefined.into_iter().flatten().find(|&comm| is(comm)).cloned().or_else(|| live.find(is));
-    found.is_none_or(|comm| comm.needs(peer))
+    of_context(context).is_none_or(|comm| comm.needs(peer))
 }
 
 /// Gives a new communicator to the program.
-fn publish(comm: Comm) -> Rc<Comm> {
+pub(crate) fn publish(comm: Comm) -> Rc<Comm> {
     let comm = Rc::new(comm);
-    rt().comms.enter(Rc::clone(&comm));
+    COMMS.enter(Rc::clone(&comm));
     comm
 }
 
 /// `MPI_Comm_free`: deletes the attributes, then forgets the handle. What is under way goes on.
 pub fn free(comm: &Rc<Comm>) -> Result {
-    let handle = comm.handle.get();
+    let handle = comm.handle();
     ensure!(handle != COMM_WORLD && handle != COMM_SELF, ERR_COMM, "a predefined communicator can't be freed");
     attr::delete_all(&**comm)?;
-    rt().comms.remove(handle);
+    COMMS.remove(handle);
     Ok(())
-}
-
-/// `MPI_Comm_disconnect`: as [`free`], after every member has called it, so that what was sent has left.
-pub fn disconnect(comm: &Rc<Comm>) -> Result {
-    let handle = comm.handle.get();
-    ensure!(handle != COMM_WORLD && handle != COMM_SELF, ERR_COMM, "a predefined communicator can't be freed");
-    crate::progress::wait_until(|| rt().engine.with(|engine| !engine.has_backlog()));
-    synchronize(comm)?;
-    free(comm)
-}
-
-/// Returns when every member of the communicator, on both sides, has called it.
-fn synchronize(comm: &Rc<Comm>) -> Result {
-    let (Some(local), Some(remote)) = (&comm.local, &comm.remote) else { return barrier(comm) };
-    let channel = duplicate::collective_channel(comm);
-    barrier(local)?;
-    let met = match comm.rank {
-        0 => agree::exchange(channel, remote.peer(0), &[], &agree::Members::of(comm)).map(drop),
-        _ => Ok(()),
-    };
-    barrier(local).and(met)
 }

@@ -4,8 +4,9 @@
 //! typemap into a normal form at once, so `MPI_Type_commit` only sets a flag and types cost nothing per item.
 //! Not thread-safe: all users hold the library's critical section.
 
-use crate::attr::AttrSet;
-use crate::handle::{Handle, Named, PREDEFINED_END};
+use crate::attr::{AttrSet, Attributed, ObjectKind};
+use crate::handle::{Handle, Kind, Named, PREDEFINED_END, Table};
+use crate::inside::Inside;
 use base::{Result, fail};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -41,6 +42,9 @@ use shape::Placed;
 use signature::Signature;
 
 const _: () = assert!(size_of::<usize>() == 8, "addresses are 64 bits");
+
+/// Live derived datatypes.
+pub static DATATYPES: Inside<Table<Rc<Datatype>>> = Inside::new(Table::new(Kind::Datatype));
 
 /// An MPI datatype.
 pub struct Datatype {
@@ -276,6 +280,16 @@ impl Named for Datatype {
     #[inline]
     fn handle_cell(&self) -> &Cell<Handle> {
         &self.handle
+    }
+}
+
+impl Attributed for Datatype {
+    const KIND: ObjectKind = ObjectKind::Datatype;
+    fn attributes(&self) -> &AttrSet {
+        &self.attributes
+    }
+    fn attribute_handle(&self) -> Handle {
+        self.handle.get()
     }
 }
 

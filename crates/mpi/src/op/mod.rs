@@ -10,7 +10,8 @@ use std::rc::Rc;
 use base::{Result, ensure};
 
 use crate::datatype::{Builtin, Datatype, Family};
-use crate::handle::{Handle, Named};
+use crate::handle::{self, Handle, Named};
+use crate::inside::Inside;
 
 mod dispatch;
 mod fold;
@@ -85,6 +86,9 @@ pub struct Op {
     kind: Kind,
     commutative: bool,
 }
+
+/// Live user-defined operations.
+pub static OPS: Inside<handle::Table<Rc<Op>>> = Inside::new(handle::Table::new(handle::Kind::Op));
 
 type Table = [Option<Rc<Op>>; HANDLES];
 

@@ -3,13 +3,12 @@
 use super::receive::{self, Incoming};
 use super::send::{self, Outgoing, SendMode};
 use super::transfer::{self, Transfer};
-use crate::comm::Comm;
 use crate::datatype::{self, Datatype};
 use crate::handle::Handle;
-use crate::progress::{self, Active};
+use crate::p2p::space::Space;
+use crate::progress::{self, Active, Awaited};
 use crate::request::{self, Operation, Request};
 use crate::status::Status;
-use crate::waits::Awaited;
 use base::Result;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -32,7 +31,7 @@ pub unsafe fn sendrecv(out: &Outgoing<'_>, inc: &Incoming<'_>, status: &mut Stat
         }
     };
     let done = || transfer::is_complete(receive) && transfer::is_complete(send);
-    progress::wait_for(Awaited::Both(receive, send), done);
+    progress::wait_for(Awaited::Both(receive.op(), send.op()), done);
     let sent = transfer::test(send).expect("the send is complete");
     let (received, found) = transfer::test_with_status(receive).expect("the receive is complete");
     *status = Status { error: status.error, ..found };
@@ -56,7 +55,7 @@ pub struct Replace<'a> {
     /// Tag of the message received.
     pub recvtag: i32,
     /// Communicator.
-    pub comm: &'a Rc<Comm>,
+    pub comm: &'a Space,
 }
 
 /// A copy of the items, packed, as a message of bytes.
@@ -147,7 +146,7 @@ unsafe fn start_pair(out: &Outgoing<'_>, inc: &Incoming<'_>, bytes: Option<Box<[
         _bytes: bytes,
     });
     progress::activate(Rc::<Pair>::clone(&pair));
-    Ok(request::enter(Request::Collective { operation: pair, comm: Rc::clone(inc.comm) }))
+    Ok(request::enter(Request::Collective { operation: pair, owner: Some(Rc::clone(&inc.comm.owner)) }))
 }
 
 /// `MPI_Isendrecv`.

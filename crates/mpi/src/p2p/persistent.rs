@@ -3,12 +3,11 @@
 use super::receive::{self, Incoming};
 use super::send::{self, Outgoing, SendMode};
 use super::transfer::Transfer;
-use crate::comm::Comm;
 use crate::datatype::Datatype;
 use crate::handle::Handle;
-use crate::request::{self, Request};
-use base::{Result, ensure};
-use std::cell::Cell;
+use crate::p2p::space::Space;
+use crate::request::{self, Message, Persistent, Request};
+use base::Result;
 use std::rc::Rc;
 
 #[derive(Clone, Copy)]
@@ -17,8 +16,8 @@ enum Direction {
     Receive,
 }
 
-/// The arguments of a persistent operation, and its transfer while it is active.
-pub struct Persistent {
+/// The arguments of a persistent operation.
+struct Arguments {
     direction: Direction,
     buf: *mut u8,
     count: usize,
@@ -26,27 +25,26 @@ pub struct Persistent {
     /// Destination or source.
     rank: i32,
     tag: i32,
-    /// Communicator.
-    pub comm: Rc<Comm>,
-    /// The transfer of the current activation.
-    pub transfer: Cell<Option<Transfer>>,
+    space: Space,
 }
 
-impl Persistent {
-    /// `MPI_Start`. A buffered send may make progress and let other threads in, so no table is borrowed meanwhile.
-    pub fn start(&self) -> Result {
-        ensure!(self.transfer.get().is_none(), ERR_REQUEST, "the persistent request is active already");
-        let Persistent { buf, count, rank, tag, ref datatype, ref comm, .. } = *self;
+impl Message for Arguments {
+    fn start(&self) -> Result<Transfer> {
+        let Arguments { buf, count, rank, tag, .. } = *self;
+        let (datatype, comm) = (&self.datatype, &self.space);
         // SAFETY: the program promised, when it made the request, that the buffer stays valid while the request is active.
-        let transfer = unsafe {
+        unsafe {
             match self.direction {
-                Direction::Send(mode) => send::start(mode, &Outgoing { buf, count, datatype, dest: rank, tag, comm })?,
-                Direction::Receive => receive::start(&Incoming { buf, count, datatype, source: rank, tag, comm })?,
+                Direction::Send(mode) => send::start(mode, &Outgoing { buf, count, datatype, dest: rank, tag, comm }),
+                Direction::Receive => receive::start(&Incoming { buf, count, datatype, source: rank, tag, comm }),
             }
-        };
-        self.transfer.set(Some(transfer));
-        Ok(())
+        }
     }
+}
+
+fn enter(arguments: Arguments) -> Handle {
+    let owner = Rc::clone(&arguments.space.owner);
+    request::enter(Request::Persistent(Box::new(Persistent { message: Rc::new(arguments), owner, transfer: None })))
 }
 
 /// `MPI_Send_init` and its modes.
@@ -54,19 +52,9 @@ impl Persistent {
 /// # Safety
 /// The items must be readable whenever the request is active.
 pub unsafe fn send_init(mode: SendMode, m: &Outgoing<'_>) -> Result<Handle> {
-    let direction = Direction::Send(mode);
-    let (buf, datatype, comm) = (m.buf.cast_mut(), Rc::clone(m.datatype), Rc::clone(m.comm));
-    let persistent = Persistent {
-        direction,
-        buf,
-        count: m.count,
-        datatype,
-        rank: m.dest,
-        tag: m.tag,
-        comm,
-        transfer: Cell::new(None),
-    };
-    Ok(request::enter(Request::Persistent(Rc::new(persistent))))
+    let (direction, buf, datatype) = (Direction::Send(mode), m.buf.cast_mut(), Rc::clone(m.datatype));
+    let space = m.comm.clone();
+    Ok(enter(Arguments { direction, buf, count: m.count, datatype, rank: m.dest, tag: m.tag, space }))
 }
 
 /// `MPI_Recv_init`.
@@ -74,9 +62,6 @@ pub unsafe fn send_init(mode: SendMode, m: &Outgoing<'_>) -> Result<Handle> {
 /// # Safety
 /// The items must be writable, and nobody else's, whenever the request is active.
 pub unsafe fn recv_init(m: &Incoming<'_>) -> Result<Handle> {
-    let (datatype, comm) = (Rc::clone(m.datatype), Rc::clone(m.comm));
-    let (buf, count, rank, tag) = (m.buf, m.count, m.source, m.tag);
-    let persistent =
-        Persistent { direction: Direction::Receive, buf, count, datatype, rank, tag, comm, transfer: Cell::new(None) };
-    Ok(request::enter(Request::Persistent(Rc::new(persistent))))
+    let (direction, datatype, space) = (Direction::Receive, Rc::clone(m.datatype), m.comm.clone());
+    Ok(enter(Arguments { direction, buf: m.buf, count: m.count, datatype, rank: m.source, tag: m.tag, space }))
 }

@@ -1,18 +1,32 @@
 //! Probes (MPI-5.0, 3.8.1, 3.8.2).
 
-use super::receive::MESSAGE_NO_PROC;
 use super::transfer::pattern;
-use crate::comm::Comm;
-use crate::handle::Handle;
-use crate::progress;
-use crate::runtime::{Message, rt};
+use crate::engine;
+use crate::handle::{Handle, Kind, Table};
+use crate::inside::Inside;
+use crate::owner::Owner;
+use crate::p2p::space::Space;
+use crate::progress::{self, Awaited};
 use crate::status::{PROC_NULL, Status};
-use crate::waits::Awaited;
 use base::ids::Plane;
 use base::{Peer, Result};
 use protocol::engine::MessageId;
 use protocol::matching::{Found, Pattern};
 use std::rc::Rc;
+
+/// `MPI_MESSAGE_NO_PROC`.
+pub const MESSAGE_NO_PROC: Handle = Handle(0x129);
+
+/// A message that a matched probe has taken out.
+pub(super) struct Message {
+    /// The engine's name of it.
+    pub(super) id: MessageId,
+    /// The communicator on which it was sent.
+    pub(super) owner: Rc<Owner>,
+}
+
+/// Messages taken out by matched probes.
+pub(super) static MESSAGES: Inside<Table<Message>> = Inside::new(Table::new(Kind::Message));
 
 fn status_of(found: &Found) -> Status {
     Status::received(found.envelope.source as i32, found.envelope.tag, found.length)
@@ -36,39 +50,39 @@ fn wait_for<R>(pattern: &Pattern, expected: Option<Peer>, mut find: impl FnMut()
 }
 
 /// `MPI_Iprobe`.
-pub fn iprobe(source: i32, tag: i32, comm: &Comm) -> Result<Option<Status>> {
+pub fn iprobe(source: i32, tag: i32, comm: &Space) -> Result<Option<Status>> {
     if source == PROC_NULL {
         return Ok(Some(Status::PROC_NULL));
     }
     let (pattern, expected) = pattern(comm, Plane::PointToPoint, source, tag);
-    let found = look(|| rt().engine.with(|engine| engine.probe_or_lost(&pattern, expected)));
+    let found = look(|| engine::with(|engine| engine.probe_or_lost(&pattern, expected)));
     Ok(found.transpose()?.map(|found| status_of(&found)))
 }
 
 /// `MPI_Probe`.
-pub fn probe(source: i32, tag: i32, comm: &Comm) -> Result<Status> {
+pub fn probe(source: i32, tag: i32, comm: &Space) -> Result<Status> {
     if source == PROC_NULL {
         return Ok(Status::PROC_NULL);
     }
     let (pattern, expected) = pattern(comm, Plane::PointToPoint, source, tag);
-    let found = wait_for(&pattern, expected, || rt().engine.with(|engine| engine.probe_or_lost(&pattern, expected)));
+    let found = wait_for(&pattern, expected, || engine::with(|engine| engine.probe_or_lost(&pattern, expected)));
     found.map(|found| status_of(&found))
 }
 
 /// Takes a message out; an error if none can come any more.
 fn extract(pattern: &Pattern, expected: Option<Peer>) -> Option<Result<(MessageId, Found)>> {
-    rt().engine.with(|engine| match engine.extract(pattern) {
+    engine::with(|engine| match engine.extract(pattern) {
         Some(extracted) => Some(Ok(extracted)),
         None => engine.probe_or_lost(pattern, expected)?.err().map(Err),
     })
 }
 
-fn enter(id: MessageId, found: &Found, comm: &Rc<Comm>) -> (Handle, Status) {
-    (rt().messages.insert(Message { id, comm: Rc::clone(comm) }), status_of(found))
+fn enter(id: MessageId, found: &Found, comm: &Space) -> (Handle, Status) {
+    (MESSAGES.insert(Message { id, owner: Rc::clone(&comm.owner) }), status_of(found))
 }
 
 /// `MPI_Improbe`.
-pub fn improbe(source: i32, tag: i32, comm: &Rc<Comm>) -> Result<Option<(Handle, Status)>> {
+pub fn improbe(source: i32, tag: i32, comm: &Space) -> Result<Option<(Handle, Status)>> {
     if source == PROC_NULL {
         return Ok(Some((MESSAGE_NO_PROC, Status::PROC_NULL)));
     }
@@ -78,7 +92,7 @@ pub fn improbe(source: i32, tag: i32, comm: &Rc<Comm>) -> Result<Option<(Handle,
 }
 
 /// `MPI_Mprobe`.
-pub fn mprobe(source: i32, tag: i32, comm: &Rc<Comm>) -> Result<(Handle, Status)> {
+pub fn mprobe(source: i32, tag: i32, comm: &Space) -> Result<(Handle, Status)> {
     if source == PROC_NULL {
         return Ok((MESSAGE_NO_PROC, Status::PROC_NULL));
     }

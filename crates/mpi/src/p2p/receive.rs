@@ -1,14 +1,15 @@
 //! Blocking and non-blocking receives (MPI-5.0, 3.2.4, 3.7.2, 3.8.3).
 
+use super::probe::{MESSAGE_NO_PROC, MESSAGES, Message};
 use super::transfer::{self, Transfer, start_recv, start_recv_message};
-use crate::comm::Comm;
 use crate::datatype::Datatype;
+use crate::engine;
 use crate::handle::Handle;
-use crate::progress;
+use crate::owner::Owner;
+use crate::p2p::space::Space;
+use crate::progress::{self, Awaited};
 use crate::request::{self, Request};
-use crate::runtime::{Message, rt};
 use crate::status::{PROC_NULL, Status};
-use crate::waits::Awaited;
 use base::ids::Plane;
 use base::{Class, Error, Result};
 use std::rc::Rc;
@@ -27,7 +28,7 @@ pub struct Incoming<'a> {
     /// Tag or `ANY_TAG`.
     pub tag: i32,
     /// Communicator.
-    pub comm: &'a Rc<Comm>,
+    pub comm: &'a Space,
 }
 
 /// Starts a receive.
@@ -44,7 +45,7 @@ pub unsafe fn start(m: &Incoming<'_>) -> Result<Transfer> {
 #[inline]
 fn finish(transfer: Transfer, status: &mut Status) -> Result {
     if let Transfer::Pending(op) = transfer {
-        progress::wait_for(Awaited::One(transfer), || rt().engine.with(|engine| engine.is_complete(op)));
+        progress::wait_for(Awaited::One(op), || engine::with(|engine| engine.is_complete(op)));
     }
     let (result, found) = transfer::test_with_status(transfer).expect("the receive is complete");
     // The error field is only set by calls that return several statuses (3.2.5).
@@ -76,11 +77,8 @@ pub unsafe fn recv(m: &Incoming<'_>, status: &mut Status) -> Result {
 pub unsafe fn irecv(m: &Incoming<'_>) -> Result<Handle> {
     // SAFETY: handed on from the caller.
     let transfer = unsafe { start(m) }?;
-    Ok(request::enter_transfer(transfer, m.comm))
+    Ok(request::enter_transfer(transfer, &m.comm.owner))
 }
-
-/// `MPI_MESSAGE_NO_PROC`.
-pub const MESSAGE_NO_PROC: Handle = Handle(0x129);
 
 /// The transfer that receives a message found by a matched probe, and its communicator (none for `MPI_MESSAGE_NO_PROC`).
 ///
@@ -91,15 +89,15 @@ unsafe fn start_message(
     buf: *mut u8,
     count: usize,
     datatype: &Rc<Datatype>,
-) -> Result<(Transfer, Option<Rc<Comm>>)> {
+) -> Result<(Transfer, Option<Rc<Owner>>)> {
     if message == MESSAGE_NO_PROC {
         return Ok((Transfer::Null, None));
     }
-    let Some(Message { id, comm }) = rt().messages.remove(message) else {
+    let Some(Message { id, owner }) = MESSAGES.remove(message) else {
         return Err(Error::new(Class::ERR_REQUEST, "not the handle of a probed message"));
     };
     // SAFETY: handed on from the caller.
-    Ok((unsafe { start_recv_message(id, buf, count, datatype) }?, Some(comm)))
+    Ok((unsafe { start_recv_message(id, buf, count, datatype) }?, Some(owner)))
 }
 
 /// `MPI_Mrecv`.
@@ -114,8 +112,8 @@ pub unsafe fn mrecv(
     status: &mut Status,
 ) -> Result {
     // SAFETY: waited for at once.
-    let (transfer, comm) = unsafe { start_message(message, buf, count, datatype) }?;
-    finish(transfer, status).inspect_err(|_| request::blame(comm))
+    let (transfer, owner) = unsafe { start_message(message, buf, count, datatype) }?;
+    finish(transfer, status).inspect_err(|_| request::set_error_comm(owner))
 }
 
 /// `MPI_Imrecv`.
@@ -124,7 +122,6 @@ pub unsafe fn mrecv(
 /// The items must be writable, and nobody else's, until the request is complete.
 pub unsafe fn imrecv(message: Handle, buf: *mut u8, count: usize, datatype: &Rc<Datatype>) -> Result<Handle> {
     // SAFETY: handed on from the caller.
-    let (transfer, comm) = unsafe { start_message(message, buf, count, datatype) }?;
-    let comm = comm.unwrap_or_else(|| Rc::clone(rt().self_comm()));
-    Ok(request::enter(Request::Transfer { transfer, comm }))
+    let (transfer, owner) = unsafe { start_message(message, buf, count, datatype) }?;
+    Ok(request::enter(Request::Transfer { transfer, owner }))
 }

@@ -2,9 +2,9 @@
 
 use super::buffered;
 use super::transfer::{Transfer, start_send, wait};
-use crate::comm::Comm;
 use crate::datatype::Datatype;
 use crate::handle::Handle;
+use crate::p2p::space::Space;
 use crate::request;
 use base::Result;
 use base::ids::Plane;
@@ -38,7 +38,7 @@ pub struct Outgoing<'a> {
     /// Tag.
     pub tag: i32,
     /// Communicator.
-    pub comm: &'a Rc<Comm>,
+    pub comm: &'a Space,
 }
 
 /// Starts a send in any mode.
@@ -79,5 +79,5 @@ pub unsafe fn send(mode: SendMode, m: &Outgoing<'_>) -> Result {
 pub unsafe fn isend(mode: SendMode, m: &Outgoing<'_>) -> Result<Handle> {
     // SAFETY: handed on from the caller.
     let transfer = unsafe { start(mode, m) }?;
-    Ok(request::enter_transfer(transfer, m.comm))
+    Ok(request::enter_transfer(transfer, &m.comm.owner))
 }

@@ -4,18 +4,17 @@
 //! waiting. It makes no operation for what ends at once, takes no lock (with several threads nothing is short), runs no callback.
 
 use super::transfer::{self, Transfer};
-use crate::comm::Comm;
+use crate::engine;
 use crate::handle::Handle;
+use crate::p2p::space::Space;
 use crate::request;
-use crate::runtime::rt;
 use crate::status::{ANY_SOURCE, ANY_TAG, Status};
-use crate::{cs, datatype, init};
+use crate::{cs, datatype, life, progress};
 use base::Peer;
 use base::ids::Plane;
 use channel::buffer::{RecvBuf, SendBuf};
 use protocol::engine::Address;
 use protocol::matching::Envelope;
-use std::rc::Rc;
 
 /// Addresses up to this one are `MPI_BOTTOM`, `MPI_IN_PLACE`, `MPI_BUFFER_AUTOMATIC`, not buffers.
 pub const LAST_SPECIAL: usize = 2;
@@ -23,7 +22,7 @@ pub const LAST_SPECIAL: usize = 2;
 /// Whether MPI runs, and only one thread calls it at a time.
 #[inline(always)]
 pub fn is_possible() -> bool {
-    !cs::is_locking() && init::is_running()
+    !cs::is_locking() && life::is_running()
 }
 
 /// The bytes of `count` items in a buffer at `address`, if their type (an ABI handle value) is predefined and contiguous.
@@ -42,18 +41,18 @@ pub fn bytes(address: usize, count: i64, datatype: usize) -> Option<usize> {
 /// # Safety
 /// The bytes must be readable.
 #[inline(always)]
-pub unsafe fn send(comm: &Comm, buf: *const u8, len: usize, dest: i32, tag: i32) -> bool {
+pub unsafe fn send(comm: &Space, buf: *const u8, len: usize, dest: i32, tag: i32) -> bool {
     let Some(peer) = comm.peers().get(dest) else { return false };
     let context = comm.context.plane(Plane::PointToPoint);
     let to = Address { peer, envelope: Envelope { context, source: comm.rank as u32, tag } };
     // SAFETY: the bytes by the caller, and nothing is kept; nothing else uses the engine.
-    let (source, engine) = unsafe { (SendBuf::contiguous(buf, len), rt().engine.borrow()) };
+    let (source, engine) = unsafe { (SendBuf::contiguous(buf, len), engine::borrow()) };
     tag >= 0 && engine.send_now(&to, &source)
 }
 
 /// The process that `source` names; `None` for any. An error for what else isn't a rank, `MPI_PROC_NULL` too, and for a wrong tag.
 #[inline(always)]
-fn sender(comm: &Comm, source: i32, tag: i32) -> Result<Option<Peer>, ()> {
+fn sender(comm: &Space, source: i32, tag: i32) -> Result<Option<Peer>, ()> {
     match comm.peers().get(source) {
         _ if tag < 0 && tag != ANY_TAG => Err(()),
         None if source != ANY_SOURCE => Err(()),
@@ -66,14 +65,14 @@ fn sender(comm: &Comm, source: i32, tag: i32) -> Result<Option<Peer>, ()> {
 /// # Safety
 /// The bytes must be writable and nobody else's.
 #[inline(always)]
-pub unsafe fn receive(comm: &Comm, buf: *mut u8, len: usize, source: i32, tag: i32) -> Option<Status> {
-    if rt().has_active() {
+pub unsafe fn receive(comm: &Space, buf: *mut u8, len: usize, source: i32, tag: i32) -> Option<Status> {
+    if progress::has_active() {
         return None;
     }
     sender(comm, source, tag).ok()?;
     let pattern = transfer::pattern_of(comm, Plane::PointToPoint, source, tag);
     // SAFETY: as for `send`.
-    let (sink, engine) = unsafe { (RecvBuf::contiguous(buf, len), rt().engine.borrow()) };
+    let (sink, engine) = unsafe { (RecvBuf::contiguous(buf, len), engine::borrow()) };
     let found = engine.receive_now(&pattern, &sink)?;
     Some(Status::received(found.envelope.source as i32, found.envelope.tag, found.length))
 }
@@ -83,11 +82,11 @@ pub unsafe fn receive(comm: &Comm, buf: *mut u8, len: usize, source: i32, tag: i
 /// # Safety
 /// The bytes must be writable, and nobody else's, until the request is complete.
 #[inline(always)]
-pub unsafe fn irecv(comm: &Rc<Comm>, buf: *mut u8, len: usize, source: i32, tag: i32) -> Option<Handle> {
+pub unsafe fn irecv(comm: &Space, buf: *mut u8, len: usize, source: i32, tag: i32) -> Option<Handle> {
     let expected = sender(comm, source, tag).ok()?;
     let pattern = transfer::pattern_of(comm, Plane::PointToPoint, source, tag);
     // SAFETY: the bytes by the caller; nothing else uses the engine.
-    let (sink, engine) = unsafe { (RecvBuf::contiguous(buf, len), rt().engine.borrow()) };
+    let (sink, engine) = unsafe { (RecvBuf::contiguous(buf, len), engine::borrow()) };
     let op = engine.post_recv(pattern, expected, sink);
-    Some(request::enter_transfer(Transfer::Pending(op), comm))
+    Some(request::enter_transfer(Transfer::Pending(op), &comm.owner))
 }

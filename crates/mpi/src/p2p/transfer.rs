@@ -1,28 +1,19 @@
-//! Typed transfers on one plane of a communicator: what sends, receives and collectives are made of.
+//! Starts typed transfers on one plane of a message space: what sends, receives and collectives are made of.
 
-use crate::comm::Comm;
 use crate::datatype::{self, Datatype};
+use crate::engine;
+use crate::p2p::space::Space;
+use crate::profile;
 use crate::progress;
-use crate::runtime::rt;
 use crate::status::{ANY_SOURCE, ANY_TAG, PROC_NULL, Status};
-use crate::waits::Awaited;
 use base::ids::Plane;
 use base::{Peer, Result};
 use channel::buffer::{Layout, RecvBuf, SendBuf};
-use protocol::engine::{Address, Completion, Mode, OpId};
+use protocol::engine::{Address, Mode};
 use protocol::matching::{Envelope, Pattern};
 use std::rc::Rc;
 
-/// A transfer that has been started: it is complete already, or known to the engine.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Transfer {
-    /// A send that has left; its status is [`Status::EMPTY`].
-    Sent,
-    /// Any transfer with `MPI_PROC_NULL`; its status is [`Status::PROC_NULL`].
-    Null,
-    /// To be finished by [`test`] or [`wait`] exactly once.
-    Pending(OpId),
-}
+pub use crate::transfer::*;
 
 /// Where the items of a message lie, for the channels.
 #[derive(Debug)]
@@ -75,13 +66,13 @@ unsafe fn sink(buf: *mut u8, count: usize, datatype: &Rc<Datatype>) -> RecvBuf {
 #[inline(always)]
 fn post_send(peer: Peer, envelope: Envelope, mode: Mode, source: SendBuf) -> Result<Transfer> {
     let to = Address { peer, envelope };
-    rt().engine.with(|engine| {
+    engine::with(|engine| {
         if mode == Mode::Standard && engine.send_now(&to, &source) {
             return Ok(Transfer::Sent);
         }
         let bytes = source.len();
         let started = engine.post_send(to, mode, source)?;
-        rt().profile.borrow().count(envelope.context, rt().call.get(), peer, bytes);
+        profile::count(envelope.context, peer, bytes);
         Ok(started.map_or(Transfer::Sent, Transfer::Pending))
     })
 }
@@ -93,7 +84,7 @@ fn post_send(peer: Peer, envelope: Envelope, mode: Mode, source: SendBuf) -> Res
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "these are MPI's own")]
 pub unsafe fn start_send(
-    comm: &Comm,
+    comm: &Space,
     plane: Plane,
     mode: Mode,
     buf: *const u8,
@@ -112,7 +103,7 @@ pub unsafe fn start_send(
 
 /// What a receive from `source` with `tag` on `plane` of `comm` accepts.
 #[inline(always)]
-pub(super) fn pattern_of(comm: &Comm, plane: Plane, source: i32, tag: i32) -> Pattern {
+pub(super) fn pattern_of(comm: &Space, plane: Plane, source: i32, tag: i32) -> Pattern {
     Pattern {
         context: comm.context.plane(plane),
         source: (source != ANY_SOURCE).then_some(source as u32),
@@ -122,7 +113,7 @@ pub(super) fn pattern_of(comm: &Comm, plane: Plane, source: i32, tag: i32) -> Pa
 
 /// As [`pattern_of`], and the process that `source` names.
 #[inline]
-pub fn pattern(comm: &Comm, plane: Plane, source: i32, tag: i32) -> (Pattern, Option<Peer>) {
+pub fn pattern(comm: &Space, plane: Plane, source: i32, tag: i32) -> (Pattern, Option<Peer>) {
     (pattern_of(comm, plane, source, tag), (source != ANY_SOURCE).then(|| comm.peer(source)))
 }
 
@@ -133,7 +124,7 @@ pub fn pattern(comm: &Comm, plane: Plane, source: i32, tag: i32) -> (Pattern, Op
 /// The items must be writable, and nobody else's, until the transfer is complete.
 #[inline]
 pub unsafe fn start_recv(
-    comm: &Comm,
+    comm: &Space,
     plane: Plane,
     buf: *mut u8,
     count: usize,
@@ -147,7 +138,7 @@ pub unsafe fn start_recv(
     let (pattern, expected) = pattern(comm, plane, source, tag);
     // SAFETY: handed on from the caller.
     let sink = unsafe { sink(buf, count, datatype) };
-    Ok(Transfer::Pending(rt().engine.with(|engine| engine.post_recv(pattern, expected, sink))))
+    Ok(Transfer::Pending(engine::with(|engine| engine.post_recv(pattern, expected, sink))))
 }
 
 /// Polls of a blocking receive before it is posted: long enough for an answer that is on its way.
@@ -158,7 +149,7 @@ const DIRECT_POLLS: u32 = 256;
 /// # Safety
 /// The items must be writable and nobody else's.
 pub unsafe fn receive_soon(
-    comm: &Comm,
+    comm: &Space,
     buf: *mut u8,
     count: usize,
     datatype: &Rc<Datatype>,
@@ -166,14 +157,14 @@ pub unsafe fn receive_soon(
     tag: i32,
     status: &mut Status,
 ) -> Option<Result> {
-    if rt().has_active() || !datatype.is_contiguous() {
+    if progress::has_active() || !datatype.is_contiguous() {
         return None;
     }
     let pattern = pattern_of(comm, Plane::PointToPoint, source, tag);
     // SAFETY: `count` items of a contiguous type, by the caller.
     let sink = unsafe { RecvBuf::contiguous(buf, count * datatype.size()) };
-    let polls = if rt().waiting(|waiting| waiting.waiter.yields_early()) { 1 } else { DIRECT_POLLS };
-    let completion = rt().engine.with(|engine| engine.receive_soon(&pattern, &sink, polls))?;
+    let polls = if progress::waiting(|waiting| waiting.waiter.yields_early()) { 1 } else { DIRECT_POLLS };
+    let completion = engine::with(|engine| engine.receive_soon(&pattern, &sink, polls))?;
     let e = &completion.envelope;
     // The error field is only set by calls that return several statuses (3.2.5).
     *status = Status { error: status.error, ..Status::received(e.source as i32, e.tag, completion.length) };
@@ -213,7 +204,7 @@ pub unsafe fn start_recv_bytes(
     let pattern = Pattern { context, source: Some(source), tag: Some(tag) };
     // SAFETY: handed on from the caller.
     let sink = unsafe { RecvBuf::contiguous(buf, len) };
-    Ok(Transfer::Pending(rt().engine.with(|engine| engine.post_recv(pattern, Some(peer), sink))))
+    Ok(Transfer::Pending(engine::with(|engine| engine.post_recv(pattern, Some(peer), sink))))
 }
 
 /// Starts the receive of a message that a matched probe took out.
@@ -228,133 +219,5 @@ pub unsafe fn start_recv_message(
 ) -> Result<Transfer> {
     // SAFETY: handed on from the caller.
     let sink = unsafe { sink(buf, count, datatype) };
-    rt().engine.with(|engine| engine.post_recv_message(message, sink)).map(Transfer::Pending)
-}
-
-#[inline(always)]
-fn status_of(op: OpId, completion: &Completion) -> Result<Status> {
-    if let Some(error) = completion.error {
-        return Err(error);
-    }
-    if op.is_send() {
-        let mut status = Status::EMPTY;
-        status.set_cancelled(completion.cancelled);
-        return Ok(status);
-    }
-    let e = &completion.envelope;
-    let mut status = Status::received(e.source as i32, e.tag, completion.length);
-    if completion.cancelled {
-        status.set_cancelled(true);
-    }
-    Ok(status)
-}
-
-/// The status that goes with a failed receive: the bytes that did arrive.
-fn status_of_failure(completion: &Completion) -> Status {
-    let e = &completion.envelope;
-    let mut status = Status::received(e.source as i32, e.tag, completion.length);
-    status.error = completion.error.map_or(0, |e| e.class.0);
-    status
-}
-
-/// Whether [`test`] would answer. Makes no progress.
-#[inline]
-pub fn is_complete(transfer: Transfer) -> bool {
-    match transfer {
-        Transfer::Sent | Transfer::Null => true,
-        Transfer::Pending(op) => rt().engine.with(|engine| engine.is_complete(op)),
-    }
-}
-
-/// `None` while the transfer is under way. Makes no progress by itself. After `Some` the transfer is forgotten.
-#[inline]
-pub fn test(transfer: Transfer) -> Option<Result<Status>> {
-    match transfer {
-        Transfer::Sent => Some(Ok(Status::EMPTY)),
-        Transfer::Null => Some(Ok(Status::PROC_NULL)),
-        Transfer::Pending(op) => {
-            let completion = rt().engine.with(|engine| engine.take(op))?;
-            Some(status_of(op, &completion))
-        }
-    }
-}
-
-/// As [`test`], but a failure comes with the status as far as it is known (`MPI_ERR_TRUNCATE` tells source and tag).
-#[inline(always)]
-pub fn test_with_status(transfer: Transfer) -> Option<(Result, Status)> {
-    match transfer {
-        Transfer::Sent => Some((Ok(()), Status::EMPTY)),
-        Transfer::Null => Some((Ok(()), Status::PROC_NULL)),
-        Transfer::Pending(op) => {
-            let completion = rt().engine.with(|engine| engine.take(op))?;
-            Some(match status_of(op, &completion) {
-                Ok(status) => (Ok(()), status),
-                Err(error) => (Err(error), status_of_failure(&completion)),
-            })
-        }
-    }
-}
-
-/// The status of a complete transfer, which is not forgotten.
-pub fn peek(transfer: Transfer) -> Status {
-    match transfer {
-        Transfer::Sent => Status::EMPTY,
-        Transfer::Null => Status::PROC_NULL,
-        Transfer::Pending(op) => match rt().engine.with(|engine| engine.outcome(op)) {
-            Some(completion) => status_of(op, &completion).unwrap_or_else(|_| status_of_failure(&completion)),
-            None => Status::EMPTY,
-        },
-    }
-}
-
-/// Polls and sleeps until the transfer is complete.
-#[inline]
-pub fn wait(transfer: Transfer) -> Result<Status> {
-    if let Transfer::Pending(op) = transfer {
-        progress::wait_for(Awaited::One(transfer), || rt().engine.with(|engine| engine.is_complete(op)));
-    }
-    test(transfer).expect("a transfer that was waited for is complete")
-}
-
-/// As [`wait`], but returns early when more processes than `losses` are lost; the outcome is not taken.
-#[inline]
-pub fn wait_unless_lost(transfer: Transfer, losses: usize) {
-    if let Transfer::Pending(op) = transfer {
-        progress::wait_for(Awaited::One(transfer), || {
-            rt().engine.with(|engine| engine.is_complete(op) || engine.losses() != losses)
-        });
-    }
-}
-
-/// Cancels a receive that no message has matched, and forgets it. False if that can't be done any more.
-pub fn cancel(transfer: Transfer) -> bool {
-    let Transfer::Pending(op) = transfer else { return false };
-    rt().engine.with(|engine| engine.cancel(op) && engine.take(op).is_some())
-}
-
-/// Gives a transfer up, because a process on which it may depend is lost. True if it needs no more waiting; a large message that is
-/// sent must be waited for until its receiver has agreed.
-pub fn give_up(transfer: Transfer) -> bool {
-    let Transfer::Pending(op) = transfer else { return false };
-    if op.is_send() {
-        rt().engine.with(|engine| {
-            engine.withdraw(op);
-            engine.take(op).is_some()
-        })
-    } else {
-        cancel(transfer)
-    }
-}
-
-/// Lets a transfer end by itself: its request was freed.
-pub fn detach(transfer: Transfer) {
-    struct Detached(OpId);
-    impl progress::Active for Detached {
-        fn advance(&self) -> bool {
-            rt().engine.with(|engine| engine.take(self.0)).is_some()
-        }
-    }
-    if let Transfer::Pending(op) = transfer {
-        progress::activate(Rc::new(Detached(op)));
-    }
+    engine::with(|engine| engine.post_recv_message(message, sink)).map(Transfer::Pending)
 }

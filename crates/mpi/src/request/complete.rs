@@ -3,12 +3,10 @@
 //! Handles of finished requests become `MPI_REQUEST_NULL` in place; those of persistent requests stay. Null and inactive
 //! requests are complete with the empty status, and are passed over by the any and some forms.
 
-use super::{Ended, REQUEST_NULL, end, end_message, unknown, wait_for_first};
+use super::{Ended, REQUEST_NULL, REQUESTS, end, end_message, unknown, wait_for_first};
 use crate::handle::Handle;
-use crate::progress;
-use crate::runtime::rt;
+use crate::progress::{self, Awaited};
 use crate::status::Status;
-use crate::waits::Awaited;
 use base::{Class, Error, Result};
 
 /// Where the statuses of several requests go; `None` for `MPI_STATUSES_IGNORE`.
@@ -25,7 +23,7 @@ fn is_active(handle: Handle) -> Result<bool> {
     if handle == REQUEST_NULL {
         return Ok(false);
     }
-    rt().requests.with(handle, |r| r.is_active()).ok_or_else(unknown)
+    REQUESTS.with(handle, |r| r.is_active()).ok_or_else(unknown)
 }
 
 #[inline]
@@ -33,7 +31,7 @@ fn is_complete(handle: Handle) -> Result<bool> {
     if handle == REQUEST_NULL {
         return Ok(true);
     }
-    rt().requests.with(handle, |r| r.is_complete()).ok_or_else(unknown)
+    REQUESTS.with(handle, |r| r.is_complete()).ok_or_else(unknown)
 }
 
 /// Takes the outcome of a complete request and clears the handle.

@@ -1,8 +1,7 @@
 //! Generalized requests (MPI-5.0, 13.2): the program completes them and says what their status is.
 
-use super::{Request, enter, unknown};
+use super::{REQUESTS, Request, enter, unknown};
 use crate::handle::Handle;
-use crate::runtime::rt;
 use crate::status::Status;
 use base::{Class, Error, Result};
 use std::cell::Cell;
@@ -78,14 +77,14 @@ pub unsafe fn start(
 
 /// `MPI_Grequest_complete`.
 pub fn complete(handle: Handle) -> Result {
-    let found = rt().requests.with(handle, |request| match request {
+    let found = REQUESTS.with(handle, |request| match request {
         Request::Generalized(g) => Some(Rc::clone(g)),
         _ => None,
     });
     let Some(Some(g)) = found else { return Err(unknown()) };
     g.complete.set(true);
     if g.freed.get() {
-        rt().requests.remove(handle);
+        REQUESTS.remove(handle);
         return g.free();
     }
     Ok(())

@@ -1,21 +1,22 @@
 //! Requests (MPI-5.0, 3.7, 3.9, 3.10, 6.12, 13.2): everything that Wait and Test accept.
 //!
-//! The table of the runtime holds one [`Request`] per handle; `complete` has the Wait and Test families, `generalized` the
+//! The table holds one [`Request`] per handle; `complete` has the Wait and Test families, `generalized` the
 //! requests that the program completes itself.
 
 pub mod complete;
 pub mod generalized;
 
-use crate::comm::Comm;
-use crate::handle::Handle;
-use crate::p2p::persistent::Persistent;
-use crate::p2p::transfer::{self, Transfer};
-use crate::progress::{self, Active};
-use crate::runtime::rt;
+use crate::engine;
+use crate::handle::{Handle, Kind, Table};
+use crate::inside::Inside;
+use crate::owner::Owner;
+use crate::progress::{self, Active, Awaited};
 use crate::status::Status;
-use crate::waits::Awaited;
+use crate::transfer::{self, Transfer};
 use base::{Class, Error, Result};
 use generalized::Generalized;
+use protocol::engine::OpId;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// `MPI_REQUEST_NULL`.
@@ -29,6 +30,31 @@ pub trait Operation: Active {
     fn outcome(&self) -> Option<Result<Status>>;
 }
 
+/// What a persistent send or receive starts.
+pub trait Message {
+    /// Starts it; the request is inactive.
+    fn start(&self) -> Result<Transfer>;
+}
+
+/// A persistent send or receive.
+pub struct Persistent {
+    /// What it starts.
+    pub message: Rc<dyn Message>,
+    /// Whose error handler is called.
+    pub owner: Rc<Owner>,
+    /// The transfer of the current activation.
+    pub transfer: Option<Transfer>,
+}
+
+/// Live requests.
+static REQUESTS: Inside<Table<Request>> = Inside::new(Table::new(Kind::Request));
+
+/// The handle of [`Request::Sent`], once there is one.
+static SENT: Inside<Cell<Handle>> = Inside::new(Cell::new(REQUEST_NULL));
+
+/// The communicator whose request failed last, until its error handler is called.
+static ERROR_COMM: Inside<RefCell<Option<Rc<Owner>>>> = Inside::new(RefCell::new(None));
+
 /// What a request handle stands for.
 pub enum Request {
     /// A send or receive.
@@ -36,25 +62,25 @@ pub enum Request {
         /// The message.
         transfer: Transfer,
         /// Whose error handler is called.
-        comm: Rc<Comm>,
+        owner: Option<Rc<Owner>>,
     },
     /// A send that left at once. All of them are this one request, which is never removed: there is nothing to tell them apart by.
     Sent,
     /// A persistent send or receive.
-    Persistent(Rc<Persistent>),
+    Persistent(Box<Persistent>),
     /// A non-blocking collective or the like, started and activated.
     Collective {
         /// The operation.
         operation: Rc<dyn Operation>,
         /// Whose error handler is called.
-        comm: Rc<Comm>,
+        owner: Option<Rc<Owner>>,
     },
     /// A persistent collective.
     PersistentCollective {
         /// The operation.
         operation: Rc<dyn Operation>,
         /// Whose error handler is called.
-        comm: Rc<Comm>,
+        owner: Option<Rc<Owner>>,
         /// Whether it has been started and not been waited for.
         active: bool,
     },
@@ -75,56 +101,83 @@ pub struct Ended {
 /// Enters a request into the table.
 #[inline]
 pub fn enter(request: Request) -> Handle {
-    rt().requests.insert(request)
+    REQUESTS.insert(request)
 }
 
 /// Enters a message that has been started.
 #[inline(always)]
-pub fn enter_transfer(transfer: Transfer, comm: &Rc<Comm>) -> Handle {
+pub fn enter_transfer(transfer: Transfer, owner: &Rc<Owner>) -> Handle {
     match transfer {
         Transfer::Sent => sent(),
-        transfer => enter(Request::Transfer { transfer, comm: Rc::clone(comm) }),
+        transfer => enter(Request::Transfer { transfer, owner: Some(Rc::clone(owner)) }),
     }
 }
 
 /// The handle of [`Request::Sent`].
 #[inline]
 pub fn sent() -> Handle {
-    let sent = &rt().sent;
-    if sent.get() == REQUEST_NULL {
-        sent.set(enter(Request::Sent));
+    if SENT.get() == REQUEST_NULL {
+        SENT.set(enter(Request::Sent));
     }
-    sent.get()
+    SENT.get()
 }
 
 /// Enters a non-blocking collective that has been started and activated.
-pub fn enter_collective(operation: Rc<dyn Operation>, comm: &Rc<Comm>) -> Handle {
-    enter(Request::Collective { operation, comm: Rc::clone(comm) })
+pub fn enter_collective(operation: Rc<dyn Operation>, owner: &Rc<Owner>) -> Handle {
+    enter(Request::Collective { operation, owner: Some(Rc::clone(owner)) })
 }
 
 /// Enters a persistent collective.
-pub fn enter_persistent_collective(operation: Rc<dyn Operation>, comm: &Rc<Comm>) -> Handle {
-    enter(Request::PersistentCollective { operation, comm: Rc::clone(comm), active: false })
+pub fn enter_persistent_collective(operation: Rc<dyn Operation>, owner: &Rc<Owner>) -> Handle {
+    enter(Request::PersistentCollective { operation, owner: Some(Rc::clone(owner)), active: false })
 }
 
-/// Remembers whose error handler the error that is about to be returned belongs to.
+/// Remembers to which communicator the error that is about to be returned belongs.
 #[cold]
-pub fn blame(comm: Option<Rc<Comm>>) {
-    *rt().blamed.borrow_mut() = comm;
+pub fn set_error_comm(owner: Option<Rc<Owner>>) {
+    *ERROR_COMM.borrow_mut() = owner;
 }
 
 /// The communicator whose request failed, if the last error came from a request.
-pub fn take_blamed() -> Option<Rc<Comm>> {
-    rt().blamed.borrow_mut().take()
+pub fn take_error_comm() -> Option<Rc<Owner>> {
+    ERROR_COMM.borrow_mut().take()
+}
+
+/// What a wait for a request needs.
+pub enum UnderWay {
+    /// It is complete, or only the program can complete it.
+    Nothing,
+    /// One message.
+    Message(OpId),
+    /// A collective of this communicator, or a non-blocking send-receive.
+    Operation(Rc<Owner>),
+}
+
+/// For the diagnosis of a wait.
+pub(crate) fn under_way(handle: Handle) -> UnderWay {
+    let message =
+        |transfer: Option<Transfer>| transfer.and_then(Transfer::op).map_or(UnderWay::Nothing, UnderWay::Message);
+    let found = REQUESTS.with(handle, |request| match request {
+        Request::Transfer { transfer, .. } => message(Some(*transfer)),
+        Request::Persistent(p) => message(p.transfer),
+        Request::Collective { operation, owner: Some(owner) }
+        | Request::PersistentCollective { operation, owner: Some(owner), active: true }
+            if operation.outcome().is_none() =>
+        {
+            UnderWay::Operation(Rc::clone(owner))
+        }
+        _ => UnderWay::Nothing,
+    });
+    found.unwrap_or(UnderWay::Nothing)
 }
 
 impl Request {
-    fn comm(&self) -> Option<Rc<Comm>> {
+    fn owner(&self) -> Option<Rc<Owner>> {
         match self {
-            Request::Transfer { comm, .. }
-            | Request::Collective { comm, .. }
-            | Request::PersistentCollective { comm, .. } => Some(Rc::clone(comm)),
-            Request::Persistent(p) => Some(Rc::clone(&p.comm)),
+            Request::Transfer { owner, .. }
+            | Request::Collective { owner, .. }
+            | Request::PersistentCollective { owner, .. } => owner.clone(),
+            Request::Persistent(p) => Some(Rc::clone(&p.owner)),
             Request::Sent | Request::Generalized(_) => None,
         }
     }
@@ -133,7 +186,7 @@ impl Request {
     #[inline]
     fn is_active(&self) -> bool {
         match self {
-            Request::Persistent(p) => p.transfer.get().is_some(),
+            Request::Persistent(p) => p.transfer.is_some(),
             Request::PersistentCollective { active, .. } => *active,
             _ => true,
         }
@@ -145,7 +198,7 @@ impl Request {
         match self {
             Request::Transfer { transfer, .. } => transfer::is_complete(*transfer),
             Request::Sent => true,
-            Request::Persistent(p) => p.transfer.get().is_none_or(transfer::is_complete),
+            Request::Persistent(p) => p.transfer.is_none_or(transfer::is_complete),
             Request::Collective { operation, .. } => operation.outcome().is_some(),
             Request::PersistentCollective { operation, active, .. } => !active || operation.outcome().is_some(),
             Request::Generalized(g) => g.is_complete(),
@@ -157,37 +210,48 @@ fn unknown() -> Error {
     Error::new(Class::ERR_REQUEST, "not the handle of a live request")
 }
 
-/// `MPI_Start`. What is started may make progress, which runs callbacks and lets other threads in: nothing of the table is borrowed.
+/// `MPI_Start`. The operation starts without a borrow of the table: it may let other threads in.
 pub fn start(handle: Handle) -> Result {
-    enum Startable {
-        Message(Rc<Persistent>),
+    enum Todo {
+        Refuse(&'static str),
+        Message(Rc<dyn Message>),
         Operation(Rc<dyn Operation>),
     }
-    let found = rt().requests.with(handle, |request| match request {
-        Request::Persistent(p) => Ok(Startable::Message(Rc::clone(p))),
-        Request::PersistentCollective { active: true, .. } => {
-            Err(Error::new(Class::ERR_REQUEST, "the persistent request is active already"))
-        }
+    const ACTIVE: Todo = Todo::Refuse("the persistent request is active already");
+    let todo = REQUESTS.with(handle, |request| match request {
+        Request::Persistent(p) if p.transfer.is_some() => ACTIVE,
+        Request::Persistent(p) => Todo::Message(Rc::clone(&p.message)),
+        Request::PersistentCollective { active: true, .. } => ACTIVE,
         Request::PersistentCollective { operation, active, .. } => {
             *active = true;
-            Ok(Startable::Operation(Rc::clone(operation)))
+            Todo::Operation(Rc::clone(operation))
         }
-        _ => Err(Error::new(Class::ERR_REQUEST, "the request is not persistent")),
+        _ => Todo::Refuse("the request is not persistent"),
     });
-    match found.ok_or_else(unknown)?? {
-        Startable::Message(message) => message.start(),
-        Startable::Operation(operation) => operation.start(),
+    match todo.ok_or_else(unknown)? {
+        Todo::Refuse(why) => Err(Error::new(Class::ERR_REQUEST, why)),
+        Todo::Message(message) => {
+            let transfer = message.start()?;
+            let kept = REQUESTS.with(handle, |request| match request {
+                Request::Persistent(p) => p.transfer.replace(transfer),
+                _ => Some(transfer),
+            });
+            // The program has freed the request, or started it twice, from another thread meanwhile.
+            kept.unwrap_or(Some(transfer)).into_iter().for_each(transfer::detach);
+            Ok(())
+        }
+        Todo::Operation(operation) => operation.start(),
     }
 }
 
 /// `MPI_Cancel`: receives that are not matched yet, and generalized requests.
 pub fn cancel(handle: Handle) -> Result {
     let mut generalized = None;
-    let found = rt().requests.with(handle, |request| {
+    let found = REQUESTS.with(handle, |request| {
         let transfer = match request {
             Request::Transfer { transfer, .. } => *transfer,
             Request::Sent => Transfer::Sent,
-            Request::Persistent(p) => match p.transfer.get() {
+            Request::Persistent(p) => match p.transfer {
                 Some(transfer) => transfer,
                 None => return Err(Error::new(Class::ERR_REQUEST, "the request is inactive")),
             },
@@ -198,7 +262,7 @@ pub fn cancel(handle: Handle) -> Result {
             _ => return Err(Error::new(Class::ERR_REQUEST, "a collective can't be cancelled")),
         };
         if let Transfer::Pending(op) = transfer {
-            rt().engine.with(|engine| engine.cancel(op));
+            engine::with(|engine| engine.cancel(op));
         }
         Ok(())
     });
@@ -208,7 +272,7 @@ pub fn cancel(handle: Handle) -> Result {
 
 /// `MPI_Request_free`: an active operation ends by itself.
 pub fn free(handle: Handle) -> Result {
-    let generalized = rt().requests.with(handle, |request| match request {
+    let generalized = REQUESTS.with(handle, |request| match request {
         Request::Generalized(g) => Some(Rc::clone(g)),
         _ => None,
     });
@@ -217,15 +281,15 @@ pub fn free(handle: Handle) -> Result {
             // The program still names the request when it completes it.
             return Ok(());
         }
-        rt().requests.remove(handle);
+        REQUESTS.remove(handle);
         return g.free();
     }
-    if handle == rt().sent.get() {
+    if handle == SENT.get() {
         return Ok(());
     }
-    match rt().requests.remove(handle).ok_or_else(unknown)? {
+    match REQUESTS.remove(handle).ok_or_else(unknown)? {
         Request::Transfer { transfer, .. } => transfer::detach(transfer),
-        Request::Persistent(p) => p.transfer.get().into_iter().for_each(transfer::detach),
+        Request::Persistent(p) => p.transfer.into_iter().for_each(transfer::detach),
         // A schedule is among the active ones until it is done.
         Request::Collective { .. } | Request::PersistentCollective { .. } | Request::Generalized(_) | Request::Sent => {
         }
@@ -237,7 +301,7 @@ pub fn free(handle: Handle) -> Result {
 fn wait_for_first(handles: &[Handle]) -> Result {
     let Some(&handle) = handles.first() else { return Ok(()) };
     let mut live = true;
-    progress::wait_for(Awaited::All(handles), || match rt().requests.with(handle, |r| r.is_complete()) {
+    progress::wait_for(Awaited::All(handles), || match REQUESTS.with(handle, |r| r.is_complete()) {
         Some(complete) => complete,
         None => {
             live = false;
@@ -256,16 +320,16 @@ fn end(handle: Handle) -> Ended {
 /// As [`end`], if the request is just a message and complete.
 #[inline(always)]
 fn end_message(handle: Handle) -> Option<Ended> {
-    if handle == rt().sent.get() {
+    if handle == SENT.get() {
         return Some(Ended { result: Ok(()), status: Status::EMPTY, freed: true });
     }
-    let ended = rt().requests.remove_if(handle, |request| match request {
+    let ended = REQUESTS.remove_if(handle, |request| match request {
         Request::Transfer { transfer, .. } => transfer::test_with_status(*transfer),
         _ => None,
     });
     let ((result, status), request) = ended?;
     if result.is_err() {
-        blame(request.comm());
+        set_error_comm(request.owner());
     }
     Some(Ended { result, status, freed: true })
 }
@@ -279,7 +343,7 @@ fn end_operation(handle: Handle) -> Ended {
         Operation(Rc<dyn Operation>, bool),
         Generalized(Rc<Generalized>),
     }
-    let outcome = rt().requests.with(handle, |request| match request {
+    let outcome = REQUESTS.with(handle, |request| match request {
         Request::Transfer { .. } | Request::Sent => unreachable!("messages end above when they are complete"),
         Request::Persistent(p) => p.transfer.take().map_or(Outcome::Inactive, Outcome::Message),
         Request::Collective { operation, .. } => Outcome::Operation(Rc::clone(operation), true),
@@ -307,12 +371,12 @@ fn end_operation(handle: Handle) -> Ended {
         }
     };
     if ended.freed {
-        let request = rt().requests.remove(handle);
+        let request = REQUESTS.remove(handle);
         if ended.result.is_err() {
-            blame(request.and_then(|r| r.comm()));
+            set_error_comm(request.and_then(|r| r.owner()));
         }
     } else if ended.result.is_err() {
-        blame(rt().requests.with(handle, |r| r.comm()).flatten());
+        set_error_comm(REQUESTS.with(handle, |r| r.owner()).flatten());
     }
     ended
 }
@@ -324,10 +388,10 @@ fn peek(handle: Handle) -> Result<Status> {
         Operation(Rc<dyn Operation>),
         Generalized(Rc<Generalized>),
     }
-    let outcome = rt().requests.with(handle, |request| match request {
+    let outcome = REQUESTS.with(handle, |request| match request {
         Request::Transfer { transfer, .. } => Outcome::Known(transfer::peek(*transfer)),
         Request::Sent => Outcome::Known(Status::EMPTY),
-        Request::Persistent(p) => Outcome::Known(p.transfer.get().map_or(Status::EMPTY, transfer::peek)),
+        Request::Persistent(p) => Outcome::Known(p.transfer.map_or(Status::EMPTY, transfer::peek)),
         Request::PersistentCollective { active: false, .. } => Outcome::Known(Status::EMPTY),
         Request::Collective { operation, .. } | Request::PersistentCollective { operation, .. } => {
             Outcome::Operation(Rc::clone(operation))

@@ -1,7 +1,8 @@
 //! Cartesian topologies (MPI-5.0, 8.5.1, 8.5.4 to 8.5.8): row-major grids.
 
 use super::{Topology, cart_of, place};
-use crate::comm::{self, Comm};
+use crate::comm::Comm;
+use crate::constructors;
 use crate::group::Group;
 use crate::status::{PROC_NULL, UNDEFINED};
 use base::{Result, ensure};
@@ -102,7 +103,7 @@ pub fn create(comm: &Rc<Comm>, dims: &[i32], periods: &[bool], reorder: bool) ->
     let cart = Cart::new(dims, periods)?;
     ensure!(cart.size() <= comm.size(), ERR_ARG, "the grid is larger than the communicator");
     let group = group_of(comm, &cart, reorder)?;
-    let new = comm::from_members(comm, &group)?;
+    let new = constructors::from_members(comm, &group)?;
     if let Some(new) = &new {
         new.set_topology(Rc::new(Topology::Cart(cart)));
     }
@@ -128,7 +129,7 @@ pub fn map(comm: &Comm, dims: &[i32], periods: &[bool]) -> Result<i32> {
 /// `MPI_Cart_sub`: the part of the grid in which the dimensions that don't remain are fixed.
 pub fn sub(comm: &Rc<Comm>, remain: &[bool]) -> Result<Rc<Comm>> {
     let (colour, key, part) = cart_of(comm)?.sub(comm.rank, remain)?;
-    let Some(new) = comm::split(comm, colour, key)? else {
+    let Some(new) = constructors::split(comm, colour, key)? else {
         base::fail!(ERR_INTERN, "a part of the grid lost this process");
     };
     new.set_topology(Rc::new(Topology::Cart(part)));

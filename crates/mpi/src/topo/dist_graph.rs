@@ -5,7 +5,8 @@
 
 use super::{Topology, place};
 use crate::coll::internal::allgather_bytes;
-use crate::comm::{self, Comm};
+use crate::comm::Comm;
+use crate::constructors;
 use base::{Result, ensure};
 use std::rc::Rc;
 
@@ -116,7 +117,7 @@ fn finish(comm: &Rc<Comm>, order: Option<&[i32]>, own: DistGraph) -> Result<Rc<C
         Some(order) => comm.group.include(order)?,
         None => Rc::clone(&comm.group),
     };
-    let Some(new) = comm::from_members(comm, &group)? else {
+    let Some(new) = constructors::from_members(comm, &group)? else {
         base::fail!(ERR_INTERN, "a graph lost this process");
     };
     new.set_topology(Rc::new(Topology::DistGraph(own)));

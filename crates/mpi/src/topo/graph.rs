@@ -1,7 +1,8 @@
 //! Graph topologies (MPI-5.0, 8.5.3, 8.5.5): every process knows the whole graph.
 
 use super::{Topology, place};
-use crate::comm::{self, Comm};
+use crate::comm::Comm;
+use crate::constructors;
 use crate::group::Group;
 use crate::status::UNDEFINED;
 use base::{Result, ensure};
@@ -48,7 +49,7 @@ pub fn create(comm: &Rc<Comm>, index: &[i32], edges: &[i32], reorder: bool) -> R
     ensure!(index.len() <= comm.size() as usize, ERR_ARG, "the graph is larger than the communicator");
     let graph = Graph::new(index, edges)?;
     let group = group_of(comm, &graph, reorder)?;
-    let new = comm::from_members(comm, &group)?;
+    let new = constructors::from_members(comm, &group)?;
     if let Some(new) = &new {
         new.set_topology(Rc::new(Topology::Graph(graph)));
     }

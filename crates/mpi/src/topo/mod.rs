@@ -9,6 +9,8 @@ pub mod dist_graph;
 pub mod graph;
 mod place;
 
+pub use crate::coll::neighbor::Neighbors;
+
 use crate::comm::Comm;
 use crate::status::UNDEFINED;
 use base::{Result, fail};
@@ -34,9 +36,14 @@ pub enum Topology {
     DistGraph(DistGraph),
 }
 
+/// The topology of a communicator, if it has one.
+fn of(comm: &Comm) -> Option<&Topology> {
+    comm.topology()?.downcast_ref()
+}
+
 /// `MPI_Topo_test`.
 pub fn test(comm: &Comm) -> i32 {
-    match comm.topology().map(|t| &**t) {
+    match of(comm) {
         None => UNDEFINED,
         Some(Topology::Cart(_)) => CART,
         Some(Topology::Graph(_)) => GRAPH,
@@ -46,7 +53,7 @@ pub fn test(comm: &Comm) -> i32 {
 
 /// The grid of a communicator.
 pub fn cart_of(comm: &Comm) -> Result<&Cart> {
-    match comm.topology().map(|t| &**t) {
+    match of(comm) {
         Some(Topology::Cart(cart)) => Ok(cart),
         _ => fail!(ERR_TOPOLOGY, "the communicator has no Cartesian topology"),
     }
@@ -54,7 +61,7 @@ pub fn cart_of(comm: &Comm) -> Result<&Cart> {
 
 /// The graph of a communicator.
 pub fn graph_of(comm: &Comm) -> Result<&Graph> {
-    match comm.topology().map(|t| &**t) {
+    match of(comm) {
         Some(Topology::Graph(graph)) => Ok(graph),
         _ => fail!(ERR_TOPOLOGY, "the communicator has no graph topology"),
     }
@@ -62,26 +69,15 @@ pub fn graph_of(comm: &Comm) -> Result<&Graph> {
 
 /// The distributed graph of a communicator.
 pub fn dist_graph_of(comm: &Comm) -> Result<&DistGraph> {
-    match comm.topology().map(|t| &**t) {
+    match of(comm) {
         Some(Topology::DistGraph(graph)) => Ok(graph),
         _ => fail!(ERR_TOPOLOGY, "the communicator has no distributed graph topology"),
     }
 }
 
-/// The neighbours of a process, in the order of neighbourhood collectives (8.6); `MPI_PROC_NULL` where a grid ends.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Neighbors {
-    /// Who sends to this process.
-    pub sources: Vec<i32>,
-    /// To whom it sends.
-    pub destinations: Vec<i32>,
-    /// Whether neighbours come in pairs of opposite directions.
-    pub cartesian: bool,
-}
-
 /// This process's neighbours.
 pub fn neighbors(comm: &Comm) -> Result<Neighbors> {
-    Ok(match comm.topology().map(|t| &**t) {
+    Ok(match of(comm) {
         None => fail!(ERR_TOPOLOGY, "the communicator has no topology"),
         Some(Topology::Cart(cart)) => {
             let all = cart.neighbors(comm.rank);

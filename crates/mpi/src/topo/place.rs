@@ -4,13 +4,13 @@
 //! first `n` ranks: entry `i` is the old rank of new rank `i`.
 
 use crate::comm::Comm;
-use crate::init;
+use crate::job;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 /// For each of the first `n` ranks the number of its node.
 pub fn nodes(comm: &Comm, n: i32) -> Vec<i32> {
-    (0..n).map(|rank| init::node_of(comm.group.peer(rank))).collect()
+    (0..n).map(|rank| job::node_of(comm.group.peer(rank))).collect()
 }
 
 /// The ranks of each node, nodes in the order of their first rank.

@@ -7,8 +7,8 @@
 
 pub mod settings;
 
-use super::choices::Choices;
 use super::needs::{Needs, SelectionKey};
+use crate::comm::choices::Choices;
 
 /// The algorithms of one collective.
 pub trait Algorithm: Copy + PartialEq + std::fmt::Debug + 'static {
@@ -94,7 +94,7 @@ macro_rules! algorithms {
 
         impl $crate::coll::select::Algorithm for $collective {
             const ALL: &'static [$collective] = &[$($collective::$variant),+];
-            const COLLECTIVE: usize = $crate::coll::choices::Collective::$collective as usize;
+            const COLLECTIVE: usize = $crate::comm::choices::Collective::$collective as usize;
 
             fn name(self) -> &'static str {
                 match self { $($collective::$variant => $name),+ }

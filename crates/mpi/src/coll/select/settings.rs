@@ -1,5 +1,5 @@
 //! Settings of collectives. Processes take them over when they join a job; those that all must share go into its
-//! [`Choices`](crate::coll::choices::Choices).
+//! [`Choices`](crate::comm::choices::Choices).
 
 base::config! {
     /// Algorithm of barriers: auto, exchange, dissemination, tree, flat, hierarchical.

@@ -2,10 +2,10 @@
 
 use super::super::comm_view::CommView;
 use super::super::neighbor;
+use super::super::neighbor::Neighbors;
 use super::memory::*;
 use super::*;
 use crate::status::PROC_NULL;
-use crate::topo::Neighbors;
 
 /// Neighbours in a grid of `dims`, negative direction first; periodic where `periods` says so.
 fn grid(rank: usize, dims: &[usize], periods: &[bool]) -> Vec<i32> {

@@ -3,11 +3,12 @@
 //! Resource types: `mpi_shared_memory` and `hwloc://Machine` (processes that can share memory), `hwloc://Package`,
 //! `hwloc://NUMANode`, `hwloc://Core`, `hwloc://PU`. A process is restricted to a resource if all CPUs that it may use belong to one instance of it.
 
-use super::{Comm, split};
+use super::split::split;
 use crate::coll::internal::allgather_bytes;
+use crate::comm::Comm;
 use crate::info::Info;
-use crate::init;
-use crate::session;
+use crate::job;
+use crate::psets;
 use crate::status::UNDEFINED;
 use base::{Result, ensure, log};
 use std::rc::Rc;
@@ -30,7 +31,7 @@ const LEVELS: [&str; 5] = ["hwloc://Machine", "hwloc://Package", "hwloc://NUMANo
 
 /// This process's instance of each of the [`LEVELS`], or `MPI_UNDEFINED` if it isn't restricted to one.
 fn instances() -> [i32; LEVELS.len()] {
-    let machine = init::node_of(init::me());
+    let machine = job::node_of(job::me());
     let threads = match Topology::current() {
         Ok(topology) => topology.own_threads(),
         Err(why) => {
@@ -92,12 +93,12 @@ pub fn split_type(comm: &Rc<Comm>, kind: i32, key: i32, info: Option<&Info>) -> 
         COMM_TYPE_HW_GUIDED => text(RESOURCE_KEY).map_or(UNDEFINED, |name| instance_of(&name)),
         COMM_TYPE_RESOURCE_GUIDED => match (text(RESOURCE_KEY), text("mpi_pset_name")) {
             (Some(name), None) => instance_of(&name),
-            (None, Some(pset)) => session::colour_of_pset(&pset),
+            (None, Some(pset)) => psets::colour(&pset),
             _ => UNDEFINED,
         },
         _ => UNDEFINED,
     };
-    let new = split::split(comm, colour, key)?;
+    let new = split(comm, colour, key)?;
     if let (COMM_TYPE_HW_UNGUIDED, Some(level), Some(info), Some(_)) = (kind, level, info, &new) {
         info.put(RESOURCE_KEY, LEVELS[level].as_bytes());
     }

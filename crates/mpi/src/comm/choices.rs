@@ -3,6 +3,9 @@
 //! It is fixed when the communicator is made, from what its members share: a world has its job's, a communicator that is made from another one
 //! inherits. Two groups that merge tell each other theirs on the way.
 
+use crate::inside::Inside;
+use std::cell::Cell;
+
 /// The collectives that choose among algorithms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "MPI's names")]
@@ -65,6 +68,19 @@ impl Choices {
             barrier_fanout: (sizes as u32).max(1),
         }
     }
+}
+
+/// What all processes of the job share.
+static OF_JOB: Inside<Cell<Choices>> = Inside::new(Cell::new(Choices::DEFAULT));
+
+/// What communicators without a parent take over: their processes are of one job.
+pub fn of_job() -> Choices {
+    OF_JOB.get()
+}
+
+/// Learns what the processes of the job share.
+pub(crate) fn set_job(choices: Choices) {
+    OF_JOB.set(choices);
 }
 
 #[cfg(test)]

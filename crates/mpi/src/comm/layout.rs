@@ -1,7 +1,7 @@
-//! Which processes of a communicator share a node, as the hierarchical algorithms see it.
+//! Which processes of a communicator share a node, as the hierarchical collectives see it.
 
-use crate::comm::Comm;
-use crate::init;
+use super::Comm;
+use crate::job;
 use std::cell::OnceCell;
 
 /// The layout of a communicator, found when it is first needed; `None` if all of its processes share a node.
@@ -21,7 +21,7 @@ fn find(comm: &Comm) -> Option<Box<Layout>> {
     if comm.is_inter() {
         return None;
     }
-    let node_of = |rank: usize| init::node_of(comm.peer(rank as i32)) as u64;
+    let node_of = |rank: usize| job::node_of(comm.peer(rank as i32)) as u64;
     let layout = Layout::new(comm.rank as usize, comm.size() as usize, node_of);
     (layout.nodes > 1).then(|| Box::new(layout))
 }

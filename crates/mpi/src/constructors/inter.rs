@@ -3,16 +3,16 @@
 //! The leaders tell each other what their groups must know ([`exchange`]), each then tells its own group ([`share`]); an
 //! error of a leader reaches its whole group. The common context is the proposal of the group whose leader has the smaller number.
 
-use super::agree::{Channel, Members, exchange, propose};
 use super::create::{meeting_point, unpublished_from_group};
 use super::duplicate::{collective_channel, remote_first};
-use super::{Comm, Hints, publish};
-use crate::coll::choices::Choices;
 use crate::coll::internal::bcast_bytes;
+use crate::comm::agree::{Channel, Members, exchange, propose};
+use crate::comm::choices::Choices;
+use crate::comm::{Comm, Hints, publish};
 use crate::errhandler::Errhandler;
 use crate::group::Group;
 use crate::info::Info;
-use crate::init;
+use crate::job;
 use base::{Class, ContextId, Error, Peer, Result, ensure, fail};
 use std::rc::Rc;
 
@@ -109,7 +109,7 @@ fn meet(
         let others = theirs.take_peers();
         let overlap = others.iter().any(|p| local.group.contains(*p));
         ensure!(!overlap, ERR_COMM, "a process is in both groups of an inter-communicator");
-        let shared = if init::me() < other { mine } else { proposed };
+        let shared = if job::me() < other { mine } else { proposed };
         Ok(Words::new().wide(shared).wide(own).peers(others.into_iter()).bytes)
     })?;
     let mut told = Words::from(told);
@@ -135,7 +135,7 @@ pub fn intercomm_create(
         let peer = peer?;
         ensure!((0..peer.peer_size()).contains(&remote_leader), ERR_RANK, "no such remote leader");
         let other = peer.peer(remote_leader);
-        ensure!(other != init::me(), ERR_RANK, "the remote leader is the local leader");
+        ensure!(other != job::me(), ERR_RANK, "the remote leader is the local leader");
         Ok((Channel { context: leader_context(&peer), tag }, other))
     })?;
     let (group, others) = (Rc::clone(&local.group), Group::shared(met.others));
@@ -168,7 +168,7 @@ pub fn intercomm_create_from_groups(
     let met = meet(&local, local_leader, known.as_ref(), || {
         let remote = remote?;
         ensure!((0..remote.size()).contains(&remote_leader), ERR_RANK, "the remote leader is not in the group");
-        let (mine, other) = (init::me(), remote.peer(remote_leader));
+        let (mine, other) = (job::me(), remote.peer(remote_leader));
         ensure!(mine != other, ERR_RANK, "the remote leader is the local leader");
         let leaders = [mine.min(other), mine.max(other)];
         Ok((meeting_point(leaders[0], stringtag, leaders.into_iter()), other))
@@ -205,5 +205,5 @@ pub fn intercomm_merge(comm: &Rc<Comm>, high: bool) -> Result<Rc<Comm>> {
     let (first, shared) = (told.take_wide()? != 0, ContextId(told.take_wide()?));
     let choices = told.take_choices()?;
     let group = if first { comm.group.union(remote) } else { remote.union(&comm.group) };
-    Ok(publish(Comm { choices, ..Comm::child(comm, shared, group) }))
+    Ok(publish(Comm::child(comm, shared, group).with_choices(choices)))
 }

@@ -2,13 +2,12 @@
 //!
 //! Each process contributes colour, key and proposals for context ids; those of the first process of each new group are used.
 
-use super::agree::{Channel, Members, exchange};
 use super::duplicate::{collective_channel, remote_first};
 use super::inter::share;
-use super::{Comm, publish};
 use crate::coll::internal::allgather_bytes;
+use crate::comm::agree::{Channel, Members, exchange, propose_counter};
+use crate::comm::{Comm, publish};
 use crate::group::Group;
-use crate::runtime::rt;
 use crate::status::UNDEFINED;
 use base::{ContextId, Peer, Result, ensure, fail};
 use std::rc::Rc;
@@ -67,7 +66,7 @@ impl Part {
 /// `MPI_Comm_split`; none for a process with the colour `MPI_UNDEFINED`, or without anybody on the other side.
 pub fn split(comm: &Rc<Comm>, colour: i32, key: i32) -> Result<Option<Rc<Comm>>> {
     ensure!(colour >= 0 || colour == UNDEFINED, ERR_ARG, "the colour is negative");
-    let record = Record { colour, key, proposals: [rt().propose_context(), rt().propose_context()] };
+    let record = Record { colour, key, proposals: [propose_counter(), propose_counter()] };
     if comm.is_inter() {
         return split_inter(comm, record);
     }

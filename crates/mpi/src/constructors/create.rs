@@ -1,13 +1,14 @@
 //! Communicators from groups: `MPI_Comm_create`, `MPI_Comm_create_group`, `MPI_Comm_create_from_group` (MPI-5.0, 7.4.2).
 
-use super::agree::{Channel, Members, agree, exchange, propose};
 use super::duplicate::{collective_channel, remote_first};
 use super::inter::{Words, share};
-use super::{Comm, Hints, publish};
+use crate::comm::agree::{Channel, Members, agree, exchange, propose};
+use crate::comm::choices;
+use crate::comm::{Comm, Hints, publish};
 use crate::errhandler::Errhandler;
 use crate::group::Group;
 use crate::info::Info;
-use crate::init;
+use crate::job;
 use base::ids::Plane;
 use base::{ContextId, Peer, Result, ensure, fail};
 use std::rc::Rc;
@@ -28,7 +29,7 @@ pub fn create(comm: &Rc<Comm>, group: &Rc<Group>) -> Result<Option<Rc<Comm>>> {
 /// The intra-communicator of `group`, which is a subset of the group of `comm`; collective over `comm`.
 pub(crate) fn from_members(comm: &Rc<Comm>, group: &Rc<Group>) -> Result<Option<Rc<Comm>>> {
     let channel = collective_channel(comm);
-    if !group.contains(init::me()) {
+    if !group.contains(job::me()) {
         return Ok(None);
     }
     let contexts = agree(channel, group, None)?;
@@ -55,7 +56,7 @@ fn create_inter(comm: &Rc<Comm>, group: &Rc<Group>) -> Result<Option<Rc<Comm>>> 
     let mut told = Words::from(told);
     let (shared, own) = (ContextId(told.take_wide()?), ContextId(told.take_wide()?));
     let others = told.take_peers();
-    if !group.contains(init::me()) || others.is_empty() {
+    if !group.contains(job::me()) || others.is_empty() {
         return Ok(None);
     }
     Ok(Some(publish(Comm::inter_child(comm, shared, own, Rc::clone(group), Group::shared(others)))))
@@ -70,7 +71,7 @@ pub fn create_group(comm: &Rc<Comm>, group: &Rc<Group>, tag: i32) -> Result<Opti
         ERR_GROUP,
         "the group is not a subset of the communicator's"
     );
-    if !group.contains(init::me()) {
+    if !group.contains(job::me()) {
         return Ok(None);
     }
     // The tags of collectives on this plane aren't negative.
@@ -100,10 +101,10 @@ pub(super) fn unpublished_from_group(
     if group.size() == 0 {
         return Ok(None);
     }
-    ensure!(group.contains(init::me()), ERR_GROUP, "this process is not in the group");
+    ensure!(group.contains(job::me()), ERR_GROUP, "this process is not in the group");
     let channel = meeting_point(group.peer(0), stringtag, group.peers());
     let contexts = agree(channel, group, None)?;
-    let comm = Comm::new(contexts.shared(), Rc::clone(group), errhandler, group.session().cloned(), init::choices());
+    let comm = Comm::new(contexts.shared(), Rc::clone(group), errhandler, group.session().cloned(), choices::of_job());
     *comm.hints.borrow_mut() = info.map(Hints::of).unwrap_or_default();
     Ok(Some(comm))
 }

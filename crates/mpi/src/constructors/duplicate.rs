@@ -3,15 +3,14 @@
 //! Attributes are copied when the function is called. A non-blocking duplicate has its handle from the start; the object
 //! behind it is replaced when the context id is known.
 
-use super::agree::{Agreement, Channel, Contexts, agree};
-use super::{Comm, Hints, publish};
 use crate::attr;
+use crate::comm::agree::{Agreement, Channel, Contexts, agree};
+use crate::comm::{self, COMMS, Comm, Hints, publish};
 use crate::group::Group;
 use crate::handle::Handle;
 use crate::info::Info;
 use crate::progress;
 use crate::request::{self, Operation};
-use crate::runtime::rt;
 use base::ids::Plane;
 use base::{ContextId, Peer, Result};
 use std::rc::Rc;
@@ -46,7 +45,7 @@ fn duplicate(comm: &Rc<Comm>, hints: Hints) -> Result<Rc<Comm>> {
     let contexts = agree(collective_channel(comm), &comm.group, comm.remote.as_ref())?;
     let new = publish(copy_of(comm, contexts, hints));
     if let Err(error) = attr::copy_all(&**comm, &*new) {
-        super::free(&new)?;
+        comm::free(&new)?;
         return Err(error);
     }
     Ok(new)
@@ -81,18 +80,16 @@ fn start_duplicate(comm: &Rc<Comm>, hints: Hints) -> Result<(Handle, Handle)> {
     let unborn = Contexts { shared: ContextId::new(Peer(u32::MAX), 0).0, local: ContextId::new(Peer(u32::MAX), 1).0 };
     let channel = nonblocking_channel(comm);
     let unborn = publish(copy_of(comm, unborn, hints));
-    let handle = unborn.handle.get();
+    let handle = unborn.handle();
     // The copy callbacks run now; a failure must not keep the other processes waiting.
     let copied = attr::copy_all(&**comm, &*unborn);
     let parent = Rc::clone(comm);
     let agreement = Rc::new(Agreement::new(channel, &comm.group, comm.remote.as_ref(), move |contexts| {
-        let new = Comm { attributes: unborn.attributes.take(), ..copy_of(&parent, contexts, hints) };
-        new.handle.set(handle);
-        new.set_name(&unborn.name());
-        rt().comms.with(handle, |slot| *slot = Rc::new(new));
+        let new = copy_of(&parent, contexts, hints).replacing(&unborn);
+        COMMS.with(handle, |slot| *slot = Rc::new(new));
     }));
     agreement.start()?;
     progress::activate(Rc::<Agreement>::clone(&agreement));
     copied?;
-    Ok((handle, request::enter_collective(agreement, comm)))
+    Ok((handle, request::enter_collective(agreement, &comm.owner)))
 }

@@ -1,0 +1,45 @@
+//! Constructors and the collective destructor of communicators (MPI-5.0, 7.4.2, 7.4.3, 7.6).
+//!
+//! They stand above [`crate::coll`], as the members tell each other about the new communicator by collectives; those that only need
+//! a context id ([`crate::comm::agree`]) block or not.
+
+mod create;
+mod duplicate;
+mod inter;
+mod split;
+mod split_type;
+
+pub(crate) use create::from_members;
+pub use create::{create, create_from_group, create_group};
+pub use duplicate::{dup, dup_with_info, idup, idup_with_info};
+pub use inter::{intercomm_create, intercomm_create_from_groups, intercomm_merge};
+pub use split::split;
+pub use split_type::{COMM_TYPE_HW_GUIDED, COMM_TYPE_HW_UNGUIDED, COMM_TYPE_RESOURCE_GUIDED, COMM_TYPE_SHARED};
+pub use split_type::{hardware_info, split_type};
+
+use crate::coll::internal::barrier;
+use crate::comm::{self, COMM_SELF, COMM_WORLD, Comm, agree};
+use crate::{engine, progress};
+use base::{Result, ensure};
+use std::rc::Rc;
+
+/// `MPI_Comm_disconnect`: as [`comm::free`], after every member has called it, so that what was sent has left.
+pub fn disconnect(comm: &Rc<Comm>) -> Result {
+    let handle = comm.handle();
+    ensure!(handle != COMM_WORLD && handle != COMM_SELF, ERR_COMM, "a predefined communicator can't be freed");
+    progress::wait_until(|| engine::with(|engine| !engine.has_backlog()));
+    synchronize(comm)?;
+    comm::free(comm)
+}
+
+/// Returns when every member of the communicator, on both sides, has called it.
+fn synchronize(comm: &Rc<Comm>) -> Result {
+    let (Some(local), Some(remote)) = (&comm.local, &comm.remote) else { return barrier(comm) };
+    let channel = duplicate::collective_channel(comm);
+    barrier(local)?;
+    let met = match comm.rank {
+        0 => agree::exchange(channel, remote.peer(0), &[], &agree::Members::of(comm)).map(drop),
+        _ => Ok(()),
+    };
+    barrier(local).and(met)
+}

@@ -1,0 +1,172 @@
+//! The object that messages, requests and errors belong to: a communicator or session, as the floors below know it; and what
+//! an error of such an object does (MPI-5.0, 9.3).
+//!
+//! An error of no object goes to the handler of `MPI_COMM_SELF` (if the program has set one, else to that of `MPI_COMM_WORLD`
+//! if it has set that: before MPI 4 this was the rule), and to the initial error handler outside of the World Model.
+//! [`raise_from`] returns the code that the MPI call returns, if at all.
+
+use crate::buffer::Slot;
+use crate::errhandler::{self, Errhandler, Target};
+use crate::group::Group;
+use crate::handle::{COMM_SELF, Handle};
+use crate::inside::Inside;
+use crate::life::World;
+use crate::{errors, life};
+use base::{Class, ContextId, Error, Peer, Result};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// What the floors below know of a communicator or session. It may outlive the object, in requests and groups.
+pub struct Owner {
+    /// The program's handle.
+    pub handle: Cell<Handle>,
+    /// Where the messages of a communicator travel; second that of an inter-communicator's local group.
+    pub contexts: [Option<ContextId>; 2],
+    /// The local group of a communicator, and the remote one.
+    groups: [Option<Rc<Group>>; 2],
+    /// Buffer for buffered sends.
+    pub buffer: Slot,
+    target: Target,
+    errhandler: RefCell<Errhandler>,
+    errhandler_set: Cell<bool>,
+    name: RefCell<Vec<u8>>,
+}
+
+impl Owner {
+    /// A communicator with these contexts and groups.
+    pub fn of_comm(errhandler: Errhandler, contexts: [Option<ContextId>; 2], groups: [Option<Rc<Group>>; 2]) -> Owner {
+        Owner { contexts, groups, ..Owner::new(Target::Comm, errhandler) }
+    }
+
+    /// A session.
+    pub fn of_session(errhandler: Errhandler) -> Owner {
+        Owner::new(Target::Session, errhandler)
+    }
+
+    fn new(target: Target, errhandler: Errhandler) -> Owner {
+        Owner {
+            handle: Cell::default(),
+            contexts: [None; 2],
+            groups: [None, None],
+            buffer: Slot::default(),
+            target,
+            errhandler: RefCell::new(errhandler),
+            errhandler_set: Cell::new(false),
+            name: RefCell::default(),
+        }
+    }
+
+    /// The error handler in force.
+    pub fn errhandler(&self) -> Errhandler {
+        self.errhandler.borrow().clone()
+    }
+
+    /// `MPI_*_set_errhandler`.
+    pub fn set_errhandler(&self, handle: Handle) -> Result {
+        let new = errhandler::for_target(handle, self.target)?;
+        *self.errhandler.borrow_mut() = new;
+        self.errhandler_set.set(true);
+        Ok(())
+    }
+
+    /// `MPI_*_get_errhandler`: a handle that the program owns.
+    pub fn get_errhandler(&self) -> Handle {
+        errhandler::share(&self.errhandler())
+    }
+
+    /// The name that the program has given.
+    pub fn name(&self) -> Vec<u8> {
+        self.name.borrow().clone()
+    }
+
+    /// Gives a name.
+    pub fn set_name(&self, name: &[u8]) {
+        *self.name.borrow_mut() = name.to_vec();
+    }
+
+    /// How messages for humans name a communicator.
+    pub fn describe(&self) -> Option<String> {
+        let name = self.name.borrow();
+        let text =
+            || if name.is_empty() { "a communicator".into() } else { String::from_utf8_lossy(&name).into_owned() };
+        (self.target == Target::Comm).then(text)
+    }
+
+    /// All processes of a communicator, on both sides.
+    pub fn processes(&self) -> Vec<Peer> {
+        self.groups.iter().flatten().flat_map(|group| group.peers()).collect()
+    }
+
+    fn invoke(&self, code: i32, origin: &str) {
+        self.run(&self.errhandler(), code, origin);
+    }
+
+    /// Lets `handler` do what it does with an error of this object.
+    fn run(&self, handler: &Errhandler, code: i32, origin: &str) {
+        match handler {
+            Errhandler::Return => {}
+            Errhandler::Fatal => fatal(self.describe(), code, origin, &[]),
+            Errhandler::Abort => fatal(self.describe(), code, origin, &self.processes()),
+            Errhandler::User(user) => user.call(self.handle.get(), code),
+        }
+    }
+}
+
+/// `MPI_COMM_SELF` and `MPI_COMM_WORLD`.
+static PREDEFINED: Inside<RefCell<Option<[Rc<Owner>; 2]>>> = Inside::new(RefCell::new(None));
+
+/// The World Model has these communicators: its errors of no object go to them.
+pub(crate) fn set_predefined(own: &Rc<Owner>, world: &Rc<Owner>) {
+    *PREDEFINED.borrow_mut() = Some([Rc::clone(own), Rc::clone(world)]);
+}
+
+thread_local! {
+    /// The C function that this thread is in, for the message of a fatal error.
+    static FUNCTION: RefCell<Option<&'static str>> = const { RefCell::new(None) };
+}
+
+/// Gives `error` of an MPI function to the handler of its object, if it has one. Returns the code for the caller, if the handler
+/// returns.
+#[cold]
+pub fn raise_from(function: &'static str, on: Option<&Owner>, error: Error) -> i32 {
+    FUNCTION.with(|f| f.replace(Some(function)));
+    invoke(on, error.class.0, error.origin);
+    FUNCTION.with(|f| f.replace(None));
+    error.class.0
+}
+
+/// `MPI_*_call_errhandler`.
+pub fn call_errhandler(on: &Owner, code: i32) -> Result {
+    errors::class_of(code)?;
+    if code != Class::SUCCESS.0 {
+        on.invoke(code, "raised by the program");
+    }
+    Ok(())
+}
+
+fn invoke(on: Option<&Owner>, code: i32, origin: &str) {
+    if let Some(owner) = on {
+        return owner.invoke(code, origin);
+    }
+    let predefined = PREDEFINED.borrow().clone();
+    match predefined {
+        Some([own, world]) if life::world() == World::Active => {
+            let theirs = !own.errhandler_set.get() && world.errhandler_set.get();
+            if theirs { world.invoke(code, origin) } else { own.invoke(code, origin) }
+        }
+        Some([own, _]) => own.run(&errhandler::initial(), code, origin),
+        None => {
+            let unknown = Owner { handle: Cell::new(COMM_SELF), ..Owner::new(Target::Session, errhandler::initial()) };
+            unknown.invoke(code, origin);
+        }
+    }
+}
+
+/// Ends the job, or the processes `of` a communicator. mpiexec shows the text, with rank and host; a process without mpiexec shows
+/// it itself.
+fn fatal(object: Option<String>, code: i32, origin: &str, of: &[Peer]) -> ! {
+    let function = FUNCTION.with(|f| *f.borrow()).unwrap_or("an MPI call");
+    let object = object.map_or(String::new(), |name| format!(" on {name}"));
+    let text = format!("{function} failed{object}: {} ({origin})", errors::describe(code));
+    life::abort(errors::class_of(code).unwrap_or(Class::ERR_OTHER.0), &text, of)
+}
