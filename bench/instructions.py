@@ -42,7 +42,7 @@ def count(rounds: int = 64, profile: bool = False) -> dict[str, float]:
         command = [str(dist / "bin/mpicc"), "-O2", str(ROOT / "bench/instructions.c"), "-o", str(tmp / "instructions")]
         subprocess.run(command, check=True)
         # Ranks that share processors would yield, which is no part of the path.
-        env = dict(os.environ, LD_LIBRARY_PATH=str(dist / "lib"), FERRULE_CROWDED="no")
+        env = dict(os.environ, LD_LIBRARY_PATH=str(dist / "lib"), FERRULE_OVERSUBSCRIBED="no")
         options = ["--profile", str(tmp / "profile.json")] if profile else []
         command = [str(dist / "bin/mpiexec"), "-n", "2", "--timeout", str(TIMEOUT_S), *options, "valgrind", "--tool=callgrind",
                    f"--callgrind-out-file={tmp}/out.%p", str(tmp / "instructions"), str(rounds), str(tmp / "step")]

@@ -145,7 +145,7 @@ def cpu_quota(yard: Yard) -> None:
         after = throttled(box)
         return job.seconds, (after[1] - before[1]) / max(1, after[0] - before[0])
 
-    pairs = [(run({}), run({"FERRULE_CROWDED": "no"})) for _ in range(2)]
+    pairs = [(run({}), run({"FERRULE_OVERSUBSCRIBED": "no"})) for _ in range(2)]
     ours, polling = min(p[0] for p in pairs), min(p[1] for p in pairs)
     print(f"      4 ranks, --cpus=1: {ours[0]:.2f} s, {100 * ours[1]:.0f}% of periods throttled; polling {polling[0]:.2f} s, {100 * polling[1]:.0f}%")
     assert ours[0] < polling[0], "polling is faster"

@@ -5,7 +5,8 @@ Memory: ranks exchange messages of 8 bytes to 64 KiB with a number of peers, 100
 the same C library with the same buffers without MPI must stay within 1 MiB + 128 KiB for each active peer: anonymous pages, and each memory file of the job once, divided by the ranks, with the
 pages that nobody has mapped any more. The library's code is a file that all processes of a node share, and how much of it is mapped depends on
 the page cache; it is in the proportional set size, which is printed beside.
-Kinds: exchange; late, where all messages have arrived before anybody receives one; flood, where much is streamed; collect, collectives of all ranks, which may keep 256 KiB more.
+Kinds: exchange; late, where all messages have arrived before anybody receives one; burst, where much was streamed; collect, collectives of all ranks, which may keep 256 KiB more;
+stream, where ranks still stream, each of which may then lend 5 MiB more to its senders.
 Processor: a rank that has waited for 10 ms in MPI_Recv uses less than 1 % of a processor over the next 2 s (utime + stime of all its threads).
 
 Usage: tests/resources.py [--ranks 2,4,8,16] [--seconds 2] [--times 100] [--kinds exchange,…] [--verbose]
@@ -30,6 +31,7 @@ PROGRAM = "resources/peers"
 BASE_KIB = 1024
 PEER_KIB = 128
 COLLECTIVES_KIB = 256  # temporary memory that is kept (mpi::coll::arena)
+LENT_KIB = 5120  # FERRULE_BURST_BYTES
 IDLE_SHARE = 0.01
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
@@ -79,6 +81,8 @@ class Ranks:
     def __init__(self, ranks: int, *words: str) -> None:
         dist = runner.ROOT / "dist"
         env = dict(os.environ, LD_LIBRARY_PATH=str(dist / "lib"))
+        if words[0] == "stream":
+            env["FERRULE_SINGLE_COPY"] = "off"  # what is pulled needs no memory
         command = [str(dist / "bin/mpiexec"), "-n", str(ranks), str(runner.ROOT / "build/tests" / PROGRAM), *words]
         self.process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL, text=True)
@@ -112,6 +116,8 @@ def plain_usage() -> Usage:
 def memory(kind: str, ranks: int, active: int, plain: Usage, times: int, verbose: bool) -> bool:
     """One job; prints what a rank needs and whether that is within the limit."""
     with Ranks(ranks, kind, str(active), str(times)) as job:
+        if kind == "stream":
+            time.sleep(0.2)
         seen = [usage(pid) for pid in job.pids]
     files: dict[str, int] = {}
     for one in seen:
@@ -120,7 +126,7 @@ def memory(kind: str, ranks: int, active: int, plain: Usage, times: int, verbose
     private = max(one.private for one in seen) - plain.private
     shared = sum(files.values()) / ranks
     pss = sum(one.pss for one in seen) / ranks - plain.pss
-    limit = BASE_KIB + PEER_KIB * active + (COLLECTIVES_KIB if kind == "collect" else 0)
+    limit = BASE_KIB + PEER_KIB * active + {"collect": COLLECTIVES_KIB, "stream": LENT_KIB}.get(kind, 0)
     good = private + shared <= limit
     print(f"{'pass' if good else 'FAIL'}  memory: {kind}, {ranks} ranks, {active} active peers: {private} KiB private (worst rank) + {shared:.0f} KiB shared "
           f"= {private + shared:.0f} KiB; proportional set size {pss:.0f} KiB; limit {limit} KiB", flush=True)
@@ -166,7 +172,7 @@ def main() -> int:
     parser.add_argument("--ranks", default="2,4,8,16")
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--times", type=int, default=100, help="how often the messages of each size are exchanged")
-    parser.add_argument("--kinds", default="exchange,late,flood,collect")
+    parser.add_argument("--kinds", default="exchange,late,burst,collect,stream")
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()
     build()

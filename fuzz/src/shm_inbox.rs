@@ -9,7 +9,7 @@ use sys::mem::Mapping;
 
 const ME: Identity = Identity { nonce: 0x1234_5678_9abc_def0_1122_3344_5566_7788, probe_address: 1, probe_value: 2 };
 const SENDERS: usize = 3;
-const CELLS: CellCounts = CellCounts { always: 1, most: 2 };
+const CELLS: CellCounts = CellCounts { cells: 1, segments: 1 };
 
 /// Plays one input.
 pub fn run(data: &[u8]) {

@@ -189,6 +189,10 @@ macro_rules! config {
     };
 }
 
+/// Settings that have another name now: old and new.
+pub const RENAMED: &[(&str, &str)] =
+    &[("CROWDED", "OVERSUBSCRIBED"), ("YIELD_CROWDED_US", "YIELD_OVERSUBSCRIBED_US"), ("CELLS_FLOOD", "BURST_BYTES")];
+
 /// The known name nearest to `unknown`, for the warning about a misspelt variable.
 pub fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known.map(|k| (distance(unknown, k), k)).min().filter(|(d, k)| *d <= k.len() / 3 + 1).map(|(_, k)| k)

@@ -41,7 +41,7 @@ macro_rules! counters {
 
 counters! {
     SLEEPS, "times this process slept in the kernel while it waited";
-    NAPS, "times this process slept shortly because it shared its processor with somebody";
+    SHORT_SLEEPS, "times this process slept for a moment because it shared its processor with somebody";
     BELLS, "times this process woke a sleeping peer";
     UNEXPECTED, "messages that arrived before their receive";
     RENDEZVOUS_PULLED, "large messages received by single copy";
@@ -51,7 +51,7 @@ counters! {
     PACKETS_REJECTED, "packets dropped because they were malformed or foreign";
     INBOXES_PLACED, "inboxes whose pages the kernel takes from their owner's NUMA node";
     RINGS_POPULATED, "rings whose pages their owner allocated itself, for want of a say in where the kernel takes them";
-    CELLS_OPENED, "times this process opened more room for large messages, because much was streamed to it";
+    SEGMENTS_LENT, "times this process lent senders more memory, because much was streamed to it";
     CONNECTIONS, "network connections opened";
     BOOTSTRAP_MESSAGES, "messages exchanged with the node agent";
     EXCHANGE_MESSAGES_SENT, "messages sent in the exchange of endpoints at the start";

@@ -12,7 +12,6 @@ pub mod locality;
 pub mod profile;
 pub mod protocols;
 pub mod self_;
-pub mod shared_cpu;
 pub mod shm;
 pub mod single_copy;
 pub mod tcp;
@@ -39,7 +38,7 @@ pub fn open(bootstrap: bootstrap::Bootstrap) -> base::Result<transports::Opened>
 
 /// The settings of all channels, by module.
 pub fn settings() -> Vec<(&'static str, &'static [base::config::Meta])> {
-    vec![
+    let own = vec![
         ("bootstrap", bootstrap::TABLE),
         ("pmix", bootstrap::pmix::TABLE),
         ("calibrate", calibrate::TABLE),
@@ -49,5 +48,6 @@ pub fn settings() -> Vec<(&'static str, &'static [base::config::Meta])> {
         ("single_copy", single_copy::TABLE),
         ("tcp", tcp::TABLE),
         ("wait", wait::TABLE),
-    ]
+    ];
+    own.into_iter().chain(protocol::policy::settings()).collect()
 }

@@ -4,8 +4,8 @@
 //! that it has sent to. Peers are numbered by their index on the node, the *slot*: the sender with slot `s` owns ring `s` of every
 //! inbox. The descriptors go through the node agent: inbox, bell, memory ([`ShmHub::descriptors`]).
 //!
-//! What is larger than a record should be goes through a cell of the receiver's inbox: the record then holds the packet's body, the
-//! number of the cell, and how many bytes are in it ([`SPILLED`]).
+//! What is larger than a record should be goes through a cell of the receiver's inbox, or a segment while it lends some: the record then
+//! holds the packet's body, the name of that place, and how many bytes are in it ([`SPILLED`]).
 //!
 //! The short path is straight code: reserve, copy, publish, look whether the peer sleeps. No system call, lock, allocation or
 //! atomic read-modify-write.
@@ -29,8 +29,6 @@ base::config! {
     RING_BYTES: u64 = 65536, 4096..=1073741824, "bytes";
     /// Cells of 8 KiB in which a process receives large messages from its node; 0 for none.
     CELLS: u64 = 104, 0..=4096, "";
-    /// As CELLS, while large messages stream into a process that has a processor of its own; given back when it waits.
-    CELLS_FLOOD: u64 = 320, 0..=4096, "";
 }
 
 /// Fewest and most bytes that a process needs in memory shared with other kernels to receive from so many senders; none if that can't be.
@@ -83,7 +81,7 @@ pub struct ShmPacket {
     record: Record,
     /// Bytes of the payload in the record itself.
     inline: u32,
-    /// Bytes of the payload in a cell, behind those.
+    /// Bytes of the payload in a cell or segment, behind those.
     spilled: u32,
     cell: CellName,
 }

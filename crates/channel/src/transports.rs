@@ -160,7 +160,7 @@ impl Transports {
             profile: profile.clone(),
         };
         if job.size > 1 {
-            transports.open_receiving(&epoll, waiter.crowded())?;
+            transports.open_receiving(&epoll, waiter.job_oversubscribed())?;
         }
         let endpoints = Endpoints::new(transports);
         Ok(Opened { endpoints, waiting: Waiting::new(waiter, epoll), bootstrap, profile })

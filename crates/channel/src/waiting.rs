@@ -43,7 +43,7 @@ impl Waiting {
     /// Active again.
     pub fn disarm(&mut self, endpoints: &mut Endpoints<Transports>) {
         if transports::disarm(endpoints.transport()) {
-            self.waiter.woke(sys::clock::now_ns());
+            self.waiter.woke();
         }
     }
 }

@@ -74,6 +74,9 @@ pub fn check_name(name: &str) -> Option<String> {
     if known.contains(&name) {
         return None;
     }
+    if let Some((_, now)) = base::config::RENAMED.iter().find(|(old, _)| *old == name) {
+        return Some(format!("FERRULE_{name} is called FERRULE_{now} now, and has no effect"));
+    }
     let hint = base::config::nearest(name, known.into_iter()).map(|n| format!("; did you mean FERRULE_{n}?"));
     Some(format!("there is no setting FERRULE_{name}{}", hint.unwrap_or_default()))
 }
@@ -98,6 +101,10 @@ mod tests {
     fn unknown_names_are_told() {
         assert_eq!(check_name("PORT_RANGE"), None);
         assert!(check_name("PORT_RANGES").unwrap().contains("FERRULE_PORT_RANGE?"));
+        for (old, now) in base::config::RENAMED {
+            assert!(check_name(old).unwrap().contains(&format!("called FERRULE_{now} now")));
+            assert_eq!(check_name(now), None);
+        }
     }
 
     #[test]

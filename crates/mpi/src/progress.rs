@@ -7,14 +7,14 @@ use crate::handle::Handle;
 use crate::inside::Inside;
 use crate::{agent, cs, engine};
 use base::Peer;
-use channel::shared_cpu;
-use channel::wait::{self, Idle};
+use channel::wait;
 use channel::waiting::Waiting;
 use protocol::engine::OpId;
 use protocol::matching::Pattern;
+use protocol::policy::testing::Testing;
+use protocol::policy::waiting::Idle;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Something that advances outside of the calls that started it: a collective's schedule.
@@ -117,45 +117,25 @@ pub fn poll_some() {
             if round == 0 {
                 found_nothing();
             } else {
-                found_something();
+                TESTING.found_something();
             }
             break;
         }
     }
 }
 
-/// Test calls that have found nothing since the processor was last given away. Only a hint, so threads may overwrite each other's.
-static IN_VAIN: AtomicU32 = AtomicU32::new(0);
-/// How many of them it takes until it is given away again.
-static PATIENCE: AtomicU32 = AtomicU32::new(PATIENCE_LEAST);
-const PATIENCE_LEAST: u32 = 16;
-const PATIENCE_MOST: u32 = 128;
+/// When test calls give the processor away.
+static TESTING: Testing = Testing::new();
 
-/// A program that tests in a loop on a node with more ranks than processors would keep the others from what it waits for:
-/// every so often its processor is given away. Each time that brings nothing soon makes it rarer, for a program may also test
-/// between the steps of its own work.
+/// Gives the processor away every so often, if it is shared.
 fn found_nothing() {
-    let count = IN_VAIN.load(Ordering::Relaxed) + 1;
-    let patience = PATIENCE.load(Ordering::Relaxed);
-    if count < patience {
-        IN_VAIN.store(count, Ordering::Relaxed);
+    if !TESTING.found_nothing() {
         return;
     }
-    IN_VAIN.store(0, Ordering::Relaxed);
-    PATIENCE.store((patience * 2).min(PATIENCE_MOST), Ordering::Relaxed);
     answer(&Awaited::Tested);
-    if waiting(|waiting| waiting.waiter.yields_early()) {
+    if waiting(|waiting| waiting.waiter.oversubscribed()) {
         cs::released(sys::wake::yield_cpu);
     }
-}
-
-/// What is found soon after the processor was given away shows that this was worth it: it is given away as often again.
-fn found_something() {
-    const SOON: u32 = 2 * PATIENCE_LEAST;
-    if IN_VAIN.load(Ordering::Relaxed) < SOON {
-        PATIENCE.store(PATIENCE_LEAST, Ordering::Relaxed);
-    }
-    IN_VAIN.store(0, Ordering::Relaxed);
 }
 
 /// Advances the schedules. They may run callbacks of the program and start others, so no borrow is held meanwhile.
@@ -197,7 +177,7 @@ fn idle(idle_polls: u64, awaited: &Awaited<'_>) {
     match waiting(|waiting| waiting.waiter.idle(idle_polls)) {
         Idle::Spin if !cs::is_locking() => std::hint::spin_loop(),
         Idle::Spin | Idle::Yield => cs::released(sys::wake::yield_cpu),
-        Idle::Nap => cs::released(shared_cpu::nap),
+        Idle::ShortSleep => cs::released(wait::short_sleep),
         Idle::Sleep => sleep(),
     }
 }

@@ -10,6 +10,7 @@ pub mod engine;
 pub mod kind;
 pub mod matching;
 pub mod pmi;
+pub mod policy;
 pub mod protocols;
 pub mod slab;
 pub mod transport;

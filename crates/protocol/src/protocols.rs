@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn ranges_of_a_lane_with_all_protocols() {
-        let caps = Caps { packet_max: 20, eager_max: 10, fragments_max: 100, pull_min: 12 };
+        let caps = Caps { packet_max: 20, piece_min: 12, eager_max: 10, fragments_max: 100, pull_min: 12 };
         assert_eq!(
             caps.ranges(Mode::Standard),
             [(0, Some(10), Protocol::Eager), (11, Some(100), Protocol::Fragments), (101, None, Protocol::Pulled)]
@@ -93,6 +93,17 @@ mod tests {
         );
     }
 
+    #[test]
+    fn pieces_grow_with_the_message() {
+        let limits = Caps { packet_max: 32776, piece_min: 8192, eager_max: 0, fragments_max: 0, pull_min: 0 };
+        assert_eq!(
+            [1, 16384, 65536, 65537, 131072, 1 << 20, u64::MAX].map(|whole| limits.piece_max(whole)),
+            [8192, 8192, 8192, 8192, 16384, 32768, 32768]
+        );
+        let small = Caps { packet_max: 4096, ..limits };
+        assert_eq!(small.piece_max(1 << 20), 4088, "never more than a packet");
+    }
+
     proptest! {
         #[test]
         fn ranges_agree_with_the_choice(
@@ -101,7 +112,7 @@ mod tests {
             pull_min in prop_oneof![0..50usize, Just(usize::MAX)],
             synchronous: bool,
         ) {
-            let caps = Caps { packet_max: 64, eager_max, fragments_max, pull_min };
+            let caps = Caps { packet_max: 64, piece_min: 8, eager_max, fragments_max, pull_min };
             let mode = if synchronous { Mode::Synchronous } else { Mode::Standard };
             let ranges = caps.ranges(mode);
             for len in 0..60 {

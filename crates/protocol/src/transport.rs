@@ -15,12 +15,27 @@ use base::Peer;
 pub struct Caps {
     /// Largest payload, body included, of one packet.
     pub packet_max: usize,
+    /// Smallest piece into which a message is cut; of a larger message an eighth, at most `packet_max`: so the receiver copies one
+    /// piece while the sender fills the next, and a piece costs little.
+    pub piece_min: usize,
     /// Largest message that is sent eagerly in one packet.
     pub eager_max: usize,
     /// Largest message that is sent eagerly in several packets (fragments); 0 for none. The lane must keep order.
     pub fragments_max: usize,
     /// Smallest message worth pulling from the sender's memory ([`Transport::get`]); `usize::MAX` if that is not possible.
     pub pull_min: usize,
+}
+
+/// Bytes of a stream's packet beside its piece: the place of the piece.
+const PLACE_BYTES: usize = size_of::<u64>();
+
+impl Caps {
+    /// Largest piece of a message of `whole` bytes.
+    pub fn piece_max(&self, whole: u64) -> usize {
+        let eighth = usize::try_from(whole / 8).unwrap_or(usize::MAX);
+        (self.packet_max - PLACE_BYTES)
+            .min(eighth.checked_next_power_of_two().unwrap_or(usize::MAX).max(self.piece_min))
+    }
 }
 
 /// Names a send whose source the transport still uses; unique among those of one transport that are under way.

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use testkit::rng::Rng;
 use testkit::transport::{Bytes, Faults, SimTransport, World};
 
-const CAPS: Caps = Caps { packet_max: 64, eager_max: 40, fragments_max: 150, pull_min: 200 };
+const CAPS: Caps = Caps { packet_max: 64, piece_min: 8, eager_max: 40, fragments_max: 150, pull_min: 200 };
 const CONTEXT: u64 = 64;
 
 struct Job {

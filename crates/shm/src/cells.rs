@@ -6,9 +6,10 @@
 //! caches to the shared one, where both sides reach them at full speed (`docs/design/0003-cells.md`: three times the
 //! bandwidth of a ring that stays in the private caches).
 //!
-//! Only so many cells as their owner has *opened* are claimed: the first ones always, all of them while it receives much
-//! ([`crate::flood`]). Nothing depends on when a sender notices that cells were closed; closed ones come back as they are freed, and
-//! whoever then holds them for a moment, which [`Cells::take_closed`] does, may remove their pages.
+//! *Segments* are claimed in the same way ([`crate::outbox`]): larger ones, of which only so many as their owner has *opened* can be
+//! claimed: none at rest, more while much is streamed to it ([`crate::burst`]). Nothing depends on when a sender notices that they were
+//! closed; closed ones come back as they are freed, and whoever then holds them for a moment, which [`Cells::take_closed`] does, may
+//! remove their pages.
 //!
 //! A cell's state is 0 when it is free, else the number of its holder plus one. Only a claim is a read-modify-write. A holder that
 //! dies loses its cells by [`Cells::free_all_of`].
@@ -37,16 +38,39 @@ pub trait States {
     fn fence(&self);
 }
 
-/// What a record calls a cell: its number, and whether its sender keeps it.
+/// Where the payload of a record lies, as the record says it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CellName(u32);
 
+/// The same, decoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// In this cell, which its receiver frees unless its sender keeps it.
+    Cell {
+        /// Its number.
+        index: usize,
+        /// Its sender takes it back by itself.
+        kept: bool,
+    },
+    /// In the segments, so many lines from the first one's start. Its sender takes the room back by itself.
+    Segments {
+        /// Lines of 64 bytes.
+        line: usize,
+    },
+}
+
 impl CellName {
     const KEPT: u32 = 1 << 31;
+    const SEGMENTS: u32 = 1 << 30;
 
     /// A cell, kept by its sender or to be freed.
     pub fn new(index: usize, kept: bool) -> CellName {
         CellName(index as u32 | if kept { CellName::KEPT } else { 0 })
+    }
+
+    /// A place in the segments.
+    pub fn in_segments(line: usize) -> CellName {
+        CellName(line as u32 | CellName::SEGMENTS)
     }
 
     /// From what a record says, whatever that is.
@@ -59,14 +83,14 @@ impl CellName {
         self.0
     }
 
-    /// Which cell.
-    pub fn index(self) -> usize {
-        (self.0 & !CellName::KEPT) as usize
-    }
-
-    /// Whether its sender takes it back by itself.
-    pub fn is_kept(self) -> bool {
-        self.0 & CellName::KEPT != 0
+    /// Where that is. Nothing is checked.
+    #[inline]
+    pub fn place(self) -> Place {
+        let number = (self.0 & !(CellName::KEPT | CellName::SEGMENTS)) as usize;
+        match self.0 & CellName::SEGMENTS {
+            0 => Place::Cell { index: number, kept: self.0 & CellName::KEPT != 0 },
+            _ => Place::Segments { line: number },
+        }
     }
 }
 

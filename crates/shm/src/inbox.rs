@@ -8,8 +8,7 @@
 mod hold;
 mod pages;
 
-use crate::cells::{CellName, Cells};
-use crate::flood::Flood;
+use crate::cells::{CellName, Cells, Place};
 use crate::layout::*;
 use crate::ring::{Arrived, Consumer, Corrupt, LINE, PREFIX};
 use crate::sleep;
@@ -50,7 +49,7 @@ pub struct Inbox {
     /// Polls that may find nothing while records are held; 0 if none are.
     patience: u32,
     cells: Cells<MappedCells>,
-    flood: Flood,
+    segments: Cells<MappedCells>,
     placement: Placement,
     mapping: Mapping,
     fd: OwnedFd,
@@ -163,9 +162,9 @@ impl Inbox {
             (AT_NONCE, identity.nonce as u64),
             (AT_NONCE + 8, (identity.nonce >> 64) as u64),
             (AT_FLAGS, if barrier { FLAG_BARRIER } else { 0 }),
-            (AT_CELLS, cells.most as u64),
-            (AT_CELLS_ALWAYS, cells.always as u64),
-            (AT_CELLS_OPEN, cells.always as u64),
+            (AT_CELLS, cells.cells as u64),
+            (AT_CELLS_OPEN, cells.cells as u64),
+            (AT_SEGMENTS, cells.segments as u64),
             (AT_PROBE_ADDRESS, identity.probe_address),
             (AT_PROBE_VALUE, identity.probe_value),
             (AT_MAGIC, MAGIC),
@@ -176,9 +175,11 @@ impl Inbox {
         }
         let known = vec![0; senders.div_ceil(64)];
         // SAFETY: the mapping has this geometry's size and lives in the same object.
-        let cells = Cells::new(unsafe { MappedCells::new(mapping.as_ptr(), geometry) }, cells.most);
+        let states = unsafe { [MappedCells::cells, MappedCells::segments].map(|of| of(mapping.as_ptr(), geometry)) };
+        let [cells, segments] = states;
+        let cells = Cells::new(cells, geometry.cells.cells);
+        let segments = Cells::new(segments, geometry.cells.segments);
         let rings = Vec::new();
-        let flood = Flood::default();
         Inbox {
             rings,
             known,
@@ -190,7 +191,7 @@ impl Inbox {
             armed: 0,
             patience: 0,
             cells,
-            flood,
+            segments,
             placement,
             mapping,
             fd,
@@ -307,6 +308,7 @@ impl Inbox {
     /// Frees the cells of a sender of which nothing more will come.
     pub fn free_cells_of(&mut self, sender: usize) {
         self.cells.free_all_of(sender);
+        self.segments.free_all_of(sender);
     }
 
     /// Starts to look at the rings whose senders have set their bit. True if there are any.
@@ -354,11 +356,10 @@ impl Inbox {
     /// published at once.
     #[must_use]
     pub fn release_with_cell(&mut self, record: &Record, cell: CellName) -> bool {
-        if !cell.is_kept() && cell.index() < self.cells.count() {
-            self.cells.free(cell.index());
-        }
-        if self.flood.rises(sys::clock::now_ns) && self.cells.open() < self.geometry.cells.most {
-            self.open_cells();
+        if let Place::Cell { index, kept: false } = cell.place()
+            && index < self.cells.count()
+        {
+            self.cells.free(index);
         }
         let Some(ring) = self.rings.get_mut(record.ring as usize) else { return false };
         ring.consumer.release_now(record.len);
@@ -377,12 +378,27 @@ impl Inbox {
         self.cells.count()
     }
 
-    /// First of the [`CELL_BYTES`] of a cell, `None` if there is none of this number. Its sender may still write there. (Whether
-    /// the sender holds it is not looked at, which would cost a cache miss: one that lies spoils messages of others, as
+    /// Segments, for all senders together.
+    pub fn segments(&self) -> usize {
+        self.segments.count()
+    }
+
+    /// First of `len` bytes of payload at `name`, `None` if there are not so many. Their sender may still write there. (Whether
+    /// the sender holds the place is not looked at, which would cost a cache miss: one that lies spoils messages of others, as
     /// it could anyway.)
     #[inline]
-    pub fn cell(&self, cell: CellName) -> Option<*const u8> {
-        (cell.index() < self.cells.count()).then(|| self.cells.states().data(cell.index()).cast_const())
+    pub fn payload(&self, name: CellName, len: usize) -> Option<*const u8> {
+        match name.place() {
+            Place::Cell { index, .. } => {
+                let exists = index < self.cells.count() && len <= CELL_BYTES;
+                exists.then(|| self.cells.states().data(index).cast_const())
+            }
+            Place::Segments { line } => {
+                let exists = line * LINE + len <= self.segments.count() * SEGMENT_BYTES;
+                exists
+                    .then(|| self.mapping.as_ptr().wrapping_add(self.geometry.segment_at(0) + line * LINE).cast_const())
+            }
+        }
     }
 
     /// Who sent this record.
@@ -393,8 +409,8 @@ impl Inbox {
 
     /// Announces that a thread of the owner is about to sleep. Poll once more afterwards, then sleep or [`Inbox::disarm`].
     pub fn arm(&mut self) {
-        if self.cells.open() > self.geometry.cells.always {
-            self.close_cells();
+        if self.segments.open() > 0 {
+            self.close_segments();
         }
         self.armed += 1;
         self.alone = 0;

@@ -1,11 +1,12 @@
 //! How an inbox lies in memory.
 //!
 //! ```text
-//! page 0: magic, version, sizes, nonce, flags, probe word │ asleep │ bitmap of active senders │ number of open cells
+//! page 0: magic, version, sizes, nonce, flags, probe word │ asleep │ bitmap of active senders │ how much of the segments may be used
 //! then:   one line per sender: position up to which its ring was consumed │ whether the sender sleeps until there is room
 //! then:   one ring per sender, at a fixed place; no page of it exists before it is used
-//! then:   one line per cell: who holds it
+//! then:   one line per cell, one per segment: who holds it
 //! then:   the cells, shared by all senders; no page of them exists before it is used
+//! then:   the segments, lent to senders while they stream; their pages are removed afterwards
 //! ```
 //! A peer can write anything anywhere here: every value is copied out once and checked, the worst it can do is garbage in
 //! messages or a lost lane.
@@ -24,7 +25,7 @@ pub const HEADER_WORDS: usize = 3;
 pub const SENDERS_MAX: usize = 4096;
 
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"ferrule\x01");
-pub(crate) const VERSION: u64 = 3;
+pub(crate) const VERSION: u64 = 4;
 pub(crate) const PAGE: usize = 4096;
 
 // Places in page 0, in bytes.
@@ -38,10 +39,13 @@ pub(crate) const AT_PROBE_ADDRESS: usize = 56;
 pub(crate) const AT_PROBE_VALUE: usize = 64;
 pub(crate) const AT_CELLS: usize = 72;
 pub(crate) const AT_CELL_HINT: usize = 80;
-pub(crate) const AT_CELLS_ALWAYS: usize = 88;
+pub(crate) const AT_SEGMENTS: usize = 88;
+pub(crate) const AT_SEGMENT_HINT: usize = 96;
 pub(crate) const AT_ASLEEP: usize = 128;
 pub(crate) const AT_ACTIVE: usize = 192;
 pub(crate) const AT_CELLS_OPEN: usize = AT_ACTIVE + SENDERS_MAX / 8;
+pub(crate) const AT_SEGMENTS_OPEN: usize = AT_CELLS_OPEN + 8;
+pub(crate) const AT_SEGMENT_SHARE: usize = AT_CELLS_OPEN + 16;
 
 /// Bytes of a cell: large enough that claiming one costs little, small enough that the receiver copies out of one while the
 /// sender fills the next.
@@ -50,19 +54,26 @@ pub const CELL_BYTES: usize = 8192;
 /// Most cells of an inbox.
 pub const CELLS_MAX: usize = 4096;
 
-/// How many cells an inbox has.
+/// Bytes of a segment: what a sender borrows at a time, large enough for two of the largest payloads of a record.
+pub const SEGMENT_BYTES: usize = 65536;
+/// Most segments of an inbox.
+pub const SEGMENTS_MAX: usize = 1024;
+/// Largest payload in a segment.
+pub const PIECE_MAX: usize = SEGMENT_BYTES / 2;
+
+/// How much room for large payloads an inbox has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CellCounts {
-    /// Open from the beginning.
-    pub always: usize,
-    /// Open while much is received; not fewer.
-    pub most: usize,
+    /// Cells, for any sender at any time.
+    pub cells: usize,
+    /// Segments, lent while much is received.
+    pub segments: usize,
 }
 
 impl CellCounts {
-    /// Always so many.
+    /// So many cells and no segments.
     pub const fn fixed(cells: usize) -> CellCounts {
-        CellCounts { always: cells, most: cells }
+        CellCounts { cells, segments: 0 }
     }
 }
 
@@ -101,8 +112,8 @@ impl Geometry {
         let sound = (1..=SENDERS_MAX).contains(&senders)
             && ring_bytes.is_power_of_two()
             && (PAGE..=1 << 30).contains(&ring_bytes)
-            && cells.always <= cells.most
-            && cells.most <= CELLS_MAX;
+            && cells.cells <= CELLS_MAX
+            && cells.segments <= SEGMENTS_MAX;
         sound.then_some(Geometry { senders, ring_bytes, cells })
     }
 
@@ -132,13 +143,22 @@ impl Geometry {
         self.ring_at(self.senders)
     }
 
+    fn segment_states_at(self) -> usize {
+        self.cell_states_at() + self.cells.cells * LINE
+    }
+
     /// Where a cell begins, or the last one ends.
     pub(crate) fn cell_at(self, cell: usize) -> usize {
-        (self.cell_states_at() + self.cells.most * LINE).next_multiple_of(PAGE) + cell * CELL_BYTES
+        (self.segment_states_at() + self.cells.segments * LINE).next_multiple_of(PAGE) + cell * CELL_BYTES
+    }
+
+    /// Where a segment begins, or the last one ends.
+    pub(crate) fn segment_at(self, segment: usize) -> usize {
+        self.cell_at(self.cells.cells) + segment * SEGMENT_BYTES
     }
 
     pub(crate) fn bytes(self) -> usize {
-        self.cell_at(self.cells.most)
+        self.segment_at(self.cells.segments)
     }
 }
 
@@ -210,11 +230,18 @@ impl Words for MappedWords {
     }
 }
 
-/// The cells in mapped memory.
+/// The cells, or the segments, in mapped memory.
 #[derive(Debug)]
 pub(crate) struct MappedCells {
     area: *mut u8,
-    geometry: Geometry,
+    count: usize,
+    /// Where their states and their data begin, and how far the data of two are apart.
+    states_at: usize,
+    data_at: usize,
+    bytes: usize,
+    /// Places of the words that say where a search begins, and how many may be claimed.
+    hint_at: usize,
+    open_at: usize,
 }
 
 impl MappedCells {
@@ -222,30 +249,54 @@ impl MappedCells {
     ///
     /// # Safety
     /// `area` is mapped for `geometry.bytes()` as long as the result is used.
-    pub(crate) unsafe fn new(area: *mut u8, geometry: Geometry) -> MappedCells {
-        MappedCells { area, geometry }
+    pub(crate) unsafe fn cells(area: *mut u8, geometry: Geometry) -> MappedCells {
+        MappedCells {
+            area,
+            count: geometry.cells.cells,
+            states_at: geometry.cell_states_at(),
+            data_at: geometry.cell_at(0),
+            bytes: CELL_BYTES,
+            hint_at: AT_CELL_HINT,
+            open_at: AT_CELLS_OPEN,
+        }
     }
 
-    /// First byte of a cell that exists.
+    /// The segments of an inbox.
+    ///
+    /// # Safety
+    /// As for [`MappedCells::cells`].
+    pub(crate) unsafe fn segments(area: *mut u8, geometry: Geometry) -> MappedCells {
+        MappedCells {
+            area,
+            count: geometry.cells.segments,
+            states_at: geometry.segment_states_at(),
+            data_at: geometry.segment_at(0),
+            bytes: SEGMENT_BYTES,
+            hint_at: AT_SEGMENT_HINT,
+            open_at: AT_SEGMENTS_OPEN,
+        }
+    }
+
+    /// First byte of one that exists.
     pub(crate) fn data(&self, cell: usize) -> *mut u8 {
-        debug_assert!(cell < self.geometry.cells.most);
-        self.area.wrapping_add(self.geometry.cell_at(cell))
+        debug_assert!(cell < self.count);
+        self.area.wrapping_add(self.data_at + cell * self.bytes)
     }
 
     fn state(&self, cell: usize) -> &AtomicU32 {
-        assert!(cell < self.geometry.cells.most);
-        // SAFETY: mapped (`new`), the cell exists, and lines are 64-byte aligned.
-        unsafe { &*self.area.add(self.geometry.cell_states_at() + cell * LINE).cast::<AtomicU32>() }
+        assert!(cell < self.count);
+        // SAFETY: mapped (`cells`, `segments`), it exists, and lines are 64-byte aligned.
+        unsafe { &*self.area.add(self.states_at + cell * LINE).cast::<AtomicU32>() }
     }
 
     fn hint(&self) -> &AtomicU32 {
         // SAFETY: page 0 is mapped.
-        unsafe { &*self.area.add(AT_CELL_HINT).cast::<AtomicU32>() }
+        unsafe { &*self.area.add(self.hint_at).cast::<AtomicU32>() }
     }
 
     fn open(&self) -> &AtomicU32 {
         // SAFETY: as above.
-        unsafe { &*self.area.add(AT_CELLS_OPEN).cast::<AtomicU32>() }
+        unsafe { &*self.area.add(self.open_at).cast::<AtomicU32>() }
     }
 }
 
@@ -276,10 +327,10 @@ impl States for MappedCells {
     }
 }
 
-/// Gives the memory of cells back to the kernel, if it takes it. Whoever calls this holds them.
-pub(crate) fn remove_cells(mapping: &Mapping, geometry: Geometry, cells: Range<usize>) {
-    if let Err(e) = mapping.remove(geometry.cell_at(cells.start)..geometry.cell_at(cells.end)) {
-        log!(Debug, "memory of cells stays with the inbox (madvise: {e})");
+/// Gives the memory of segments back to the kernel, if it takes it. Whoever calls this holds them.
+pub(crate) fn remove_segments(mapping: &Mapping, geometry: Geometry, segments: Range<usize>) {
+    if let Err(e) = mapping.remove(geometry.segment_at(segments.start)..geometry.segment_at(segments.end)) {
+        log!(Debug, "memory of segments stays with the inbox (madvise: {e})");
     }
 }
 

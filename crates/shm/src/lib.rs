@@ -5,10 +5,9 @@
 //! copied out, and the copy is checked.
 
 pub mod cells;
-mod far;
-pub mod flood;
 pub mod inbox;
 pub mod layout;
+pub mod non_temporal;
 pub mod outbox;
 pub mod region;
 pub mod ring;

@@ -3,11 +3,13 @@
 //! A sender maps it on first use, compares magic, version, sizes and nonce, and from then on writes only its own ring, its bit
 //! and, when it rings, the asleep word. Setting the bit is the one read-modify-write of a connection.
 
-use crate::cells::{CellName, Cells};
-use crate::far::Far;
+mod arena;
+
+use crate::cells::{CellName, Cells, Place};
 use crate::layout::*;
 use crate::ring::{Corrupt, LINE, PREFIX, Producer, Slot, payload_max};
 use crate::sleep;
+use arena::Arena;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -28,19 +30,15 @@ pub struct Outbox {
     cells: Cells<MappedCells>,
     geometry: Geometry,
     sender: usize,
-    /// Cells that are open, at the last look.
-    open: usize,
     /// Cells that it may keep.
     share: usize,
     /// Those that it keeps, and the positions behind the records that named them last; in that order.
-    kept: VecDeque<(CellName, u64)>,
+    kept: VecDeque<(usize, u64)>,
+    arena: Arena,
     /// Position behind the last record that names a cell.
     cells_until: u64,
     /// Cells that were read are used again before new ones.
     is_compact: bool,
-    /// It keeps cells that are not always open.
-    has_flooded: bool,
-    far: Far,
     mapping: Mapping,
 }
 
@@ -93,8 +91,8 @@ impl Outbox {
             return bad("inbox belongs to another process");
         }
         let [senders, ring_bytes] = [AT_SENDERS, AT_RING_BYTES].map(|at| load(at) as usize);
-        let [always, most] = [AT_CELLS_ALWAYS, AT_CELLS].map(|at| load(at) as usize);
-        let cells = CellCounts { always, most };
+        let [cells, segments] = [AT_CELLS, AT_SEGMENTS].map(|at| load(at) as usize);
+        let cells = CellCounts { cells, segments };
         let Some(geometry) = Geometry::new(senders, ring_bytes, cells) else {
             return bad("inbox has impossible sizes");
         };
@@ -109,25 +107,25 @@ impl Outbox {
         let words = unsafe { MappedWords::new(mapping.as_ptr(), geometry, sender) };
         let producer = Producer::new(words, ring_bytes / LINE);
         // SAFETY: as above.
-        let cells = Cells::new(unsafe { MappedCells::new(mapping.as_ptr(), geometry) }, most);
-        let mut outbox = Outbox {
+        let states = unsafe { [MappedCells::cells, MappedCells::segments].map(|of| of(mapping.as_ptr(), geometry)) };
+        let [cells, segments] = states;
+        let cells = Cells::new(cells, geometry.cells.cells);
+        let segments = Cells::new(segments, geometry.cells.segments);
+        let share = cells.count() / (geometry.senders - 1).max(1);
+        Ok(Outbox {
             producer,
             covered,
             identity,
             cells,
             geometry,
             sender,
-            open: 0,
-            share: 0,
+            share: if share >= SHARE_MIN { share } else { 0 },
             kept: VecDeque::new(),
+            arena: Arena::new(segments, geometry, sender),
             cells_until: 0,
             is_compact: false,
-            has_flooded: false,
-            far: Far::default(),
             mapping,
-        };
-        outbox.learn_open(always);
-        Ok(outbox)
+        })
     }
 
     /// What the owner tells.
@@ -156,81 +154,46 @@ impl Outbox {
         self.share * CELL_BYTES
     }
 
-    /// A cell, and the first of its [`CELL_BYTES`]; [`Outbox::publish_cell`] must follow, or it stays claimed.
-    pub fn claim_cell(&mut self) -> Option<(CellName, *mut u8)> {
-        self.next_cell().map(|cell| (cell, self.cells.states().data(cell.index())))
+    /// Largest payload that [`Outbox::claim_cell`] has room for now.
+    pub fn piece_max(&self) -> usize {
+        if self.arena.is_open() { PIECE_MAX } else { CELL_BYTES }
     }
 
-    /// Puts `len` bytes at `src` into the cell at `data`, the way that is faster now.
-    ///
-    /// # Safety
-    /// `src` is readable for `len` bytes, at most [`CELL_BYTES`]; `data` is that of the cell claimed last.
-    #[inline]
-    pub unsafe fn fill_cell(&mut self, data: *mut u8, src: *const u8, len: usize) {
-        // SAFETY: promised by the caller; cells begin at multiples of their size in a page.
-        unsafe { self.far.copy(src, data, len) }
-    }
-
-    /// New cells up to this sender's share, then the one of them that was sent first, then what others leave. Compact: new cells
-    /// only if that one is unread.
-    fn next_cell(&mut self) -> Option<CellName> {
-        let open = self.cells.open();
-        if open != self.open {
-            self.learn_open(open);
+    /// Room for `len` bytes, aligned to 64; [`Outbox::publish_cell`] must follow, or it stays claimed.
+    pub fn claim_cell(&mut self, len: usize) -> Option<(CellName, *mut u8)> {
+        if self.arena.try_open(&self.mapping) {
+            let is_consumed = |until| self.producer.is_consumed(until);
+            return if len <= PIECE_MAX { self.arena.take(len, &self.mapping, is_consumed) } else { None };
         }
-        let first_until = self.kept.front().filter(|_| self.is_compact).map(|(_, until)| *until);
+        if len > CELL_BYTES {
+            return None;
+        }
+        let (index, kept) = self.next_cell()?;
+        Some((CellName::new(index, kept), self.cells.states().data(index)))
+    }
+
+    /// A cell, and whether this sender keeps it. New cells up to its share, then the one of them that was sent first, then what others
+    /// leave. Compact: new cells only if that one is unread.
+    fn next_cell(&mut self) -> Option<(usize, bool)> {
+        let first_until = self.kept.front().map(|(_, until)| *until);
+        let first_is_read = first_until.is_some_and(|until| self.producer.is_consumed(until));
         if self.kept.len() < self.share
-            && !first_until.is_some_and(|until| self.producer.is_consumed(until))
+            && !(self.is_compact && first_is_read)
             && let Some(cell) = self.cells.claim(self.sender)
         {
-            self.has_flooded |= cell >= self.geometry.cells.always;
-            return Some(CellName::new(cell, true));
+            return Some((cell, true));
         }
-        while let Some((cell, until)) = self.kept.front().copied()
-            && self.producer.is_consumed(until)
-        {
-            self.kept.pop_front();
-            if cell.index() < self.open && self.kept.len() < self.share {
-                return Some(cell);
-            }
-            self.give_back(cell);
+        if first_is_read && let Some((cell, _)) = self.kept.pop_front() {
+            return Some((cell, true));
         }
-        self.cells.claim(self.sender).map(|cell| CellName::new(cell, false))
+        self.cells.claim(self.sender).map(|cell| (cell, false))
     }
 
-    /// The owner has opened or closed cells: an equal share of them is this sender's.
-    #[cold]
-    fn learn_open(&mut self, open: usize) {
-        if open > self.geometry.cells.always {
-            // One system call instead of a fault per page. If it fails, the faults come.
-            let _ =
-                self.mapping.populate(self.geometry.cell_at(self.geometry.cells.always)..self.geometry.cell_at(open));
-        }
-        let share = open / (self.geometry.senders - 1).max(1);
-        self.share = if share >= SHARE_MIN { share } else { 0 };
-        self.open = open;
-    }
-
-    /// Keeps a cell no longer.
-    #[cold]
-    fn give_back(&mut self, cell: CellName) {
-        let remove = |cells| remove_cells(&self.mapping, self.geometry, cells);
-        self.cells.give_back(self.sender, cell.index(), remove);
-    }
-
-    /// Before this process sleeps: gives back the cells that are not always open, as far as their receiver has read them.
+    /// Before this process sleeps: gives back what was lent to it, as far as the receiver has read it.
     pub fn rest(&mut self) {
-        if !std::mem::take(&mut self.has_flooded) {
-            return;
-        }
-        for (cell, until) in std::mem::take(&mut self.kept) {
-            let flooded = cell.index() >= self.geometry.cells.always;
-            if flooded && self.producer.is_consumed(until) {
-                self.give_back(cell);
-            } else {
-                self.kept.push_back((cell, until));
-                self.has_flooded |= flooded;
-            }
+        if self.arena.holds_any() {
+            self.arena.close();
+            self.arena.settle(&self.mapping, |until| self.producer.is_consumed(until));
         }
     }
 
@@ -239,8 +202,13 @@ impl Outbox {
     pub fn publish_cell(&mut self, room: Room, header: &[u64; HEADER_WORDS], cell: CellName) -> bool {
         let ring = self.publish(room, header);
         self.cells_until = self.producer.position();
-        if cell.is_kept() {
-            self.kept.push_back((cell, self.cells_until));
+        match cell.place() {
+            Place::Cell { index, kept: true } => self.kept.push_back((index, self.cells_until)),
+            Place::Cell { kept: false, .. } => {}
+            Place::Segments { .. } => self.arena.published(self.cells_until),
+        }
+        if self.arena.holds_any() {
+            self.arena.settle(&self.mapping, |until| self.producer.is_consumed(until));
         }
         ring
     }

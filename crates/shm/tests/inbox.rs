@@ -1,8 +1,8 @@
 //! Inboxes: connecting, fairness, and peers that write nonsense.
 
-use shm::cells::CellName;
+use shm::cells::{CellName, Place};
 use shm::inbox::{Inbox, Polled, Record};
-use shm::layout::{CellCounts, HEADER_WORDS, Identity};
+use shm::layout::{CELL_BYTES, CellCounts, HEADER_WORDS, Identity, PIECE_MAX, SEGMENT_BYTES};
 use shm::outbox::Outbox;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
@@ -75,7 +75,7 @@ fn a_sender_without_room_is_woken_once() {
 /// Polls, and holds what comes; who sent it.
 fn hold(inbox: &mut Inbox) -> Option<usize> {
     let Some(Polled::Record(record)) = inbox.poll() else { return None };
-    assert!(inbox.hold(&record), "nothing was held for too long");
+    assert!(inbox.hold(&record, 4), "nothing was held for too long");
     Some(inbox.sender(&record))
 }
 
@@ -111,11 +111,13 @@ fn nothing_is_held_for_long() {
             if sleeps {
                 inbox.arm();
             } else {
-                assert!((0..20).any(|_| matches!(inbox.poll(), Some(Polled::Record(record)) if !inbox.hold(&record))));
+                assert!(
+                    (0..20).any(|_| matches!(inbox.poll(), Some(Polled::Record(record)) if !inbox.hold(&record, 4)))
+                );
             }
             for i in 0..3 {
                 let Some(Polled::Record(record)) = inbox.poll() else { panic!("{senders} senders: nothing comes") };
-                assert!(!inbox.hold(&record), "{i}");
+                assert!(!inbox.hold(&record, 4), "{i}");
                 assert_eq!(record.header()[0], i);
                 let _ = inbox.release(&record);
             }
@@ -128,7 +130,7 @@ fn nothing_is_held_for_long() {
 }
 
 #[test]
-fn a_flood_does_not_keep_a_held_record_for_ever() {
+fn busy_senders_do_not_keep_a_held_record_for_ever() {
     let mut inbox = Inbox::create(2, 4096, CellCounts::fixed(4), &ME).unwrap();
     let mut boxes: Vec<Outbox> = (0..2).map(|s| Outbox::open(inbox.fd(), s, ME.nonce).unwrap()).collect();
     assert!(send(&mut boxes[0], 7, b"early"));
@@ -266,20 +268,25 @@ fn cells_go_round_and_come_back() {
     let mut inbox = Inbox::create(2, 4096, CellCounts::fixed(3), &ME).unwrap();
     let mut outboxes = [0, 1].map(|sender| Outbox::open(inbox.fd(), sender, ME.nonce).unwrap());
     let name = |outbox: &mut Outbox| {
-        let (cell, _) = outbox.claim_cell().expect("a cell is free");
+        let (cell, _) = outbox.claim_cell(1).expect("a cell is free");
         let room = outbox.reserve(0).unwrap().unwrap();
         let _ = outbox.publish_cell(room, &[0; HEADER_WORDS], cell);
         cell
     };
     let named = [(); 3].map(|()| name(&mut outboxes[0]));
-    assert_eq!(named.map(|cell| (cell.index(), cell.is_kept())), [0, 1, 2].map(|cell| (cell, false)));
-    assert!(outboxes[1].claim_cell().is_none() && !outboxes[1].waits_for_cells());
+    assert_eq!(named.map(CellName::place), [0, 1, 2].map(|index| Place::Cell { index, kept: false }));
+    assert!(outboxes[1].claim_cell(1).is_none() && !outboxes[1].waits_for_cells());
     outboxes[0].want_room();
     assert!(outboxes[0].waits_for_cells());
     let Some(Polled::Record(record)) = inbox.poll() else { panic!("no record") };
     assert!(inbox.release_with_cell(&record, named[0]), "the sender sleeps until a cell is free");
-    assert!(inbox.cell(CellName::new(2, false)).is_some() && inbox.cell(CellName::new(3, false)).is_none());
-    assert_eq!(outboxes[1].claim_cell().map(|(cell, _)| cell.index()), Some(0));
+    assert!(inbox.payload(CellName::new(2, false), CELL_BYTES).is_some(), "the last cell");
+    for (name, len) in
+        [(CellName::new(3, false), 0), (CellName::new(2, false), CELL_BYTES + 1), (CellName::in_segments(0), 1)]
+    {
+        assert!(inbox.payload(name, len).is_none(), "{name:?}");
+    }
+    assert_eq!(outboxes[1].claim_cell(1).map(|(cell, _)| cell), Some(CellName::new(0, false)));
     for cell in &named[1..] {
         let Some(Polled::Record(record)) = inbox.poll() else { panic!("no record") };
         let _ = inbox.release_with_cell(&record, *cell);
@@ -287,7 +294,7 @@ fn cells_go_round_and_come_back() {
     assert!(!outboxes[0].waits_for_cells());
     name(&mut outboxes[0]);
     inbox.free_cells_of(0);
-    assert_eq!(name(&mut outboxes[0]).index(), 2, "its holder is gone");
+    assert_eq!(name(&mut outboxes[0]), CellName::new(2, false), "its holder is gone");
 }
 
 #[test]
@@ -297,64 +304,145 @@ fn a_sender_keeps_its_share_of_the_cells() {
     let mut used = Vec::new();
     for _ in 0..3 {
         for _ in 0..8 {
-            let (cell, _) = outbox.claim_cell().expect("its share is free");
+            let (cell, _) = outbox.claim_cell(1).expect("its share is free");
             let room = outbox.reserve(0).unwrap().unwrap();
             let _ = outbox.publish_cell(room, &[0; HEADER_WORDS], cell);
-            used.push((cell.index(), cell.is_kept()));
+            used.push(cell);
         }
-        let extra = outbox.claim_cell().expect("others have left some").0;
-        assert!(!extra.is_kept(), "all of its own are under way");
+        let extra = outbox.claim_cell(1).expect("others have left some").0;
+        assert!(matches!(extra.place(), Place::Cell { kept: false, .. }), "all of its own are under way");
         for at in 1..=8 {
             let Some(Polled::Record(record)) = inbox.poll() else { panic!("no record") };
-            let (index, kept) = used[used.len() + at - 9];
-            let _ = inbox.release_with_cell(&record, CellName::new(index, kept));
+            let _ = inbox.release_with_cell(&record, used[used.len() + at - 9]);
         }
         let room = outbox.reserve(0).unwrap().unwrap();
         let _ = outbox.publish_cell(room, &[0; HEADER_WORDS], extra);
         let Some(Polled::Record(record)) = inbox.poll() else { panic!("no record") };
         let _ = inbox.release_with_cell(&record, extra);
     }
-    let share: Vec<(usize, bool)> = (0..8).map(|cell| (cell, true)).collect();
+    let share: Vec<CellName> = (0..8).map(|cell| CellName::new(cell, true)).collect();
     assert_eq!(used.chunks(8).collect::<Vec<_>>(), [&share[..]; 3]);
 }
 
-/// Sends `count` cells and receives each at once; the highest cell that was used.
-fn stream(inbox: &mut Inbox, outbox: &mut Outbox, count: usize) -> usize {
-    let mut highest = 0;
-    for _ in 0..count {
-        let (cell, data) = outbox.claim_cell().expect("all were received");
-        // SAFETY: the cell is claimed.
-        unsafe { data.write(1) };
-        let room = outbox.reserve(0).unwrap().unwrap();
-        let _ = outbox.publish_cell(room, &[0; HEADER_WORDS], cell);
-        let Some(Polled::Record(record)) = inbox.poll() else { panic!("no record") };
-        let _ = inbox.release_with_cell(&record, cell);
-        highest = highest.max(cell.index());
+const SEGMENTS: usize = 16;
+/// Inbox of three senders that can lend segments.
+fn lender() -> Inbox {
+    Inbox::create(3, 4096, CellCounts { cells: 8, segments: SEGMENTS }, &ME).unwrap()
+}
+
+fn kib(inbox: &Inbox) -> u64 {
+    std::fs::File::from(inbox.fd().try_clone_to_owned().unwrap()).metadata().unwrap().blocks() / 2
+}
+
+/// Sends a payload of `len` times `value` by cell or segment; its place.
+fn send_large(outbox: &mut Outbox, len: usize, value: u8) -> Option<CellName> {
+    let (name, data) = outbox.claim_cell(len)?;
+    // SAFETY: there is room for so many bytes.
+    unsafe { data.write_bytes(value, len) };
+    let room = outbox.reserve(0).unwrap().unwrap();
+    let _ = outbox.publish_cell(room, &[u64::from(name.number()), len as u64, u64::from(value)], name);
+    Some(name)
+}
+
+/// Receives what [`send_large`] has sent.
+fn take_large(inbox: &mut Inbox) {
+    let Some(Polled::Record(record)) = inbox.poll() else { panic!("no record") };
+    let [number, len, value] = record.header();
+    let (name, len) = (CellName::from_number(number as u32), len as usize);
+    let data = inbox.payload(name, len).expect("its sender was given it");
+    let mut bytes = vec![0; len];
+    // SAFETY: so many bytes are mapped.
+    unsafe { std::ptr::copy_nonoverlapping(data, bytes.as_mut_ptr(), len) };
+    assert!(bytes.iter().all(|byte| *byte == value as u8), "{name:?} was overwritten before it was read");
+    let _ = inbox.release_with_cell(&record, name);
+}
+
+/// The segment that a place is in, if it is in one.
+fn segment(name: CellName) -> Option<usize> {
+    match name.place() {
+        Place::Segments { line } => Some(line * 64 / SEGMENT_BYTES),
+        Place::Cell { .. } => None,
     }
-    highest
 }
 
 #[test]
-fn a_flood_opens_more_cells_until_both_rest() {
-    let mut inbox = Inbox::create(2, 4096, CellCounts { always: 8, most: 24 }, &ME).unwrap();
+fn lent_segments_are_used_until_both_rest() {
+    let mut inbox = lender();
     let mut outbox = Outbox::open(inbox.fd(), 1, ME.nonce).unwrap();
-    let file = std::fs::File::from(inbox.fd().try_clone_to_owned().unwrap());
-    let kib = || file.metadata().unwrap().blocks() / 2;
-    assert_eq!(stream(&mut inbox, &mut outbox, 100), 7);
-    let calm = kib();
-    assert_eq!(stream(&mut inbox, &mut outbox, 4096), 23, "4,096 cells in less than 32 ms");
-    assert!(kib() > calm);
     for sender_first in [true, false] {
-        stream(&mut inbox, &mut outbox, 4096);
+        assert_eq!(outbox.piece_max(), CELL_BYTES);
+        for i in 0..20 {
+            assert_eq!(segment(send_large(&mut outbox, CELL_BYTES, i).unwrap()), None, "nothing is lent");
+            take_large(&mut inbox);
+        }
+        let calm = kib(&inbox);
+        inbox.lend(4, 4);
+        let mut used: Vec<usize> = Vec::new();
+        for i in 0..100u8 {
+            let len = outbox.piece_max().min(5000 * usize::from(i % 8 + 1));
+            used.extend(segment(send_large(&mut outbox, len, i).unwrap()));
+            take_large(&mut inbox);
+        }
+        assert_eq!((used.len(), used.iter().max()), (100, Some(&3)), "all of the share is gone round through");
+        assert!(used.iter().collect::<std::collections::HashSet<_>>().len() == 4 && outbox.piece_max() == PIECE_MAX);
+        assert!(kib(&inbox) >= calm + 256);
         if sender_first {
             outbox.rest();
             inbox.arm();
         } else {
             inbox.arm();
-            outbox.rest();
+            assert_eq!(
+                segment(send_large(&mut outbox, PIECE_MAX, 1).unwrap()),
+                used.last().map(|s| (s + 1) % 4),
+                "still held"
+            );
+            take_large(&mut inbox);
+            assert_eq!(outbox.piece_max(), CELL_BYTES, "it has noticed");
+            for i in 0..20 {
+                send_large(&mut outbox, CELL_BYTES, i);
+                take_large(&mut inbox);
+            }
         }
-        assert_eq!(kib(), calm, "sender first: {sender_first}");
         inbox.disarm();
-        assert_eq!(stream(&mut inbox, &mut outbox, 100), 7);
+        assert_eq!(kib(&inbox), calm, "the sender rests first: {sender_first}");
+    }
+}
+
+#[test]
+fn a_full_share_waits_for_the_receiver() {
+    let mut inbox = lender();
+    let mut outbox = Outbox::open(inbox.fd(), 1, ME.nonce).unwrap();
+    inbox.lend(SEGMENTS, 2);
+    for round in 0..10 {
+        let sent = (0..100).take_while(|i| send_large(&mut outbox, PIECE_MAX, round * 8 + i).is_some()).count();
+        assert!(sent == 4 || round > 0 && sent == 2, "two segments of two pieces: {sent}");
+        assert!(outbox.waits_for_cells());
+        let left = if round % 2 == 0 { 2 } else { 0 };
+        (left..4).for_each(|_| take_large(&mut inbox));
+        (0..left).for_each(|_| take_large(&mut inbox));
+    }
+}
+
+#[test]
+fn a_smaller_share_gives_segments_back() {
+    let mut inbox = lender();
+    let mut outboxes = [0, 1].map(|sender| Outbox::open(inbox.fd(), sender, ME.nonce).unwrap());
+    inbox.lend(SEGMENTS, SEGMENTS);
+    for i in 0..40 {
+        send_large(&mut outboxes[0], PIECE_MAX, i).unwrap();
+        take_large(&mut inbox);
+    }
+    assert_eq!(segment(send_large(&mut outboxes[1], CELL_BYTES, 1).unwrap()), None, "the other one holds all");
+    take_large(&mut inbox);
+    inbox.lend(SEGMENTS, SEGMENTS / 2);
+    for i in 0..200 {
+        for outbox in &mut outboxes {
+            send_large(outbox, CELL_BYTES, i).unwrap();
+            take_large(&mut inbox);
+        }
+    }
+    for outbox in &mut outboxes {
+        assert!(segment(send_large(outbox, PIECE_MAX, 1).unwrap()).is_some());
+        take_large(&mut inbox);
     }
 }

@@ -1,6 +1,6 @@
 /* exchange N [TIMES]: exchanges messages of several sizes with N peers, each TIMES times; late N [TIMES]: the same, but nobody receives before
- * all has been sent; flood N: streams 32 MiB to and fro; collect N [TIMES]: collectives of all ranks. Then rests in MPI, prints its pid and
- * stops. idle: all but rank 0 wait in MPI_Recv for ever.
+ * all has been sent; burst N: streams 32 MiB to and fro; collect N [TIMES]: collectives of all ranks. Then rests in MPI, prints its pid and
+ * stops. stream N: as burst, prints its pid and goes on for ever. idle: all but rank 0 wait in MPI_Recv for ever.
  * The buffers are static, and plain.c has the same. */
 #include <mpi.h>
 #include <stdio.h>
@@ -65,16 +65,16 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     const char *what = argc > 1 ? argv[1] : "exchange";
     int active = argc > 2 ? atoi(argv[2]) : size - 1, times = argc > 3 ? atoi(argv[3]) : 1, v;
-    int is_idle = !strcmp(what, "idle");
-    for (int s = 0; s < (int)(sizeof SIZES / sizeof *SIZES) && !is_idle && strcmp(what, "flood"); s++)
+    int is_idle = !strcmp(what, "idle"), streams = !strcmp(what, "stream"), is_large = streams || !strcmp(what, "burst");
+    for (int s = 0; s < (int)(sizeof SIZES / sizeof *SIZES) && !is_idle && !is_large; s++)
         for (int i = 0; i < times; i++)
             if (!strcmp(what, "late")) late(active, SIZES[s]);
             else if (!strcmp(what, "collect")) collect(SIZES[s]);
             else exchange(active, SIZES[s]);
-    if (!strcmp(what, "flood")) {
+    if (is_large) {
         for (int i = 0; i < (32 << 20) / LARGEST; i++) exchange(active, LARGEST);
     }
-    if (!is_idle) rest();
+    if (!is_idle && !streams) rest();
     if (is_idle && rank) {
         /* rank 0 prints first, so that the reader knows which line is whose */
         MPI_Recv(&v, 1, MPI_INT, rank - 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -83,5 +83,6 @@ int main(int argc, char **argv)
     fflush(stdout);
     if (is_idle && rank + 1 < size) MPI_Send(&rank, 1, MPI_INT, rank + 1, 1, MPI_COMM_WORLD);
     if (is_idle && rank) MPI_Recv(&v, 1, MPI_INT, 0, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    while (streams) exchange(active, LARGEST);
     for (;;) pause();
 }

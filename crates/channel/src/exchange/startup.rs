@@ -1,13 +1,13 @@
 //! What an exchange of endpoints needs of this process before MPI runs: waiting for an arrival, and opening all lanes at once.
 
 use crate::bootstrap::{JobInfo, SharedBootstrap};
-use crate::shared_cpu;
 use crate::transports::{self, AnyPacket, Lane, Opened, Transports};
-use crate::wait::{self, Idle};
+use crate::wait;
 use crate::waiting::Waiting;
 use base::{Peer, Result, ensure, fail, log};
 use protocol::control::exchange::{Entry, Id};
 use protocol::endpoint::{Arrival, Endpoints, State};
+use protocol::policy::waiting::Idle;
 use protocol::transport::{Packet, Transport};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -69,7 +69,7 @@ impl<'a> Startup<'a> {
         match self.waiting.waiter.idle(*idle_polls) {
             Idle::Spin => std::hint::spin_loop(),
             Idle::Yield => sys::wake::yield_cpu(),
-            Idle::Nap => shared_cpu::nap(),
+            Idle::ShortSleep => wait::short_sleep(),
             Idle::Sleep => {
                 transports::arm(self.endpoints);
                 let found = self.endpoints.poll();

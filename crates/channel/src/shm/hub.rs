@@ -1,17 +1,19 @@
 //! The receiving side: the inbox of this process, and what its peers need to reach it.
 
 use super::waker::Waker;
-use super::{CELLS, CELLS_FLOOD, RING_BYTES, SPILL_BYTES, SPILLED, ShmEvent, ShmPacket, decode, header_of};
+use super::{CELLS, RING_BYTES, SPILL_BYTES, SPILLED, ShmEvent, ShmPacket, decode, header_of};
 use crate::buffer::RecvBuf;
 use crate::single_copy::{ProbeWord, SINGLE_COPY_ALLOW};
 use base::counters::{BELLS, PACKETS_REJECTED};
 use base::{Peer, log};
 use protocol::control::rank::Region;
 use protocol::matching::Found;
+use protocol::policy::burst::{BURST_BYTES, Burst};
+use protocol::policy::holding::HOLD_POLLS;
 use protocol::wire::eager_envelope;
 use shm::cells::CellName;
 use shm::inbox::{Inbox, Polled, Record};
-use shm::layout::{CELL_BYTES, CellCounts, Identity};
+use shm::layout::{CellCounts, Identity, SEGMENT_BYTES, SEGMENTS_MAX};
 use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
@@ -29,6 +31,7 @@ const DATAGRAMS_MAX: usize = 64;
 #[derive(Debug)]
 pub struct ShmHub {
     pub(super) inbox: Inbox,
+    burst: Burst,
     bell: Bell,
     /// Peers probe single copy on it.
     _word: ProbeWord,
@@ -38,12 +41,12 @@ pub struct ShmHub {
     pub(super) slot: usize,
     /// Bells of the peers that a lane was opened to, by slot.
     bells: RefCell<Vec<PeerBell>>,
-    /// See [`ShmHub::take_stranger`].
-    stranger: Option<Peer>,
+    /// See [`ShmHub::take_peer_without_lane`].
+    peer_without_lane: Option<Peer>,
     /// At which peers under other kernels ring.
     pub(super) doorbell: Option<Rc<UdpSocket>>,
     /// There are more ranks than processors.
-    pub(super) crowded: bool,
+    pub(super) oversubscribed: bool,
 }
 
 /// How a peer is woken that waits for room in its ring.
@@ -57,9 +60,9 @@ enum PeerBell {
 
 impl ShmHub {
     /// A hub for process `me` among `peers`, all ranks under this kernel including `me` in an order on which they agree.
-    /// `rank_id` is the random identity in this process's endpoint address; `crowded`: there are more ranks than processors.
-    pub fn create(me: Peer, peers: Vec<Peer>, rank_id: u128, crowded: bool) -> io::Result<ShmHub> {
-        ShmHub::create_in(None, me, peers, rank_id, crowded)
+    /// `rank_id` is the random identity in this process's endpoint address; `oversubscribed`: there are more ranks than processors.
+    pub fn create(me: Peer, peers: Vec<Peer>, rank_id: u128, oversubscribed: bool) -> io::Result<ShmHub> {
+        ShmHub::create_in(None, me, peers, rank_id, oversubscribed)
     }
 
     /// The same, with the inbox in a new file.
@@ -68,7 +71,7 @@ impl ShmHub {
         me: Peer,
         peers: Vec<Peer>,
         rank_id: u128,
-        crowded: bool,
+        oversubscribed: bool,
     ) -> io::Result<ShmHub> {
         let slot = peers.iter().position(|p| *p == me);
         let slot =
@@ -80,13 +83,14 @@ impl ShmHub {
         let identity = Identity { nonce: rank_id, probe_address: word.address(), probe_value: word.value() };
         let ring_bytes = (RING_BYTES.value() as usize).next_power_of_two();
         let inbox = match file {
-            // All of a file takes room from the beginning: no cells for floods.
+            // All of a file takes room from the beginning: nothing is lent.
             Some(path) => Inbox::create_in_file(path, (peers.len(), ring_bytes, cell_counts(true)), &identity)?,
-            None => Inbox::create(peers.len(), ring_bytes, cell_counts(crowded), &identity)?,
+            None => Inbox::create(peers.len(), ring_bytes, cell_counts(oversubscribed), &identity)?,
         };
         let memory = if SINGLE_COPY_ALLOW.value() { sys::cma::own_memory().ok() } else { None };
         let bells = RefCell::new(vec![PeerBell::Unknown; peers.len()]);
         Ok(ShmHub {
+            burst: Burst::new(peers.len(), inbox.segments(), SEGMENT_BYTES),
             inbox,
             bell: Bell::new()?,
             _word: word,
@@ -94,9 +98,9 @@ impl ShmHub {
             peers,
             slot,
             bells,
-            stranger: None,
+            peer_without_lane: None,
             doorbell: None,
-            crowded,
+            oversubscribed,
         })
     }
 
@@ -113,6 +117,7 @@ impl ShmHub {
         let (inbox, bytes) = Inbox::create_in_region(file, (part.offset, room), sizes, &identity)?;
         let bells = RefCell::new(vec![PeerBell::Unknown; peers.len()]);
         let hub = ShmHub {
+            burst: Burst::new(peers.len(), inbox.segments(), SEGMENT_BYTES),
             inbox,
             bell: Bell::new()?,
             _word: word,
@@ -120,9 +125,9 @@ impl ShmHub {
             peers,
             slot: 0,
             bells,
-            stranger: None,
+            peer_without_lane: None,
             doorbell: None,
-            crowded: false,
+            oversubscribed: false,
         };
         Ok((hub, (part.offset, bytes as u64)))
     }
@@ -181,7 +186,7 @@ impl ShmHub {
         // SAFETY: the record has so many bytes; copied out once, then checked.
         let tail: [u32; 2] = unsafe { record.payload().add(inline).cast::<[u32; 2]>().read_unaligned() };
         let (cell, spilled) = (CellName::from_number(tail[0]), tail[1]);
-        let exists = self.inbox.cell(cell).is_some() && spilled as usize <= CELL_BYTES;
+        let exists = self.inbox.payload(cell, spilled as usize).is_some();
         exists.then_some(ShmPacket { peer, header, record, inline: inline as u32, spilled, cell })
     }
 
@@ -201,10 +206,10 @@ impl ShmHub {
 
     /// As [`ShmHub::deliver`], of the bytes in the cell.
     fn deliver_cell(&self, packet: &ShmPacket, skip: usize, sink: &RecvBuf, at: usize, len: usize) {
-        let Some(data) = self.inbox.cell(packet.cell) else { return };
+        let Some(data) = self.inbox.payload(packet.cell, packet.spilled as usize) else { return };
         let len = len.min((packet.spilled as usize).saturating_sub(skip));
         if len > 0 {
-            // SAFETY: the range is cut to what is in the cell, which stays mapped.
+            // SAFETY: the range is cut to what is there, which stays mapped.
             unsafe { sink.copy_in(at, data.add(skip), len) };
         }
     }
@@ -242,7 +247,13 @@ impl ShmHub {
     pub fn release(&mut self, packet: &ShmPacket) {
         let wake = match packet.spilled {
             0 => self.inbox.release(&packet.record),
-            _ => self.inbox.release_with_cell(&packet.record, packet.cell),
+            _ => {
+                let sender = self.inbox.sender(&packet.record);
+                if let Some(lend) = self.burst.received(sender, packet.spilled as usize, sys::clock::now_ns) {
+                    self.inbox.lend(lend.segments, lend.share);
+                }
+                self.inbox.release_with_cell(&packet.record, packet.cell)
+            }
         };
         if wake {
             self.wake(self.inbox.sender(&packet.record));
@@ -252,7 +263,7 @@ impl ShmHub {
     /// Leaves the packet where it is, and does not look at what its sender sends until [`ShmHub::resume`] or for a few idle polls.
     /// False: it must be released now.
     pub fn hold(&mut self, packet: &ShmPacket) -> bool {
-        self.inbox.hold(&packet.record)
+        self.inbox.hold(&packet.record, HOLD_POLLS.value() as u32)
     }
 
     /// What is held of `peer` can be used now.
@@ -271,14 +282,14 @@ impl ShmHub {
             bell.ring();
         } else {
             *bell = PeerBell::Awaited;
-            self.stranger = self.peers.get(sender).copied();
+            self.peer_without_lane = self.peers.get(sender).copied();
         }
     }
 
     /// A peer that must be woken, but to which there is no lane: its bell rings when one is opened.
     #[inline]
-    pub fn take_stranger(&mut self) -> Option<Peer> {
-        self.stranger.take()
+    pub fn take_peer_without_lane(&mut self) -> Option<Peer> {
+        self.peer_without_lane.take()
     }
 
     /// A lane to `peer` is opened; its bell is known from now on.
@@ -311,6 +322,7 @@ impl ShmHub {
 
     /// Prepares to sleep: from now on senders ring. Poll once more before sleeping.
     pub fn arm(&mut self) {
+        self.burst.rest();
         self.inbox.arm();
     }
 
@@ -319,16 +331,16 @@ impl ShmHub {
         if self.inbox.disarm() {
             self.bell.silence();
             if let Some(doorbell) = &self.doorbell {
-                // Who rang doesn't matter, nor what they sent: everything is looked at now. A flood doesn't hold this process up.
+                // Who rang doesn't matter, nor what they sent: everything is looked at now. Many datagrams don't hold this process up.
                 let _ = (0..DATAGRAMS_MAX).take_while(|_| doorbell.recv(&mut [0; 8]).is_ok()).count();
             }
         }
     }
 }
 
-/// Cells of an inbox by the settings. Ranks that share processors stream nothing that could be pulled.
-fn cell_counts(crowded: bool) -> CellCounts {
-    let always = CELLS.value() as usize;
-    let most = if crowded || always == 0 { always } else { always.max(CELLS_FLOOD.value() as usize) };
-    CellCounts { always, most }
+/// Room of an inbox by the settings. Ranks that share processors stream nothing that could be pulled.
+fn cell_counts(oversubscribed: bool) -> CellCounts {
+    let cells = CELLS.value() as usize;
+    let segments = (BURST_BYTES.value() as usize / SEGMENT_BYTES).min(SEGMENTS_MAX);
+    CellCounts { cells, segments: if oversubscribed || cells == 0 { 0 } else { segments } }
 }

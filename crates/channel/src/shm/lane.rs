@@ -3,14 +3,16 @@
 use super::waker::Waker;
 use super::{PeerFds, SPILL_BYTES, SPILLED, ShmHub, words_of};
 use crate::buffer::{RecvBuf, SendBuf, copy_bytes};
-use crate::calibrate::{self, MEM_MIN_RATE, Preference, RECORD_MAX, class_of};
+use crate::calibrate::{self, MEM_MIN_RATE, RECORD_MAX};
 use crate::profile::{Short, Table};
 use crate::single_copy::{Probe, SINGLE_COPY, SingleCopy};
 use base::counters::BELLS;
 use base::{Peer, log};
+use protocol::policy::non_temporal::{NonTemporal, Way};
+use protocol::policy::streaming::{Preference, class_of};
 use protocol::transport::{Caps, Outcome};
 use protocol::wire::Header;
-use shm::layout::CELL_BYTES;
+use shm::non_temporal::copy_non_temporal;
 use shm::outbox::Outbox;
 use std::fs::File;
 use std::io;
@@ -48,8 +50,9 @@ pub struct ShmLane {
     /// This process's inbox has cells.
     has_cells: bool,
     /// There are more ranks than processors: the peer may not be running.
-    crowded: bool,
+    oversubscribed: bool,
     preference: Preference,
+    non_temporal: NonTemporal,
     /// What the peer was told of it.
     advised: u32,
     /// When the last stream from this peer was complete.
@@ -86,7 +89,7 @@ impl ShmLane {
         mut outbox: Outbox,
         (pid, memory, bell): (Option<i32>, Option<OwnedFd>, Option<Rc<Waker>>),
     ) -> ShmLane {
-        if hub.crowded {
+        if hub.oversubscribed {
             outbox.stay_compact();
         }
         let told = outbox.identity();
@@ -120,8 +123,9 @@ impl ShmLane {
             peer,
             single,
             has_cells: hub.inbox.cells() > 0,
-            crowded: hub.crowded,
+            oversubscribed: hub.oversubscribed,
             preference,
+            non_temporal: NonTemporal::default(),
             advised: 0,
             streamed_ns: 0,
         };
@@ -169,6 +173,7 @@ impl ShmLane {
     /// Before this process sleeps: if the ring was full, the peer rings when there is room. Try once more afterwards.
     pub fn arm(&mut self) {
         self.outbox.rest();
+        self.learn_piece_max();
         if std::mem::take(&mut self.blocked) && !self.lost {
             self.outbox.want_room();
         }
@@ -249,7 +254,14 @@ impl ShmLane {
         Outcome::Done
     }
 
-    /// As `send`, with the payload in a cell.
+    /// Packets are as large as there is room for now.
+    fn learn_piece_max(&mut self) {
+        if self.outbox.cells() > 0 {
+            self.limits.packet_max = self.outbox.piece_max() + size_of::<u64>();
+        }
+    }
+
+    /// As `send`, with the payload in a cell or segment.
     #[inline(never)]
     fn send_by_cell(
         &mut self,
@@ -259,7 +271,7 @@ impl ShmLane {
         len: usize,
     ) -> Outcome {
         let Some((source, from)) = payload else { return Outcome::Again };
-        debug_assert!(len <= CELL_BYTES, "`limits` promise no more");
+        debug_assert!(len <= self.outbox.piece_max(), "`limits` promise no more");
         let room = match self.outbox.reserve(body.len() + SPILL_BYTES) {
             Ok(Some(room)) => room,
             Ok(None) => {
@@ -268,17 +280,17 @@ impl ShmLane {
             }
             Err(shm::ring::Corrupt) => return self.lose(),
         };
-        let Some((cell, data)) = self.outbox.claim_cell() else {
+        let Some((cell, data)) = self.outbox.claim_cell(len) else {
             self.blocked = true;
             self.denied = !self.outbox.waits_for_cells();
             return Outcome::Again;
         };
         let tail = [cell.number(), len as u32];
-        // SAFETY: the cell is ours until a record names it and holds any packet's payload; there is room for body and tail.
+        // SAFETY: the place is ours until a record names it, and has room for `len` bytes; there is room for body and tail.
         unsafe {
             match source.as_contiguous(from) {
-                Some(src) => self.outbox.fill_cell(data, src, len.min(CELL_BYTES).min(source.len() - from)),
-                None => source.copy_out(from, data, len.min(CELL_BYTES)),
+                Some(src) => fill(&mut self.non_temporal, src, data, len.min(source.len() - from)),
+                None => source.copy_out(from, data, len),
             }
             copy_bytes(body.as_ptr(), room.payload, body.len());
             copy_bytes(tail.as_ptr().cast(), room.payload.add(body.len()), SPILL_BYTES);
@@ -287,6 +299,7 @@ impl ShmLane {
         if self.outbox.publish_cell(room, &[first | SPILLED, b, c], cell) {
             self.wake();
         }
+        self.learn_piece_max();
         Outcome::Done
     }
 
@@ -307,17 +320,17 @@ impl ShmLane {
 
     /// Whether the peer rather pulls messages of `len` bytes from this process: it has found that, or it would have to run several times to read them.
     pub fn peer_pulls(&self, len: usize) -> bool {
-        self.outbox.advice() & 1 << class_of(len) != 0 || self.crowded && len > self.outbox.share_bytes()
+        self.outbox.advice() & 1 << class_of(len) != 0 || self.oversubscribed && len > self.outbox.share_bytes()
     }
 
     /// Whether the peer should stream a message that could be pulled.
     pub fn prefers_stream(&self, len: usize) -> bool {
-        !self.crowded && self.has_cells && !self.preference.pulls(len)
+        !self.oversubscribed && self.has_cells && !self.preference.pulls(len)
     }
 
     /// The peer has streamed `len` bytes since `since_ns`; a clock of another time namespace is no measure.
     pub fn note_streamed(&mut self, len: usize, since_ns: u64) {
-        if self.crowded {
+        if self.oversubscribed {
             return;
         }
         let now = sys::clock::now_ns();
@@ -346,5 +359,24 @@ impl ShmLane {
     pub fn new_advice(&mut self) -> Option<u32> {
         let advice = self.preference.pulled_classes();
         (std::mem::replace(&mut self.advised, advice) != advice).then_some(advice)
+    }
+}
+
+/// Copies `len` bytes to memory that the peer reads, in the way that is faster now.
+///
+/// # Safety
+/// `src` is readable and `dst` writable for `len` bytes; they don't overlap, and `dst` is aligned to 16 bytes.
+unsafe fn fill(policy: &mut NonTemporal, src: *const u8, dst: *mut u8, len: usize) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        match policy.way(len) {
+            Way::Cached => copy_bytes(src, dst, len),
+            Way::NonTemporal => copy_non_temporal(src, dst, len),
+            Way::Timed => {
+                let start_ns = sys::clock::now_ns();
+                copy_bytes(src, dst, len);
+                policy.note(len, sys::clock::now_ns() - start_ns);
+            }
+        }
     }
 }

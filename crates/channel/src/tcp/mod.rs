@@ -160,7 +160,7 @@ fn configured_sizes() -> Sizes {
 #[inline]
 fn limits_of(sizes: Sizes) -> Caps {
     let Sizes { eager_max, packet_max, .. } = sizes;
-    Caps { packet_max, eager_max, fragments_max: 0, pull_min: usize::MAX }
+    Caps { packet_max, piece_min: packet_max, eager_max, fragments_max: 0, pull_min: usize::MAX }
 }
 
 /// What a connection can do, as far as the settings say.

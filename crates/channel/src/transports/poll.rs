@@ -61,7 +61,7 @@ impl Transports {
         {
             return Some(event);
         }
-        if let Some(peer) = self.hub.as_mut().and_then(ShmHub::take_stranger) {
+        if let Some(peer) = self.hub.as_mut().and_then(ShmHub::take_peer_without_lane) {
             return Some(Event::Wanted(peer));
         }
         // What a dead peer had sent is read first, from its ring or, later, from a socket.

@@ -163,7 +163,7 @@ pub unsafe fn receive_soon(
     let pattern = pattern_of(comm, Plane::PointToPoint, source, tag);
     // SAFETY: `count` items of a contiguous type, by the caller.
     let sink = unsafe { RecvBuf::contiguous(buf, count * datatype.size()) };
-    let polls = if progress::waiting(|waiting| waiting.waiter.yields_early()) { 1 } else { DIRECT_POLLS };
+    let polls = if progress::waiting(|waiting| waiting.waiter.oversubscribed()) { 1 } else { DIRECT_POLLS };
     let completion = engine::with(|engine| engine.receive_soon(&pattern, &sink, polls))?;
     let e = &completion.envelope;
     // The error field is only set by calls that return several statuses (3.2.5).

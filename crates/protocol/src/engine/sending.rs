@@ -206,7 +206,7 @@ impl<T: Transport> Engine<T> {
         while flow.sent < flow.until {
             // Asked anew each time, because a lane may have less room now.
             let Some(caps) = self.endpoints.caps(to.peer) else { break };
-            let len = (caps.packet_max - size_of::<u64>()).min((flow.until - flow.sent) as usize);
+            let len = caps.piece_max(flow.until).min((flow.until - flow.sent) as usize);
             let packet = flow.header(&to, len as u64);
             let body = flow.sent.to_le_bytes();
             match self.endpoints.try_zcopy(to.peer, &packet, &body, &send.source, (flow.sent as usize, len)) {

@@ -8,8 +8,6 @@
 
 use super::{Inbox, Record, Ring};
 
-/// Polls that may find nothing until held records are taken all the same. The owner yields its processor in most of them.
-const PATIENCE: u32 = 4;
 /// Index of no ring.
 const NO_RING: usize = usize::MAX;
 
@@ -26,17 +24,17 @@ pub(super) enum Hold {
 }
 
 impl Inbox {
-    /// Leaves a record that was polled in its ring, and passes over that until [`Inbox::resume`] or a few polls later. False: it
-    /// must be released.
-    pub fn hold(&mut self, record: &Record) -> bool {
+    /// Leaves a record that was polled in its ring, and passes over that until [`Inbox::resume`] or until so many polls have found nothing
+    /// (`protocol::policy::holding`). False: it must be released.
+    pub fn hold(&mut self, record: &Record, polls: u32) -> bool {
         let index = record.ring as usize;
         let Some(ring) = self.rings.get_mut(index) else { return false };
-        if self.armed > 0 || ring.hold == Hold::Spent {
+        if self.armed > 0 || polls == 0 || ring.hold == Hold::Spent {
             return false;
         }
         ring.hold = Hold::Held;
         if self.patience == 0 {
-            self.patience = PATIENCE;
+            self.patience = polls;
         }
         if self.hot == index {
             (self.hot, self.streak) = (NO_RING, 0);

@@ -1,10 +1,11 @@
-//! Where an inbox's pages come from and when: the owner's NUMA node, as senders connect; cells that are lent while much streams in.
+//! Where an inbox's pages come from and when: the owner's NUMA node, as senders connect; segments that are lent while much streams in.
 
 use super::Inbox;
 use crate::layout::*;
-use base::counters::{CELLS_OPENED, INBOXES_PLACED, RINGS_POPULATED};
+use base::counters::{INBOXES_PLACED, RINGS_POPULATED, SEGMENTS_LENT};
 use base::log;
 use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
 use sys::mem::Mapping;
 
 /// How pages come to the owner's NUMA node.
@@ -39,8 +40,8 @@ impl Inbox {
     /// Allocates the pages of a sender's ring here, and with the first one's those of the cells.
     pub(super) fn touch(&mut self, sender: usize) {
         let geometry = self.geometry;
-        if self.rings.is_empty() && geometry.cells.always > 0 {
-            self.populate(geometry.cell_states_at()..geometry.cell_at(geometry.cells.always));
+        if self.rings.is_empty() && geometry.cells.cells > 0 {
+            self.populate(geometry.cell_states_at()..geometry.cell_at(geometry.cells.cells));
         }
         self.populate(geometry.ring_at(sender)..geometry.ring_at(sender) + geometry.ring_bytes);
         if self.placement == Placement::Touch {
@@ -56,21 +57,26 @@ impl Inbox {
         }
     }
 
-    /// Opens all cells. Their pages come at once, and to the owner's node.
+    /// Lends the first `open` segments, and never fewer than before: at most `share` to each sender. Their pages come at once, and to
+    /// the owner's node.
     #[cold]
-    pub(super) fn open_cells(&mut self) {
-        let CellCounts { always, most } = self.geometry.cells;
-        self.populate(self.geometry.cell_at(always)..self.geometry.cell_at(most));
-        self.cells.set_open(most);
-        CELLS_OPENED.add(1);
+    pub fn lend(&mut self, open: usize, share: usize) {
+        let (before, open) = (self.segments.open(), open.min(self.segments.count()));
+        // SAFETY: page 0 of our mapping.
+        unsafe { word(self.mapping.as_ptr(), AT_SEGMENT_SHARE) }.store(share as u64, Relaxed);
+        if open > before {
+            self.populate(self.geometry.segment_at(before)..self.geometry.segment_at(open));
+            self.segments.set_open(open);
+            SEGMENTS_LENT.add(1);
+        }
     }
 
-    /// Closes those that are not always open, and gives their memory back as far as no sender holds them.
+    /// Lends none any more, and gives their memory back as far as no sender holds them.
     #[cold]
-    pub(super) fn close_cells(&mut self) {
-        let CellCounts { always, most } = self.geometry.cells;
-        self.cells.set_open(always);
-        self.cells.take_closed(OWNER, always..most, |cells| remove_cells(&self.mapping, self.geometry, cells));
+    pub(super) fn close_segments(&mut self) {
+        let open = self.segments.open();
+        self.segments.set_open(0);
+        self.segments.take_closed(OWNER, 0..open, |run| remove_segments(&self.mapping, self.geometry, run));
     }
 }
 

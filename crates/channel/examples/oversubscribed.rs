@@ -1,15 +1,16 @@
 //! How ranks wait: a dissemination barrier of N ranks through the engine, and the processor time of a rank that waits long.
 //!
-//! `mpiexec -n 8 target/release/examples/crowd [rounds]`; compare settings of `FERRULE_YIELD_CROWDED_US`, `FERRULE_SPIN_US`, …
+//! `mpiexec -n 8 target/release/examples/oversubscribed [rounds]`; compare settings of `FERRULE_YIELD_OVERSUBSCRIBED_US`, `FERRULE_SPIN_US`, …
 
 use base::Peer;
 use channel::bootstrap::Bootstrap;
 use channel::buffer::{RecvBuf, SendBuf};
 use channel::transports::{Opened, Transports};
-use channel::wait::{self, Idle};
+use channel::wait;
 use channel::waiting::Waiting;
 use protocol::engine::{Address, Engine, Mode};
 use protocol::matching::{Envelope, Pattern};
+use protocol::policy::waiting::Idle;
 use sys::clock::{cpu_ns, now_ns};
 
 struct Rank {
@@ -31,7 +32,7 @@ impl Rank {
             idle_polls += 1;
             match self.waiting.waiter.idle(idle_polls) {
                 Idle::Spin => std::hint::spin_loop(),
-                Idle::Yield | Idle::Nap => sys::wake::yield_cpu(),
+                Idle::Yield | Idle::ShortSleep => sys::wake::yield_cpu(),
                 Idle::Sleep => {
                     self.waiting.arm(&mut self.engine);
                     if !self.engine.progress() {
