@@ -167,12 +167,12 @@ impl Transports {
     }
 
     /// Opens the receiving sides and tells the node agent.
-    fn open_receiving(&mut self, epoll: &Arc<Epoll>, crowded: bool) -> Result {
+    fn open_receiving(&mut self, epoll: &Arc<Epoll>, oversubscribed: bool) -> Result {
         let job = Rc::clone(&self.job);
         self.finder.watch(epoll, TOKEN_CONTROL).map_err(|e| refused("cannot watch the node agent's socket", &e))?;
         let rank_id = u128::from_le_bytes(sys::mem::random().map_err(|e| refused("no random numbers", &e))?);
         let mut fds: Vec<OwnedFd> = Vec::new();
-        let (hub, inbox_file) = inboxes::hub(&job, rank_id, crowded);
+        let (hub, inbox_file) = inboxes::hub(&job, rank_id, oversubscribed);
         self.hub = hub;
         if let Some(hub) = &self.hub {
             epoll.add(hub.bell(), TOKEN_BELL, Interest::READ).map_err(|e| refused("cannot watch the bell", &e))?;

@@ -29,7 +29,7 @@ pub fn table(only: Option<usize>) -> String {
         let _ = writeln!(text, "{why}");
     }
     text.push_str(
-        "\nMPI_Send and the like; a synchronous send in brackets where it differs. Pulled messages of processors that aren't crowded are\n\
+        "\nMPI_Send and the like; a synchronous send in brackets where it differs. Pulled messages of processors that aren't oversubscribed are\n\
          streamed through shared memory where that has been faster for their size; data that aren't contiguous are always streamed.\n\
          The sizes are settings: ferrule info --config. The channel of each pair of a job: ferrule why.\n",
     );

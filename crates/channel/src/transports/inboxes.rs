@@ -51,7 +51,7 @@ pub(super) fn path_of(bytes: &[u8]) -> &Path {
 }
 
 /// This process's inbox, and its name if it is in a file; none if shared memory is not allowed, not needed or not to be had.
-pub(super) fn hub(job: &JobInfo, rank_id: u128, crowded: bool) -> (Option<ShmHub>, String) {
+pub(super) fn hub(job: &JobInfo, rank_id: u128, oversubscribed: bool) -> (Option<ShmHub>, String) {
     if !locality::allowed().shm || job.local_ranks.len() < 2 {
         return (None, String::new());
     }
@@ -60,12 +60,12 @@ pub(super) fn hub(job: &JobInfo, rank_id: u128, crowded: bool) -> (Option<ShmHub
     if let Some(name) = path.file_name().and_then(OsStr::to_str) {
         // Of an earlier program of this rank that did not end by itself.
         let _ = std::fs::remove_file(path);
-        match ShmHub::create_in(Some(path), job.rank, peers.clone(), rank_id, crowded) {
+        match ShmHub::create_in(Some(path), job.rank, peers.clone(), rank_id, oversubscribed) {
             Ok(hub) => return (Some(hub), name.to_string()),
             Err(e) => log!(Warn, "no inbox at {}, so ranks of other sandboxes use TCP: {e}", path.display()),
         }
     }
-    let hub = ShmHub::create(job.rank, peers, rank_id, crowded);
+    let hub = ShmHub::create(job.rank, peers, rank_id, oversubscribed);
     (hub.map_err(|e| log!(Warn, "no shared memory with other ranks: {e}")).ok(), String::new())
 }
 
