@@ -2,7 +2,7 @@
 """Instructions of the short paths under callgrind: what `instructions.c` measures, by message of 8 bytes, as the mean of both ranks.
 
 Counts are the same on a busy machine and an idle one, so they are a test: more than LIMITS allow means that something on the way of every
-message has become longer (docs/design/0002-fabric.md says what each figure is made of). With `mpiexec --profile` each figure may grow by
+message has become longer (docs/design/0002-engine-over-transports.md says what each figure is made of). With `mpiexec --profile` each figure may grow by
 PROFILE_COST at most; when it is off, nothing of the profiler is on that way, which the limits guard. Without valgrind the test is skipped.
 
 Usage: bench/instructions.py [--rounds 64]
