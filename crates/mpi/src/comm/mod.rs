@@ -19,6 +19,7 @@ use crate::handle::{Handle, Kind, Named, Table};
 use crate::inside::Inside;
 use crate::job;
 use crate::owner::{self, Owner};
+use crate::p2p::buffered;
 use crate::p2p::space::Space;
 use base::{ContextId, Peer, Result, ensure, fail};
 use choices::Choices;
@@ -305,6 +306,7 @@ pub fn free(comm: &Rc<Comm>) -> Result {
     let handle = comm.handle();
     ensure!(handle != COMM_WORLD && handle != COMM_SELF, ERR_COMM, "a predefined communicator can't be freed");
     attr::delete_all(&**comm)?;
+    buffered::let_go(&comm.owner.buffer);
     COMMS.remove(handle);
     Ok(())
 }

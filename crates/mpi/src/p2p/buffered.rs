@@ -45,6 +45,13 @@ pub fn flush(slot: &Slot) -> Result {
     Ok(())
 }
 
+/// The object to which the buffer is attached goes: what is still in the buffer leaves all the same.
+pub fn let_go(slot: &Slot) {
+    if let Some(buffer) = slot.take() {
+        progress::activate(Rc::new(Flush(Some(buffer))));
+    }
+}
+
 /// A flush as a request.
 struct Flush(Option<Rc<Buffer>>);
 
