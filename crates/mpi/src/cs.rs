@@ -90,6 +90,7 @@ fn lock(depth: u32) {
         }
         let waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
         SLEEPERS.fetch_add(1, Ordering::SeqCst);
+        // Under the mutex, which whoever leaves after this look takes before it wakes a sleeper: so no wake-up is lost.
         if OWNER.load(Ordering::SeqCst) != 0 {
             drop(LEFT.wait_timeout(waiting, NAP));
         }
@@ -108,6 +109,7 @@ fn unlock(depth: u32) {
         // SYNC(critical-section): publishes everything done inside to the next owner in `try_lock`.
         OWNER.store(0, Ordering::SeqCst);
         if SLEEPERS.load(Ordering::SeqCst) > 0 {
+            drop(WAITING.lock().unwrap_or_else(PoisonError::into_inner));
             LEFT.notify_one();
         }
     }

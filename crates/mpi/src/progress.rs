@@ -140,12 +140,11 @@ fn found_nothing() {
 
 /// Advances the schedules. They may run callbacks of the program and start others, so no borrow is held meanwhile.
 fn advance_active() {
-    let round = std::mem::take(&mut *ACTIVE.borrow_mut());
-    for work in round {
-        if !work.advance() {
-            ACTIVE.borrow_mut().push(work);
-        }
-    }
+    let mut round = std::mem::take(&mut *ACTIVE.borrow_mut());
+    round.retain(|work| !work.advance());
+    let mut started = ACTIVE.borrow_mut();
+    round.append(&mut started);
+    *started = round;
 }
 
 /// Makes progress until `done`; gives the processor away when there is nothing to do.
