@@ -44,6 +44,10 @@ unsafe fn source(buf: *const u8, count: usize, datatype: &Rc<Datatype>) -> SendB
         // SAFETY: `len` bytes at `buf`, by the caller.
         return unsafe { SendBuf::contiguous(buf, len) };
     }
+    if let Some(offset) = datatype.dense_offset(count) {
+        // SAFETY: the items are the `len` bytes there, by the caller.
+        return unsafe { SendBuf::contiguous(buf.wrapping_offset(offset), len) };
+    }
     let items = Rc::new(Items { datatype: Rc::clone(datatype), count });
     // SAFETY: the layout reads only the items, by the caller.
     unsafe { SendBuf::spread(buf, len, items) }
@@ -57,6 +61,10 @@ unsafe fn sink(buf: *mut u8, count: usize, datatype: &Rc<Datatype>) -> RecvBuf {
     if datatype.is_contiguous() || len == 0 {
         // SAFETY: `len` bytes at `buf`, by the caller.
         return unsafe { RecvBuf::contiguous(buf, len) };
+    }
+    if let Some(offset) = datatype.dense_offset(count) {
+        // SAFETY: the items are the `len` bytes there, by the caller.
+        return unsafe { RecvBuf::contiguous(buf.wrapping_offset(offset), len) };
     }
     let items = Rc::new(Items { datatype: Rc::clone(datatype), count });
     // SAFETY: the layout writes only the items, by the caller.
@@ -220,4 +228,31 @@ pub unsafe fn start_recv_message(
     // SAFETY: handed on from the caller.
     let sink = unsafe { sink(buf, count, datatype) };
     engine::with(|engine| engine.post_recv_message(message, sink)).map(Transfer::Pending)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datatype::Form;
+
+    #[test]
+    fn items_that_are_one_run_of_memory_need_no_layout() {
+        let _guard = crate::cs::enter();
+        let place = [0u8; 64].as_ptr();
+        let byte = datatype::byte();
+        let block = datatype::hindexed(Form::Int, &[8], &[16], byte).expect("valid");
+        let sparse = datatype::resized(Form::Int, 0, 32, &block).expect("valid");
+        let tight = datatype::resized(Form::Int, 0, 8, &block).expect("valid");
+        // SAFETY: only addresses are looked at.
+        let begins = |datatype: &Rc<Datatype>, count| unsafe {
+            let sent = source(place, count, datatype).as_contiguous(0);
+            let received = sink(place.cast_mut(), count, datatype).as_contiguous(0).map(|p| p.cast_const());
+            assert_eq!(sent, received);
+            sent.map(|p| p as usize - place as usize)
+        };
+        assert_eq!(begins(byte, 3), Some(0));
+        assert_eq!(begins(&block, 1), Some(16));
+        assert_eq!(begins(&sparse, 2), None);
+        assert_eq!(begins(&tight, 3), Some(16));
+    }
 }
