@@ -1,7 +1,7 @@
 //! The semantic core of the MPI library: what communicators, groups, datatypes, requests and collectives mean.
 //!
 //! The C functions (`crates/abi`) convert their arguments and call this crate; the bytes travel through
-//! `protocol::engine` over `channel::fabric`. Everything here runs inside the critical section ([`cs`]).
+//! `protocol::engine` over `channel::transports`. Everything here runs inside the critical section ([`cs`]).
 
 pub mod agent;
 pub mod attr;
