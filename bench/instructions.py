@@ -25,9 +25,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 WINDOW = 32
 #: Limits by sums of the measured functions, a few percent above what was reached.
 LIMITS = {
-    ("send", "recv"): 366,
-    ("isend", "wait_sent"): 230,
-    ("irecv", "wait_received"): 760,
+    ("send", "recv"): 364,
+    ("isend", "wait_sent"): 205,
+    ("irecv", "wait_received"): 530,
 }
 #: What --profile may add, as a part of the figure without it.
 PROFILE_COST = 0.01

@@ -397,6 +397,8 @@ def main() -> int:
     options = parser.parse_args()
     if not bed.is_inside():
         return bed.enter()
+    # A suite that was started in the background ignores it, and so would its jobs.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     build()
     report = Report(options.k)
     with tempfile.TemporaryDirectory(prefix="fl-", dir="/tmp") as temporary:

@@ -7,7 +7,7 @@ pages that nobody has mapped any more. The library's code is a file that all pro
 the page cache; it is in the proportional set size, which is printed beside.
 Kinds: exchange; late, where all messages have arrived before anybody receives one; burst, where much was streamed; collect, collectives of all ranks, which may keep 256 KiB more;
 stream, where ranks still stream, each of which may then lend 5 MiB more to its senders.
-Processor: a rank that has waited for 10 ms in MPI_Recv uses less than 1 % of a processor over the next 2 s (utime + stime of all its threads).
+Processor: a rank that has waited for 10 ms in MPI_Recv, with one thread or with two (MPI_THREAD_MULTIPLE), uses less than 1 % of a processor over the next 2 s (utime + stime of all its threads).
 
 Usage: tests/resources.py [--ranks 2,4,8,16] [--seconds 2] [--times 100] [--kinds exchange,…] [--verbose]
 """
@@ -140,9 +140,9 @@ def cpu_s(pid: int) -> float:
     return (int(words[11]) + int(words[12])) * TICK_S
 
 
-def idle(ranks: int, seconds: float) -> bool:
-    """Ranks but the first wait in MPI_Recv for a message that does not come."""
-    with Ranks(ranks, "idle") as job:
+def idle(kind: str, ranks: int, seconds: float) -> bool:
+    """Ranks but the first wait in MPI_Recv for a message that does not come; with `threads`, two threads of each do."""
+    with Ranks(ranks, kind) as job:
         time.sleep(0.1)
         for _ in range(4):
             before = [cpu_s(pid) for pid in job.pids[1:]]
@@ -154,7 +154,7 @@ def idle(ranks: int, seconds: float) -> bool:
             if good:
                 break
             # On a busy machine some have only now come to where they wait.
-    print(f"{'pass' if good else 'FAIL'}  waiting: {ranks} ranks: {max(shares) * 100:.2f} % of a processor at most over {passed:.1f} s, limit 1 %", flush=True)
+    print(f"{'pass' if good else 'FAIL'}  waiting: {kind}, {ranks} ranks: {max(shares) * 100:.2f} % of a processor at most over {passed:.1f} s, limit 1 %", flush=True)
     return good
 
 
@@ -182,8 +182,9 @@ def main() -> int:
         for kind in options.kinds.split(","):
             for active in sorted({1, ranks - 1} if kind in ("exchange", "late") else {ranks - 1}):
                 results.append(memory(kind, ranks, active, plain, options.times, options.verbose))
-    for ranks in (2, 4, 16):
-        results.append(idle(ranks, options.seconds))
+    for kind in ("idle", "threads"):
+        for ranks in (2, 4, 16):
+            results.append(idle(kind, ranks, options.seconds))
     print(f"resources: {sum(results)} passed, {len(results) - sum(results)} failed, 0 skipped")
     return 0 if all(results) else 1
 

@@ -201,10 +201,11 @@ def run_case(case: Case, lib: Library) -> Outcome:
     env = dict(os.environ, **dict(lib.env), **dict(case.env))
     env.update({MARKER: mark, "TMPDIR": str(tmp), "LD_LIBRARY_PATH": str(lib.lib), "HYDRA_IFACE": ""})
     env.pop("HYDRA_IFACE")
-    command = [*lib.launch, *case.launch, "-n", str(case.ranks)]
+    program = str(ROOT / "build/tests" / case.program)
+    command = [*lib.launch, *(word.replace("{program}", program) for word in case.launch), "-n", str(case.ranks)]
     if case.preload:
         command += ["-env", "LD_PRELOAD", str(ROOT / "build/tests" / case.preload)]
-    command += [str(ROOT / "build/tests" / case.program), *case.args]
+    command += [program, *case.args]
     start = time.monotonic()
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                stdin=subprocess.DEVNULL, start_new_session=True, cwd=tmp)

@@ -1,14 +1,14 @@
 //! Datatype constructors with arguments at the limits of the address space: an error or a consistent type, at once.
 
 use crate::input::Input;
-use mpi::datatype::{self as d, Datatype, Form};
+use mpi::datatype::{self as d, Datatype, Form, Name};
 use std::rc::Rc;
 
 /// Plays one input.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
-    let named = [0x243, 0x209, 0x214, 0x229, 0x22d][input.below(5)];
-    let mut dt = d::predefined(named).expect("a named type").clone();
+    let named = [Name::MPI_CHAR, Name::MPI_INT, Name::MPI_DOUBLE, Name::MPI_DOUBLE_INT, Name::MPI_LONG_DOUBLE_INT][input.below(5)];
+    let mut dt = d::predefined(named).clone();
     for _ in 0..12 {
         if input.is_empty() {
             return;
@@ -37,17 +37,17 @@ fn build(input: &mut Input<'_>, old: &Rc<Datatype>) -> base::Result<Rc<Datatype>
         }
         6 => d::structure(form, &some(), &some(), &vec![old.clone(); n]),
         7 => d::resized(form, input.evil(), input.evil(), old),
-        8 => d::subarray(form, &some(), &some(), &some(), d::build::ORDER_C, old),
+        8 => d::subarray(form, &some(), &some(), &some(), d::ORDER_C, old),
         9 => Ok(d::dup(old)),
         _ => {
             let gsizes = some();
             let ints = |input: &mut Input<'_>| -> Vec<i32> { (0..n).map(|_| input.evil() as i32).collect() };
             let (dargs, psizes) = (ints(input), ints(input));
-            let distribs: Vec<i32> = (0..n).map(|_| 16 + input.below(3) as i32).collect();
+            let distribs: Vec<i32> = (0..n).map(|_| d::DISTRIBUTE_NONE + input.below(3) as i32).collect();
             let size = psizes.iter().fold(1i32, |all, p| all.wrapping_mul(*p));
             let rank = if size > 0 { (input.word() % size as u32) as i32 } else { 0 };
             let (gsizes, distribs, dargs, psizes) = (&gsizes[..], &distribs[..], &dargs[..], &psizes[..]);
-            let order = d::build::ORDER_FORTRAN;
+            let order = d::ORDER_FORTRAN;
             d::darray(form, d::DarrayArgs { size, rank, gsizes, distribs, dargs, psizes, order }, old)
         }
     }

@@ -1,7 +1,7 @@
 //! Random nested datatypes: what is packed, walked, copied and rebuilt must be the same bytes.
 
 use crate::input::Input;
-use mpi::datatype::{self as d, Datatype, Form};
+use mpi::datatype::{self as d, Datatype, Form, Name};
 use std::rc::Rc;
 
 /// Bytes of data of a type that is played with; larger ones only take longer.
@@ -9,7 +9,7 @@ const SIZE_MAX: usize = 20_000;
 /// How far from its address a type may reach.
 const REACH_MAX: i64 = 1 << 17;
 /// Byte, short, int, double, long double, and pairs with gaps.
-const NAMED: [usize; 11] = [0x243, 0x208, 0x209, 0x214, 0x216, 0x220, 0x228, 0x229, 0x22c, 0x22d, 0x247];
+const NAMED: [Name; 11] = [Name::MPI_CHAR, Name::MPI_SHORT, Name::MPI_INT, Name::MPI_DOUBLE, Name::MPI_C_DOUBLE_COMPLEX, Name::MPI_LONG_DOUBLE, Name::MPI_FLOAT_INT, Name::MPI_DOUBLE_INT, Name::MPI_SHORT_INT, Name::MPI_LONG_DOUBLE_INT, Name::MPI_BYTE];
 
 /// Plays one input.
 pub fn run(data: &[u8]) {
@@ -32,7 +32,7 @@ pub fn any_type(input: &mut Input<'_>, depth: usize) -> Option<Rc<Datatype>> {
     let form = if input.flag() { Form::Count } else { Form::Int };
     let choice = if depth == 0 { 0 } else { input.below(13) };
     if choice == 0 {
-        return d::predefined(NAMED[input.below(NAMED.len())]).cloned();
+        return Some(d::predefined(NAMED[input.below(NAMED.len())]).clone());
     }
     let old = any_type(input, depth - 1)?;
     let n = input.below(6);
@@ -60,8 +60,8 @@ pub fn any_type(input: &mut Input<'_>, depth: usize) -> Option<Rc<Datatype>> {
         }
         _ => {
             let gsizes: Vec<i64> = (0..1 + n.min(2)).map(|_| input.between(1, 12)).collect();
-            let distribs: Vec<i32> = gsizes.iter().map(|_| 16 + input.below(3) as i32).collect();
-            let dargs: Vec<i32> = gsizes.iter().map(|_| [19, 1, 2, 3, 12][input.below(5)]).collect();
+            let distribs: Vec<i32> = gsizes.iter().map(|_| d::DISTRIBUTE_NONE + input.below(3) as i32).collect();
+            let dargs: Vec<i32> = gsizes.iter().map(|_| [d::DISTRIBUTE_DFLT_DARG, 1, 2, 3, 12][input.below(5)]).collect();
             let psizes: Vec<i32> = gsizes.iter().map(|_| 1 + input.below(3) as i32).collect();
             let size = psizes.iter().product();
             let (rank, order) = (input.below(size as usize) as i32, order(input));
@@ -73,7 +73,7 @@ pub fn any_type(input: &mut Input<'_>, depth: usize) -> Option<Rc<Datatype>> {
 }
 
 fn order(input: &mut Input<'_>) -> i32 {
-    if input.flag() { d::build::ORDER_C } else { d::build::ORDER_FORTRAN }
+    if input.flag() { d::ORDER_C } else { d::build::ORDER_FORTRAN }
 }
 
 /// Memory around the address of a buffer, exactly as large as its data reach.

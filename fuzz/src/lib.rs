@@ -11,9 +11,11 @@ pub mod engine;
 pub mod exchange;
 pub mod host_lists;
 pub mod input;
+pub mod packet_table;
 pub mod pmi;
 pub mod region;
 pub mod schedule;
+pub mod sealed;
 pub mod settings;
 pub mod shm_inbox;
 pub mod shm_ring;
@@ -34,9 +36,11 @@ pub const TARGETS: &[Target] = &[
     ("engine", engine::run),
     ("exchange", exchange::run),
     ("host_lists", host_lists::run),
+    ("packet_table", packet_table::run),
     ("pmi", pmi::run),
     ("region", region::run),
     ("schedule", schedule::run),
+    ("sealed", sealed::run),
     ("settings", settings::run),
     ("shm_inbox", shm_inbox::run),
     ("shm_ring", shm_ring::run),

@@ -2,35 +2,46 @@
 
 use crate::input::Input;
 use base::Peer;
-use channel::tcp::hello::{self, Identity};
+use channel::tcp::hello::{self, Identity, Terms, Verdict};
 
 /// Plays one input.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let identity =
-        |me: u32| Identity { me: Peer(me), size: 4, job_id: 77, key: *b"sixteen secrets!", ids: Default::default() };
+        |me: u32| Identity { me: Peer(me), size: 4, job_id: 77, key: *b"sixteen secrets!", format: 3, ids: Default::default() };
     let (dialler, listener) = (identity(1), identity(2));
     let (theirs, ours) = ([5; 16], [6; 16]);
     let mut greeting = hello::hello(&dialler, Peer(2), &theirs);
     let mut challenge = hello::challenge(&listener, &greeting, &ours);
     let true_challenge = challenge;
-    let mut proof = hello::proof(&dialler, &greeting, &challenge).expect("both know the key");
-    let true_proof = proof;
+    assert_eq!(hello::check_challenge(&dialler, &greeting, &challenge), Ok(ours), "both know the key");
+    let (from_dialler, from_listener) = (Terms { connection: 7, received: 70 }, Terms { connection: 8, received: 80 });
+    let true_proof = hello::proof(&dialler, &greeting, &ours, from_dialler);
+    let true_answer = hello::answer(&listener, &greeting, &ours, Verdict::Accepted, from_listener);
+    let (mut proof, mut answer) = (true_proof, true_answer);
     let true_greeting = greeting;
     while !input.is_empty() {
-        match input.byte() % 4 {
+        match input.byte() % 5 {
             0 => greeting[input.below(true_greeting.len())] = input.byte(),
             1 => challenge[input.below(true_challenge.len())] = input.byte(),
             2 => proof[input.below(true_proof.len())] = input.byte(),
-            _ => (greeting, challenge, proof) = (input.array(), input.array(), input.array()),
+            3 => answer[input.below(true_answer.len())] = input.byte(),
+            _ => {
+                (greeting, challenge) = (input.array(), input.array());
+                (proof, answer) = (input.array(), input.array());
+            }
         }
         if let Ok(peer) = hello::check_hello(&listener, &greeting) {
             assert!(peer.0 < 4 && peer != listener.me, "an impossible peer: {peer:?}");
         }
         let same = greeting == true_greeting;
-        let answered = hello::proof(&dialler, &true_greeting, &challenge).is_ok();
+        let answered = hello::check_challenge(&dialler, &true_greeting, &challenge).is_ok();
         assert_eq!(answered, challenge == true_challenge, "a forged challenge");
         let proven = hello::check_proof(&listener, &greeting, &ours, &proof);
-        assert_eq!(proven, same && proof == true_proof, "a forged proof");
+        assert_eq!(proven.is_ok(), same && proof == true_proof, "a forged proof");
+        assert!(proven.is_err() || proven == Ok(from_dialler), "terms that nobody has told");
+        let accepted = hello::check_answer(&dialler, &greeting, &ours, &answer);
+        assert_eq!(accepted.is_ok(), same && answer == true_answer, "a forged answer");
+        assert!(accepted.is_err() || accepted == Ok((Verdict::Accepted, from_listener)), "terms that nobody has told");
     }
 }

@@ -10,7 +10,7 @@ const FLOORS: &[(u8, &[&str])] = &[
     // Objects.
     (1, &["attr", "buffer", "datatype", "errhandler", "fortran", "group", "info", "memory", "op", "owner"]),
     // The engine, progress and requests.
-    (2, &["engine", "profile", "progress", "request", "transfer"]),
+    (2, &["engine", "losses", "profile", "progress", "request", "sleepers", "transfer"]),
     // Point-to-point communication.
     (3, &["p2p"]),
     // Communicators.

@@ -4,6 +4,7 @@ mod api;
 mod circles;
 mod floors;
 mod imports;
+mod neutral;
 mod tidy;
 mod tokens;
 mod words;

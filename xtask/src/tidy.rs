@@ -1,6 +1,6 @@
 //! The rules of STYLE.md and ARCHITECTURE.md that a program can check.
 
-use crate::{circles, floors, imports, words};
+use crate::{circles, floors, imports, neutral, words};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -124,6 +124,9 @@ fn check_rust(path: &Path, text: &str, report: &mut Report, pairs: &mut BTreeMap
         report.add(path, 1, "no head comment (//!) that says what the file is for");
     }
     for (line, what) in words::complaints(path, text).into_iter().filter(|_| !path.starts_with("xtask")) {
+        report.add(path, line, &what);
+    }
+    for (line, what) in neutral::complaints(path, text) {
         report.add(path, line, &what);
     }
     let may_read = MAY_READ_ENVIRONMENT.iter().any(|allowed| name.contains(allowed));

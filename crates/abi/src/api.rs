@@ -8,7 +8,7 @@
 //! ```
 //! Every generated function enters the critical section, checks that MPI is running, converts its arguments left to right
 //! and runs the body; an `Err` on that way is raised through the error handler of the object named after `on`. `on none`:
-//! that of the process; `on anytime`: the same, and callable before initialisation; `on tool`: no handler.
+//! that of the process; `on anytime`: the same, and callable before initialisation and by any thread; `on tool`: no handler.
 //! `fast f` before `on`: [`crate::short`]`::f` does the call if it can, and only if it can't all this happens.
 //! `unimplemented` instead of a body means: exists, and raises `MPI_ERR_UNSUPPORTED_OPERATION`.
 //! No exported symbol is called from inside, so tools may replace any `MPI_X` by their own.
@@ -102,7 +102,7 @@ macro_rules! api {
         #[$inline]
         #[allow(unused_variables, unused_unsafe, clippy::too_many_arguments, clippy::extra_unused_type_parameters)]
         fn body<W: Width>($($p: <$k as Kind<W>>::C),*) -> core::ffi::c_int {
-            let inside = mpi::cs::enter();
+            let inside = api!(@enter $on $($k)*);
             mpi::call::enter(&stringify!($name));
             let on = api!(@on $on);
             let outcome: base::Result = (|| {
@@ -138,8 +138,12 @@ macro_rules! api {
             concat!(".set ", stringify!($name), ", P", stringify!($name)),
         );
     };
+    (@enter anytime $($k:ident)*) => { mpi::cs::enter_always() };
+    (@enter $on:ident $($k:ident)*) => {
+        if const { false $(|| <$k as Kind<W>>::ANY_THREAD)* } { mpi::cs::enter_always() } else { mpi::cs::enter() }
+    };
     (@on none) => { $crate::raise::On::Process };
-    (@on anytime) => { $crate::raise::On::Process };
+    (@on anytime) => { $crate::raise::On::Anytime };
     (@on tool) => { $crate::raise::On::Tool };
     (@on $on:ident) => { $crate::raise::Raise::on($on) };
     (@scope none) => { $crate::raise::Scope::NONE };
@@ -182,7 +186,7 @@ macro_rules! collectives {
                 $iname $(, $ilarge)? => ($($param: $kind),+, request: OutRequest) on $comm {
                     $($prepare)*
                     let operation = mpi::coll::plan::start($plan?)?;
-                    request.set(CRequest(mpi::request::enter_collective(operation, &$comm.owner)));
+                    request.set(CRequest::of(mpi::request::enter_collective(operation, &$comm.owner)));
                     Ok(())
                 }
 
@@ -190,7 +194,7 @@ macro_rules! collectives {
                 $pname $(, $plarge)? => ($($param: $kind),+, info: Info, request: OutRequest) on $comm {
                     $($prepare)*
                     let operation = mpi::coll::plan::persist($plan?);
-                    request.set(CRequest(mpi::request::enter_persistent_collective(operation, &$comm.owner)));
+                    request.set(CRequest::of(mpi::request::enter_persistent_collective(operation, &$comm.owner)));
                     Ok(())
                 }
             )*

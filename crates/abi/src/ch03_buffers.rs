@@ -1,20 +1,22 @@
 //! Buffers for buffered sends (MPI-5.0, 3.6).
 
 use crate::api::api;
+use crate::convert::Abi;
 use crate::kinds::*;
+use crate::standard::Standard;
 use core::ffi::c_void;
 use mpi::p2p::buffered;
 
 api! {
     /// Attaches the process's buffer for buffered sends
     MPI_Buffer_attach, MPI_Buffer_attach_c => (buffer: Addr, size: Count) on none {
-        buffered::attach(&buffered::OF_PROCESS, buffer as usize, size)
+        buffered::attach(&buffered::OF_PROCESS, Standard::address(buffer.addr()), size)
     }
 
     /// Detaches the process's buffer after all its messages have left
     MPI_Buffer_detach, MPI_Buffer_detach_c => (buffer_addr: OutAddr, size: OutCount) on none {
         let (address, bytes) = buffered::detach(&buffered::OF_PROCESS)?;
-        *buffer_addr = address as *mut c_void;
+        *buffer_addr = Standard::c_address(address) as *mut c_void;
         size.set(bytes as i64);
         Ok(())
     }
@@ -24,13 +26,13 @@ api! {
 
     /// Starts to wait until all messages have left the process's buffer
     MPI_Buffer_iflush => (request: OutRequest) on none {
-        request.set(CRequest(buffered::iflush(&buffered::OF_PROCESS)?));
+        request.set(CRequest::of(buffered::iflush(&buffered::OF_PROCESS)?));
         Ok(())
     }
 
     /// Attaches a communicator's buffer for buffered sends
     MPI_Comm_attach_buffer, MPI_Comm_attach_buffer_c => (comm: Comm, buffer: Addr, size: Count) on comm {
-        buffered::attach(&comm.owner.buffer, buffer as usize, size)
+        buffered::attach(&comm.owner.buffer, Standard::address(buffer.addr()), size)
     }
 
     /// Detaches a communicator's buffer after all its messages have left
@@ -38,7 +40,7 @@ api! {
         comm: Comm, buffer_addr: OutAddr, size: OutCount
     ) on comm {
         let (address, bytes) = buffered::detach(&comm.owner.buffer)?;
-        *buffer_addr = address as *mut c_void;
+        *buffer_addr = Standard::c_address(address) as *mut c_void;
         size.set(bytes as i64);
         Ok(())
     }
@@ -48,21 +50,21 @@ api! {
 
     /// Starts to wait until all messages have left a communicator's buffer
     MPI_Comm_iflush_buffer => (comm: Comm, request: OutRequest) on comm {
-        request.set(CRequest(buffered::iflush(&comm.owner.buffer)?));
+        request.set(CRequest::of(buffered::iflush(&comm.owner.buffer)?));
         Ok(())
     }
 
     /// Attaches a session's buffer for buffered sends
     MPI_Session_attach_buffer, MPI_Session_attach_buffer_c => (
         session: Session, buffer: Addr, size: Count
-    ) on session { buffered::attach(&session.owner.buffer, buffer as usize, size) }
+    ) on session { buffered::attach(&session.owner.buffer, Standard::address(buffer.addr()), size) }
 
     /// Detaches a session's buffer after all its messages have left
     MPI_Session_detach_buffer, MPI_Session_detach_buffer_c => (
         session: Session, buffer_addr: OutAddr, size: OutCount
     ) on session {
         let (address, bytes) = buffered::detach(&session.owner.buffer)?;
-        *buffer_addr = address as *mut c_void;
+        *buffer_addr = Standard::c_address(address) as *mut c_void;
         size.set(bytes as i64);
         Ok(())
     }
@@ -72,7 +74,7 @@ api! {
 
     /// Starts to wait until all messages have left a session's buffer
     MPI_Session_iflush_buffer => (session: Session, request: OutRequest) on session {
-        request.set(CRequest(buffered::iflush(&session.owner.buffer)?));
+        request.set(CRequest::of(buffered::iflush(&session.owner.buffer)?));
         Ok(())
     }
 }

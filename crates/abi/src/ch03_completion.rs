@@ -1,35 +1,38 @@
 //! Completion of requests, persistent starts, cancel, status queries (MPI-5.0, 3.7, 3.8.4, 3.9).
 
 use crate::api::api;
+use crate::convert::Abi;
 use crate::kinds::*;
-use base::{Result, ensure};
+use crate::standard::Standard;
+use crate::status::CStatus;
+use base::{Class, Error, Result, ensure};
 use core::ffi::c_int;
 use mpi::handle::Handle;
-use mpi::request::{self, REQUEST_NULL, complete};
-use mpi::status::{Status, UNDEFINED};
+use mpi::request;
+use mpi::request::complete::{self, Holder};
 
 api! {
     /// Marks a pending operation for cancellation
-    MPI_Cancel => (request: InOutRequest) on none { request::cancel(live(request)?) }
+    MPI_Cancel => (request: InOutRequest) on none { request::cancel(live(&request.value())?) }
 
     /// Number of top-level elements received
     MPI_Get_count, MPI_Get_count_c => (status: InStatus, datatype: AnyType, count: OutCount) on none {
-        let (bytes, size) = (status.bytes(), datatype.size() as u64);
+        let (bytes, size) = (status.known().bytes, datatype.size() as u64);
         let whole = if size == 0 { (bytes == 0).then_some(0) } else { (bytes % size == 0).then(|| bytes / size) };
-        count.set(whole.map_or(i64::from(UNDEFINED), |n| n as i64));
+        count.set(whole.map_or(i64::from(Standard::UNDEFINED), |n| n as i64));
         Ok(())
     }
 
     /// Frees a request; its operation still completes
     MPI_Request_free => (request: InOutRequest) on none {
-        request::free(live(request)?)?;
-        request.set(CRequest(REQUEST_NULL));
+        request::free(live(&request.value())?)?;
+        request.set(CRequest::null());
         Ok(())
     }
 
     /// Whether an operation is complete, without freeing the request
     MPI_Request_get_status => (request: Request, flag: OutFlag, status: OutStatus) on none {
-        let complete = complete::get_status(request.0, status.or(&mut { Status::EMPTY }))?;
+        let complete = complete::get_status(&request, &mut { status })?;
         flag.set_flag(complete);
         Ok(())
     }
@@ -38,8 +41,8 @@ api! {
     MPI_Request_get_status_all => (
         count: Length, array_of_requests: RequestArray, flag: OutFlag, array_of_statuses: OutStatusArray
     ) on none {
-        let handles = handles(array_of_requests.cast_mut(), count)?;
-        flag.set_flag(complete::get_status_all(handles, statuses(array_of_statuses, count))?);
+        let places = places(array_of_requests.cast_mut(), count)?;
+        flag.set_flag(complete::get_status_all(places, statuses(array_of_statuses, count))?);
         Ok(())
     }
 
@@ -47,8 +50,8 @@ api! {
     MPI_Request_get_status_any => (
         count: Length, array_of_requests: RequestArray, indx: OutInt, flag: OutFlag, status: OutStatus
     ) on none {
-        let handles = handles(array_of_requests.cast_mut(), count)?;
-        let found = complete::get_status_any(handles, status.or(&mut { Status::EMPTY }))?;
+        let places = places(array_of_requests.cast_mut(), count)?;
+        let found = complete::get_status_any(places, &mut { status })?;
         flag.set_flag(found.is_some());
         indx.set(index(found.flatten()));
         Ok(())
@@ -59,18 +62,18 @@ api! {
         incount: Length, array_of_requests: RequestArray, outcount: OutInt, array_of_indices: OutIntArray,
         array_of_statuses: OutStatusArray
     ) on none {
-        let handles = handles(array_of_requests.cast_mut(), incount)?;
+        let places = places(array_of_requests.cast_mut(), incount)?;
         let indices = slice_mut(array_of_indices, incount);
-        outcount.set(index(complete::get_status_some(handles, indices, statuses(array_of_statuses, incount))?));
+        outcount.set(index(complete::get_status_some(places, indices, statuses(array_of_statuses, incount))?));
         Ok(())
     }
 
     /// Starts a persistent operation
-    MPI_Start => (request: InOutRequest) on none { request::start(live(request)?) }
+    MPI_Start => (request: InOutRequest) on none { request::start(live(&request.value())?) }
 
     /// Starts several persistent operations
     MPI_Startall => (count: Length, array_of_requests: InOutRequestArray) on none {
-        handles(array_of_requests, count)?.iter().try_for_each(|&handle| request::start(handle))
+        places(array_of_requests, count)?.iter().try_for_each(|place| request::start(live(place)?))
     }
 
     /// Error field of a status
@@ -93,14 +96,14 @@ api! {
 
     /// Whether an operation is complete
     MPI_Test => (request: InOutRequest, flag: OutFlag, status: OutStatus) on none {
-        let ended = complete::test(&mut request.as_mut().0, status.or(&mut { Status::EMPTY }));
+        let ended = complete::test(request.as_mut(), &mut { status });
         flag.set_flag(!matches!(ended, Ok(false)));
         ended.map(drop)
     }
 
     /// Whether an operation was cancelled
     MPI_Test_cancelled => (status: InStatus, flag: OutFlag) on none {
-        flag.set_flag(status.cancelled());
+        flag.set_flag(status.known().cancelled);
         Ok(())
     }
 
@@ -108,7 +111,7 @@ api! {
     MPI_Testall => (
         count: Length, array_of_requests: InOutRequestArray, flag: OutFlag, array_of_statuses: OutStatusArray
     ) on none {
-        let ended = complete::testall(handles(array_of_requests, count)?, statuses(array_of_statuses, count));
+        let ended = complete::testall(places(array_of_requests, count)?, statuses(array_of_statuses, count));
         flag.set_flag(!matches!(ended, Ok(false)));
         ended.map(drop)
     }
@@ -118,8 +121,8 @@ api! {
         count: Length, array_of_requests: InOutRequestArray, indx: OutInt, flag: OutFlag, status: OutStatus
     ) on none {
         let mut ended = None;
-        let handles = handles(array_of_requests, count)?;
-        let result = complete::testany(handles, status.or(&mut { Status::EMPTY }), &mut ended);
+        let places = places(array_of_requests, count)?;
+        let result = complete::testany(places, &mut { status }, &mut ended);
         flag.set_flag(ended.is_some());
         indx.set(index(ended.flatten()));
         result
@@ -130,30 +133,30 @@ api! {
         incount: Length, array_of_requests: InOutRequestArray, outcount: OutInt, array_of_indices: OutIntArray,
         array_of_statuses: OutStatusArray
     ) on none {
-        let (handles, indices) = (handles(array_of_requests, incount)?, slice_mut(array_of_indices, incount));
+        let (places, indices) = (places(array_of_requests, incount)?, slice_mut(array_of_indices, incount));
         let mut ended = None;
-        let result = complete::testsome(handles, indices, statuses(array_of_statuses, incount), &mut ended);
+        let result = complete::testsome(places, indices, statuses(array_of_statuses, incount), &mut ended);
         outcount.set(index(ended));
         result
     }
 
     /// Waits for an operation
     MPI_Wait => (request: InOutRequest, status: OutStatus) on none {
-        complete::wait(&mut request.as_mut().0, status.or(&mut { Status::EMPTY }))
+        complete::wait(request.as_mut(), &mut { status })
     }
 
     /// Waits for all operations
     MPI_Waitall => (
         count: Length, array_of_requests: InOutRequestArray, array_of_statuses: OutStatusArray
-    ) on none { complete::waitall(handles(array_of_requests, count)?, statuses(array_of_statuses, count)) }
+    ) on none { complete::waitall(places(array_of_requests, count)?, statuses(array_of_statuses, count)) }
 
     /// Waits for any operation
     MPI_Waitany => (
         count: Length, array_of_requests: InOutRequestArray, indx: OutInt, status: OutStatus
     ) on none {
         let mut ended = None;
-        let handles = handles(array_of_requests, count)?;
-        let result = complete::waitany(handles, status.or(&mut { Status::EMPTY }), &mut ended);
+        let places = places(array_of_requests, count)?;
+        let result = complete::waitany(places, &mut { status }, &mut ended);
         indx.set(index(ended));
         result
     }
@@ -163,41 +166,39 @@ api! {
         incount: Length, array_of_requests: InOutRequestArray, outcount: OutInt, array_of_indices: OutIntArray,
         array_of_statuses: OutStatusArray
     ) on none {
-        let (handles, indices) = (handles(array_of_requests, incount)?, slice_mut(array_of_indices, incount));
+        let (places, indices) = (places(array_of_requests, incount)?, slice_mut(array_of_indices, incount));
         let mut ended = None;
-        let result = complete::waitsome(handles, indices, statuses(array_of_statuses, incount), &mut ended);
+        let result = complete::waitsome(places, indices, statuses(array_of_statuses, incount), &mut ended);
         outcount.set(index(ended));
         result
     }
 }
 
-/// The live request at a place.
-fn live(place: Out<CRequest>) -> Result<Handle> {
-    let handle = place.value().0;
-    ensure!(handle != REQUEST_NULL, ERR_REQUEST, "MPI_REQUEST_NULL where a request is needed");
-    Ok(handle)
+/// The request that has to be at a place.
+fn live(place: &CRequest) -> Result<Handle> {
+    place.request().ok_or(Error::new(Class::ERR_REQUEST, "MPI_REQUEST_NULL where a request is needed"))
 }
 
 /// The program's array of requests.
 ///
 /// # Safety
 /// `array` is null or has `count` elements that nothing else of this call touches.
-unsafe fn handles<'a>(array: *mut CRequest, count: usize) -> Result<&'a mut [Handle]> {
+unsafe fn places<'a>(array: *mut CRequest, count: usize) -> Result<&'a mut [CRequest]> {
     ensure!(count == 0 || !array.is_null(), ERR_ARG, "null pointer for requests");
-    // SAFETY: by the caller; `CRequest` is a transparent `Handle`.
-    Ok(unsafe { slice_mut(array.cast(), count) })
+    // SAFETY: by the caller.
+    Ok(unsafe { slice_mut(array, count) })
 }
 
 /// The program's array of statuses, if it wants any.
 ///
 /// # Safety
 /// `array` is null or has `count` elements that nothing else of this call touches.
-unsafe fn statuses<'a>(array: *mut Status, count: usize) -> Option<&'a mut [Status]> {
+unsafe fn statuses<'a>(array: *mut CStatus, count: usize) -> Option<&'a mut [CStatus]> {
     // SAFETY: by the caller.
     (!array.is_null()).then(|| unsafe { slice_mut(array, count) })
 }
 
 /// An index or number as the standard gives it.
 fn index(value: Option<usize>) -> c_int {
-    value.map_or(UNDEFINED, |value| value as c_int)
+    value.map_or(Standard::UNDEFINED, |value| value as c_int)
 }

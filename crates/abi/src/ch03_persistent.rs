@@ -12,7 +12,7 @@ api! {
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
     ) on comm {
         let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
-        request.set(CRequest(persistent::send_init(SendMode::Buffered, &m)?));
+        request.set(CRequest::of(persistent::send_init(SendMode::Buffered, &m)?));
         Ok(())
     }
 
@@ -21,7 +21,7 @@ api! {
         buf: RecvBuf, count: Count, datatype: Type, source: Source, tag: RecvTag, comm: Comm, request: OutRequest
     ) on comm {
         let m = incoming(buf, count, &datatype, source, tag, &comm)?;
-        request.set(CRequest(persistent::recv_init(&m)?));
+        request.set(CRequest::of(persistent::recv_init(&m)?));
         Ok(())
     }
 
@@ -30,7 +30,7 @@ api! {
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
     ) on comm {
         let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
-        request.set(CRequest(persistent::send_init(SendMode::Ready, &m)?));
+        request.set(CRequest::of(persistent::send_init(SendMode::Ready, &m)?));
         Ok(())
     }
 
@@ -39,7 +39,7 @@ api! {
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
     ) on comm {
         let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
-        request.set(CRequest(persistent::send_init(SendMode::Standard, &m)?));
+        request.set(CRequest::of(persistent::send_init(SendMode::Standard, &m)?));
         Ok(())
     }
 
@@ -48,7 +48,7 @@ api! {
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
     ) on comm {
         let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
-        request.set(CRequest(persistent::send_init(SendMode::Synchronous, &m)?));
+        request.set(CRequest::of(persistent::send_init(SendMode::Synchronous, &m)?));
         Ok(())
     }
 }

@@ -6,7 +6,6 @@ use crate::message::{check, incoming, outgoing};
 use mpi::p2p::combined::{self, Replace};
 use mpi::p2p::receive;
 use mpi::p2p::send::{self, SendMode};
-use mpi::status::Status;
 
 api! {
     /// Buffered send
@@ -22,7 +21,7 @@ api! {
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
     ) on comm {
         let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
-        request.set(CRequest(send::isend(SendMode::Buffered, &m)?));
+        request.set(CRequest::of(send::isend(SendMode::Buffered, &m)?));
         Ok(())
     }
 
@@ -31,7 +30,7 @@ api! {
         buf: RecvBuf, count: Count, datatype: Type, source: Source, tag: RecvTag, comm: Comm, request: OutRequest
     ) fast irecv on comm {
         let m = incoming(buf, count, &datatype, source, tag, &comm)?;
-        request.set(CRequest(receive::irecv(&m)?));
+        request.set(CRequest::of(receive::irecv(&m)?));
         Ok(())
     }
 
@@ -40,7 +39,7 @@ api! {
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
     ) on comm {
         let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
-        request.set(CRequest(send::isend(SendMode::Ready, &m)?));
+        request.set(CRequest::of(send::isend(SendMode::Ready, &m)?));
         Ok(())
     }
 
@@ -49,7 +48,7 @@ api! {
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
     ) fast isend on comm {
         let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
-        request.set(CRequest(send::isend(SendMode::Standard, &m)?));
+        request.set(CRequest::of(send::isend(SendMode::Standard, &m)?));
         Ok(())
     }
 
@@ -60,7 +59,7 @@ api! {
     ) on comm {
         let out = outgoing(sendbuf, sendcount, &sendtype, dest, sendtag, &comm)?;
         let inc = incoming(recvbuf, recvcount, &recvtype, source, recvtag, &comm)?;
-        request.set(CRequest(combined::isendrecv(&out, &inc)?));
+        request.set(CRequest::of(combined::isendrecv(&out, &inc)?));
         Ok(())
     }
 
@@ -71,7 +70,7 @@ api! {
     ) on comm {
         check(buf, count, &datatype)?;
         let both = Replace { buf, count, datatype: &datatype, dest, sendtag, source, recvtag, comm: &comm };
-        request.set(CRequest(combined::isendrecv_replace(&both)?));
+        request.set(CRequest::of(combined::isendrecv_replace(&both)?));
         Ok(())
     }
 
@@ -80,7 +79,7 @@ api! {
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
     ) on comm {
         let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
-        request.set(CRequest(send::isend(SendMode::Synchronous, &m)?));
+        request.set(CRequest::of(send::isend(SendMode::Synchronous, &m)?));
         Ok(())
     }
 
@@ -89,7 +88,7 @@ api! {
         buf: RecvBuf, count: Count, datatype: Type, source: Source, tag: RecvTag, comm: Comm, status: OutStatus
     ) fast recv on comm {
         let m = incoming(buf, count, &datatype, source, tag, &comm)?;
-        receive::recv(&m, status.or(&mut { Status::EMPTY }))
+        receive::recv(&m, &mut { status })
     }
 
     /// Ready send
@@ -115,7 +114,7 @@ api! {
     ) on comm {
         let out = outgoing(sendbuf, sendcount, &sendtype, dest, sendtag, &comm)?;
         let inc = incoming(recvbuf, recvcount, &recvtype, source, recvtag, &comm)?;
-        combined::sendrecv(&out, &inc, status.or(&mut { Status::EMPTY }))
+        combined::sendrecv(&out, &inc, &mut { status })
     }
 
     /// Sends and receives at once through one buffer
@@ -125,7 +124,7 @@ api! {
     ) on comm {
         check(buf, count, &datatype)?;
         let both = Replace { buf, count, datatype: &datatype, dest, sendtag, source, recvtag, comm: &comm };
-        combined::sendrecv_replace(&both, status.or(&mut { Status::EMPTY }))
+        combined::sendrecv_replace(&both, &mut { status })
     }
 
     /// Synchronous send

@@ -6,10 +6,6 @@ use crate::message::check;
 use base::ensure;
 use mpi::handle::Handle;
 use mpi::p2p::{probe, receive};
-use mpi::status::Status;
-
-/// `MPI_MESSAGE_NULL`.
-const MESSAGE_NULL: Handle = Handle(0x128);
 
 api! {
     /// Looks for a message and takes it out of matching, without waiting
@@ -19,7 +15,7 @@ api! {
         let found = probe::improbe(source, tag, &comm)?;
         flag.set_flag(found.is_some());
         if let Some((handle, found)) = found {
-            message.set(CMessage(handle));
+            message.set(CMessage::of(handle));
             status.set(&found);
         }
         Ok(())
@@ -30,10 +26,10 @@ api! {
         buf: RecvBuf, count: Count, datatype: Type, message: InOutMessage, request: InOutRequest
     ) on none {
         check(buf, count, &datatype)?;
-        let handle = message.value().0;
-        ensure!(handle != MESSAGE_NULL, ERR_REQUEST, "MPI_MESSAGE_NULL can't be received");
-        message.set(CMessage(MESSAGE_NULL));
-        request.set(CRequest(receive::imrecv(handle, buf, count, &datatype)?));
+        let handle = message.value().known();
+        ensure!(handle != Handle::NONE, ERR_REQUEST, "MPI_MESSAGE_NULL can't be received");
+        message.set(CMessage::null());
+        request.set(CRequest::of(receive::imrecv(handle, buf, count, &datatype)?));
         Ok(())
     }
 
@@ -50,7 +46,7 @@ api! {
     /// Waits for a message and takes it out of matching
     MPI_Mprobe => (source: Source, tag: RecvTag, comm: Comm, message: OutMessage, status: OutStatus) on comm {
         let (handle, found) = probe::mprobe(source, tag, &comm)?;
-        message.set(CMessage(handle));
+        message.set(CMessage::of(handle));
         status.set(&found);
         Ok(())
     }
@@ -60,10 +56,10 @@ api! {
         buf: RecvBuf, count: Count, datatype: Type, message: InOutMessage, status: OutStatus
     ) on none {
         check(buf, count, &datatype)?;
-        let handle = message.value().0;
-        ensure!(handle != MESSAGE_NULL, ERR_REQUEST, "MPI_MESSAGE_NULL can't be received");
-        message.set(CMessage(MESSAGE_NULL));
-        receive::mrecv(handle, buf, count, &datatype, status.or(&mut { Status::EMPTY }))
+        let handle = message.value().known();
+        ensure!(handle != Handle::NONE, ERR_REQUEST, "MPI_MESSAGE_NULL can't be received");
+        message.set(CMessage::null());
+        receive::mrecv(handle, buf, count, &datatype, &mut { status })
     }
 
     /// Waits for a message without receiving it

@@ -1,13 +1,15 @@
 //! Datatype constructors (MPI-5.0, 5.1).
 
 use crate::api::api;
+use crate::convert::{Abi, known};
 use crate::kinds::*;
 use crate::lookup;
+use crate::standard::Standard;
 use base::Result;
+use core::ffi::c_int;
 use mpi::attr;
 use mpi::datatype::DATATYPES;
 use mpi::datatype::{self, DarrayArgs, Datatype, Form};
-use mpi::handle::Handle;
 use std::rc::Rc;
 
 /// The constructor's form, which `MPI_Type_get_envelope` tells.
@@ -17,8 +19,23 @@ fn form<W: Width>() -> Form {
 
 /// Gives a new datatype to the program.
 fn enter(place: Out<CType>, datatype: Rc<Datatype>) -> Result {
-    place.set(CType(DATATYPES.enter(datatype)));
+    place.set(CType::of(DATATYPES.enter(datatype)));
     Ok(())
+}
+
+/// No constant of the core.
+const UNKNOWN: c_int = -1;
+
+fn array_order(number: c_int) -> c_int {
+    known(Standard::ORDERS, number).unwrap_or(UNKNOWN)
+}
+
+fn distribution(number: c_int) -> c_int {
+    known(Standard::DISTRIBUTIONS, number).unwrap_or(UNKNOWN)
+}
+
+fn distribution_argument(number: c_int) -> c_int {
+    if number == Standard::DISTRIBUTE_DFLT_DARG { datatype::DISTRIBUTE_DFLT_DARG } else { number }
 }
 
 api! {
@@ -36,10 +53,10 @@ api! {
             size,
             rank,
             gsizes: &array_of_gsizes.to_vec(ndims),
-            distribs: slice(array_of_distribs, ndims),
-            dargs: slice(array_of_dargs, ndims),
+            distribs: &slice(array_of_distribs, ndims).iter().map(|&n| distribution(n)).collect::<Vec<_>>(),
+            dargs: &slice(array_of_dargs, ndims).iter().map(|&n| distribution_argument(n)).collect::<Vec<_>>(),
             psizes: slice(array_of_psizes, ndims),
-            order,
+            order: array_order(order),
         };
         enter(newtype, datatype::darray(form::<W>(), args, &oldtype)?)
     }
@@ -98,12 +115,12 @@ api! {
     ) on none {
         let sizes = array_of_sizes.to_vec(ndims);
         let (subsizes, starts) = (array_of_subsizes.to_vec(ndims), array_of_starts.to_vec(ndims));
-        enter(newtype, datatype::subarray(form::<W>(), &sizes, &subsizes, &starts, order, &oldtype)?)
+        enter(newtype, datatype::subarray(form::<W>(), &sizes, &subsizes, &starts, array_order(order), &oldtype)?)
     }
 
     /// Duplicates a datatype with its attributes
     MPI_Type_dup => (oldtype: AnyType, newtype: OutType) on none {
-        newtype.set(CType(Handle(datatype::DATATYPE_NULL)));
+        newtype.set(CType::null());
         let copy = datatype::dup(&oldtype);
         attr::copy_all(&**oldtype, &*copy)?;
         enter(newtype, copy)

@@ -1,18 +1,15 @@
 //! Datatype queries, commit and free, addresses (MPI-5.0, 5.1).
 
 use crate::api::{api, plain};
+use crate::convert::{Abi, c_integers, number};
 use crate::kinds::*;
 use crate::lookup;
+use crate::standard::Standard;
 use base::{Result, ensure};
 use core::ffi::c_int;
 use mpi::attr;
 use mpi::datatype::DATATYPES;
-use mpi::datatype::{self, Datatype};
-use mpi::handle::Handle;
-use mpi::status::UNDEFINED;
-
-/// `MPI_DATATYPE_NULL`.
-const DATATYPE_NULL: CType = CType(Handle(datatype::DATATYPE_NULL));
+use mpi::datatype::{self, Combiner, Datatype};
 
 api! {
     /// Address of a location
@@ -23,8 +20,8 @@ api! {
 
     /// Number of basic elements received
     MPI_Get_elements, MPI_Get_elements_c => (status: InStatus, datatype: AnyType, count: OutCount) on none {
-        let elements = datatype.elements_in(status.bytes() as usize);
-        count.set(elements.map_or(i64::from(UNDEFINED), |n| n as i64));
+        let elements = datatype.elements_in(status.known().bytes as usize);
+        count.set(elements.map_or(i64::from(Standard::UNDEFINED), |n| n as i64));
         Ok(())
     }
 
@@ -38,11 +35,11 @@ api! {
     MPI_Type_free => (datatype: InOutType) on none {
         let held = lookup::datatype(datatype.value())?;
         ensure!(!held.is_predefined(), ERR_TYPE, "a predefined datatype can't be freed");
-        if DATATYPES.references(datatype.value().0) == 1 {
+        if DATATYPES.references(datatype.value().known()) == 1 {
             attr::delete_all(&**held)?;
         }
-        DATATYPES.release(datatype.value().0);
-        datatype.set(DATATYPE_NULL);
+        DATATYPES.release(datatype.value().known());
+        datatype.set(CType::null());
         Ok(())
     }
 
@@ -81,7 +78,7 @@ api! {
         num_integers.set(e.integers as c_int);
         num_addresses.set(e.addresses as c_int);
         num_datatypes.set(e.datatypes as c_int);
-        combiner.set(e.combiner);
+        combiner.set(number(Standard::COMBINERS, e.combiner).unwrap_or(Standard::UNDEFINED));
         Ok(())
     }
 
@@ -95,7 +92,7 @@ api! {
         num_addresses.set(e.addresses as i64);
         num_large_counts.set(e.large_counts as i64);
         num_datatypes.set(e.datatypes as i64);
-        combiner.set(e.combiner);
+        combiner.set(number(Standard::COMBINERS, e.combiner).unwrap_or(Standard::UNDEFINED));
         Ok(())
     }
 
@@ -120,7 +117,7 @@ api! {
     /// Predefined pair type of a value and an index type
     MPI_Type_get_value_index => (value_type: AnyType, index_type: AnyType, pair_type: OutType) on none {
         let pair = datatype::value_index(&value_type, &index_type);
-        pair_type.set(pair.map_or(DATATYPE_NULL, |pair| CType(lookup::share_datatype(pair))));
+        pair_type.set(pair.map_or_else(CType::null, lookup::share_datatype));
         Ok(())
     }
 
@@ -152,19 +149,19 @@ unsafe fn contents(
     datatypes: *mut CType,
 ) -> Result {
     let (e, found) = (datatype.envelope(), datatype.contents());
-    ensure!(e.combiner != datatype::combiner::NAMED, ERR_TYPE, "a named datatype has no contents");
+    ensure!(e.combiner != Combiner::Named, ERR_TYPE, "a named datatype has no contents");
     let needed = [e.integers, e.addresses, e.large_counts, e.datatypes];
     let fits = rooms.iter().zip(needed).all(|(&room, needed)| room >= needed as i64);
     ensure!(fits, ERR_ARG, "an array is too short for the contents of the datatype");
     // SAFETY: there is room, as just checked.
     unsafe {
-        slice_mut(integers, e.integers).copy_from_slice(&found.integers);
+        slice_mut(integers, e.integers).copy_from_slice(&c_integers::<Standard>(e.combiner, &found.integers));
         for (place, &address) in slice_mut(addresses, e.addresses).iter_mut().zip(&found.addresses) {
             *place = address as i64;
         }
         slice_mut(large_counts, e.large_counts).copy_from_slice(&found.large_counts);
         for (place, datatype) in slice_mut(datatypes, e.datatypes).iter_mut().zip(&found.datatypes) {
-            *place = CType(lookup::share_datatype(datatype));
+            *place = lookup::share_datatype(datatype);
         }
     }
     Ok(())

@@ -1,12 +1,11 @@
 //! Reduction operations (MPI-5.0, 6.9).
 
 use crate::api::api;
+use crate::callbacks::create_op;
 use crate::kinds::*;
 use crate::lookup;
 use base::ensure;
-use core::mem::transmute;
 use mpi::coll::{check_apart, is_in_place};
-use mpi::handle::Handle;
 use mpi::op::OPS;
 
 api! {
@@ -18,16 +17,9 @@ api! {
 
     /// Creates a reduction operation from a user's function
     MPI_Op_create, MPI_Op_create_c => (user_fn: FnUser, commute: Flag, op: OutOp) on none {
-        ensure!(!user_fn.is_null(), ERR_ARG, "the reduction function is null");
         // SAFETY: the program passes a function of the type that belongs to this width.
-        let new = unsafe {
-            if W::LARGE {
-                mpi::op::Op::user_c(transmute::<Function, mpi::op::UserFnCount>(user_fn), commute)
-            } else {
-                mpi::op::Op::user(transmute::<Function, mpi::op::UserFn>(user_fn), commute)
-            }
-        };
-        op.set(COp(OPS.enter(new)));
+        let new = unsafe { create_op(user_fn, W::LARGE, commute) }?;
+        op.set(COp::of(OPS.enter(new)));
         Ok(())
     }
 
@@ -35,8 +27,8 @@ api! {
     MPI_Op_free => (op: InOutOp) on none {
         let handle = op.value();
         ensure!(!lookup::op(handle)?.is_predefined(), ERR_OP, "a predefined operation can't be freed");
-        OPS.release(handle.0);
-        op.set(COp(Handle(mpi::op::OP_NULL)));
+        OPS.release(handle.known());
+        op.set(COp::null());
         Ok(())
     }
 
@@ -49,7 +41,7 @@ api! {
         ensure!(!is_in_place, ERR_BUFFER, "MPI_IN_PLACE is not allowed for this buffer");
         check_apart(inbuf, inoutbuf, datatype.bytes(count)?)?;
         if count > 0 {
-            op.apply(inbuf, inoutbuf, count, &datatype, lookup::handle_of(&datatype).0);
+            op.apply(inbuf, inoutbuf, count, &datatype);
         }
         Ok(())
     }

@@ -1,12 +1,14 @@
 //! Attributes and names (MPI-5.0, 7.7, 7.8).
 
 use crate::api::api;
+use crate::attributes::{create_keyval, free_keyval, of_comm};
+use crate::convert::Abi;
 use crate::kinds::*;
 use crate::lookup;
+use crate::standard::Standard;
 use core::ffi::c_int;
 use mpi::attr::{self, ObjectKind};
-use mpi::comm::{COMM_NULL, MAX_OBJECT_NAME};
-use mpi::datatype::DATATYPE_NULL;
+use mpi::comm::MAX_OBJECT_NAME;
 
 api! {
     /// Creates an attribute key for communicators
@@ -14,24 +16,22 @@ api! {
         comm_copy_attr_fn: FnCommCopyAttr, comm_delete_attr_fn: FnCommDeleteAttr, comm_keyval: OutInt,
         extra_state: Addr
     ) on none {
-        let (copy, delete) = (comm_copy_attr_fn as usize, comm_delete_attr_fn as usize);
-        comm_keyval.set(attr::create_keyval(ObjectKind::Comm, copy, delete, extra_state));
+        comm_keyval.set(create_keyval(ObjectKind::Comm, comm_copy_attr_fn, comm_delete_attr_fn, extra_state));
         Ok(())
     }
 
     /// Deletes an attribute of a communicator
-    MPI_Comm_delete_attr => (comm: Comm, comm_keyval: Int) on comm { attr::delete(&**comm, comm_keyval) }
+    MPI_Comm_delete_attr => (comm: Comm, comm_keyval: Int) on comm { attr::delete(&**comm, Standard::keyval(comm_keyval)) }
 
     /// Frees an attribute key for communicators
     MPI_Comm_free_keyval => (comm_keyval: InOutInt) on none {
-        attr::free_keyval(ObjectKind::Comm, comm_keyval.value())?;
-        comm_keyval.set(attr::KEYVAL_INVALID);
+        comm_keyval.set(free_keyval(ObjectKind::Comm, comm_keyval.value())?);
         Ok(())
     }
 
     /// Reads an attribute of a communicator
     MPI_Comm_get_attr => (comm: Comm, comm_keyval: Int, attribute_val: OutAddr, flag: OutFlag) on comm {
-        let found = comm.attribute(comm_keyval)?;
+        let found = of_comm(&comm, comm_keyval)?;
         flag.set_flag(found.is_some());
         if let Some(found) = found {
             *attribute_val = found;
@@ -41,14 +41,14 @@ api! {
 
     /// The name of a communicator
     MPI_Comm_get_name => (comm: AnyComm, comm_name: OutText, resultlen: OutInt) on none {
-        let name = if comm.0 == COMM_NULL { b"MPI_COMM_NULL".to_vec() } else { lookup::comm(comm)?.owner.name() };
+        let name = if comm == CComm::null() { b"MPI_COMM_NULL".to_vec() } else { lookup::comm(comm)?.owner.name() };
         resultlen.set(comm_name.write(&name, MAX_OBJECT_NAME) as c_int);
         Ok(())
     }
 
     /// Stores an attribute of a communicator
     MPI_Comm_set_attr => (comm: Comm, comm_keyval: Int, attribute_val: Addr) on comm {
-        attr::set(&**comm, comm_keyval, attribute_val)
+        attr::set(&**comm, Standard::keyval(comm_keyval), attribute_val)
     }
 
     /// Names a communicator
@@ -62,24 +62,22 @@ api! {
         type_copy_attr_fn: FnTypeCopyAttr, type_delete_attr_fn: FnTypeDeleteAttr, type_keyval: OutInt,
         extra_state: Addr
     ) on none {
-        let (copy, delete) = (type_copy_attr_fn as usize, type_delete_attr_fn as usize);
-        type_keyval.set(attr::create_keyval(ObjectKind::Datatype, copy, delete, extra_state));
+        type_keyval.set(create_keyval(ObjectKind::Datatype, type_copy_attr_fn, type_delete_attr_fn, extra_state));
         Ok(())
     }
 
     /// Deletes an attribute of a datatype
-    MPI_Type_delete_attr => (datatype: AnyType, type_keyval: Int) on none { attr::delete(&**datatype, type_keyval) }
+    MPI_Type_delete_attr => (datatype: AnyType, type_keyval: Int) on none { attr::delete(&**datatype, Standard::keyval(type_keyval)) }
 
     /// Frees an attribute key for datatypes
     MPI_Type_free_keyval => (type_keyval: InOutInt) on none {
-        attr::free_keyval(ObjectKind::Datatype, type_keyval.value())?;
-        type_keyval.set(attr::KEYVAL_INVALID);
+        type_keyval.set(free_keyval(ObjectKind::Datatype, type_keyval.value())?);
         Ok(())
     }
 
     /// Reads an attribute of a datatype
     MPI_Type_get_attr => (datatype: AnyType, type_keyval: Int, attribute_val: OutAddr, flag: OutFlag) on none {
-        let found = attr::get(&**datatype, type_keyval)?;
+        let found = attr::get(&**datatype, Standard::keyval(type_keyval))?;
         flag.set_flag(found.is_some());
         if let Some(found) = found {
             *attribute_val = found;
@@ -89,7 +87,7 @@ api! {
 
     /// The name of a datatype
     MPI_Type_get_name => (datatype: NullableType, type_name: OutText, resultlen: OutInt) on none {
-        let null = datatype.0.0 == DATATYPE_NULL;
+        let null = datatype == CType::null();
         let name = if null { String::from("MPI_DATATYPE_NULL") } else { lookup::datatype(datatype)?.name() };
         resultlen.set(type_name.write(name.as_bytes(), MAX_OBJECT_NAME) as c_int);
         Ok(())
@@ -97,7 +95,7 @@ api! {
 
     /// Stores an attribute of a datatype
     MPI_Type_set_attr => (datatype: AnyType, type_keyval: Int, attribute_val: Addr) on none {
-        attr::set(&**datatype, type_keyval, attribute_val)
+        attr::set(&**datatype, Standard::keyval(type_keyval), attribute_val)
     }
 
     /// Names a datatype
@@ -111,8 +109,7 @@ api! {
         win_copy_attr_fn: FnWinCopyAttr, win_delete_attr_fn: FnWinDeleteAttr, win_keyval: OutInt,
         extra_state: Addr
     ) on none {
-        let (copy, delete) = (win_copy_attr_fn as usize, win_delete_attr_fn as usize);
-        win_keyval.set(attr::create_keyval(ObjectKind::Window, copy, delete, extra_state));
+        win_keyval.set(create_keyval(ObjectKind::Window, win_copy_attr_fn, win_delete_attr_fn, extra_state));
         Ok(())
     }
 
@@ -121,8 +118,7 @@ api! {
 
     /// Frees an attribute key for windows
     MPI_Win_free_keyval => (win_keyval: InOutInt) on none {
-        attr::free_keyval(ObjectKind::Window, win_keyval.value())?;
-        win_keyval.set(attr::KEYVAL_INVALID);
+        win_keyval.set(free_keyval(ObjectKind::Window, win_keyval.value())?);
         Ok(())
     }
 

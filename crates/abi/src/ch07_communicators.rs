@@ -1,8 +1,11 @@
 //! Communicators (MPI-5.0, 7.4-7.6).
 
 use crate::api::api;
+use crate::ch07_groups::c_comparison;
+use crate::convert::{Abi, known};
 use crate::kinds::*;
 use crate::lookup;
+use crate::standard::Standard;
 use base::ensure;
 use mpi::errhandler::{self, Target};
 use mpi::{comm, constructors, group, info};
@@ -11,13 +14,13 @@ use std::rc::Rc;
 api! {
     /// Compares two communicators
     MPI_Comm_compare => (comm1: Comm, comm2: Comm, result: OutInt) on comm1 {
-        result.set(comm1.compare(&comm2));
+        result.set(c_comparison(comm1.compare(&comm2)));
         Ok(())
     }
 
     /// Creates a communicator from a subgroup, collective over the parent
     MPI_Comm_create => (comm: Comm, group: Group, newcomm: OutComm) on comm {
-        newcomm.set(CComm(comm::handle_of(constructors::create(&comm, &group)?.as_ref())));
+        newcomm.set(CComm::of(comm::handle_of(constructors::create(&comm, &group)?.as_ref())));
         Ok(())
     }
 
@@ -25,62 +28,62 @@ api! {
     MPI_Comm_create_from_group => (
         group: Group, stringtag: Text, info: Info, errhandler: Errhandler, newcomm: OutComm
     ) on none {
-        let handler = errhandler::for_target(errhandler.0, Target::Comm)?;
+        let handler = errhandler::for_target(errhandler.known(), Target::Comm)?;
         let new = constructors::create_from_group(&group, stringtag, info.as_deref(), handler)?;
-        newcomm.set(CComm(comm::handle_of(new.as_ref())));
+        newcomm.set(CComm::of(comm::handle_of(new.as_ref())));
         Ok(())
     }
 
     /// Creates a communicator, collective over the group only
     MPI_Comm_create_group => (comm: Comm, group: Group, tag: SendTag, newcomm: OutComm) on comm {
-        newcomm.set(CComm(comm::handle_of(constructors::create_group(&comm, &group, tag)?.as_ref())));
+        newcomm.set(CComm::of(comm::handle_of(constructors::create_group(&comm, &group, tag)?.as_ref())));
         Ok(())
     }
 
     /// Duplicates a communicator with its attributes and info
     MPI_Comm_dup => (comm: Comm, newcomm: OutComm) on comm {
-        newcomm.set(CComm(comm::handle_of(Some(&constructors::dup(&comm)?))));
+        newcomm.set(CComm::of(comm::handle_of(Some(&constructors::dup(&comm)?))));
         Ok(())
     }
 
     /// Duplicates a communicator with its attributes and other info
     MPI_Comm_dup_with_info => (comm: Comm, info: Info, newcomm: OutComm) on comm {
-        newcomm.set(CComm(comm::handle_of(Some(&constructors::dup_with_info(&comm, info.as_deref())?))));
+        newcomm.set(CComm::of(comm::handle_of(Some(&constructors::dup_with_info(&comm, info.as_deref())?))));
         Ok(())
     }
 
     /// Frees a communicator
     MPI_Comm_free => (comm: InOutComm) on comm {
         comm::free(&*lookup::comm(comm.value())?)?;
-        comm.set(CComm(comm::COMM_NULL));
+        comm.set(CComm::null());
         Ok(())
     }
 
     /// The hints in use of a communicator
     MPI_Comm_get_info => (comm: Comm, info_used: OutInfo) on comm {
-        info_used.set(CInfo(info::enter(comm::get_info(&comm))));
+        info_used.set(CInfo::of(info::enter(comm::get_info(&comm))));
         Ok(())
     }
 
     /// Starts to duplicate a communicator
     MPI_Comm_idup => (comm: Comm, newcomm: OutComm, request: OutRequest) on comm {
         let (new, handle) = constructors::idup(&comm)?;
-        newcomm.set(CComm(new));
-        request.set(CRequest(handle));
+        newcomm.set(CComm::of(new));
+        request.set(CRequest::of(handle));
         Ok(())
     }
 
     /// Starts to duplicate a communicator with other info
     MPI_Comm_idup_with_info => (comm: Comm, info: Info, newcomm: OutComm, request: OutRequest) on comm {
         let (new, handle) = constructors::idup_with_info(&comm, info.as_deref())?;
-        newcomm.set(CComm(new));
-        request.set(CRequest(handle));
+        newcomm.set(CComm::of(new));
+        request.set(CRequest::of(handle));
         Ok(())
     }
 
     /// Rank of this process in a communicator
     MPI_Comm_rank => (comm: Comm, rank: OutInt) on comm {
-        rank.set(comm.rank);
+        rank.set(Standard::c_rank(comm.rank));
         Ok(())
     }
 
@@ -107,13 +110,16 @@ api! {
 
     /// Splits a communicator by colour and key
     MPI_Comm_split => (comm: Comm, color: Int, key: Int, newcomm: OutComm) on comm {
-        newcomm.set(CComm(comm::handle_of(constructors::split(&comm, color, key)?.as_ref())));
+        newcomm.set(CComm::of(comm::handle_of(constructors::split(&comm, Standard::rank(color), key)?.as_ref())));
         Ok(())
     }
 
     /// Splits a communicator by shared resources
     MPI_Comm_split_type => (comm: Comm, split_type: Int, key: Int, info: Info, newcomm: OutComm) on comm {
-        newcomm.set(CComm(comm::handle_of(constructors::split_type(&comm, split_type, key, info.as_deref())?.as_ref())));
+        let kind = known(Standard::SPLIT_TYPES, split_type);
+        ensure!(kind.is_some() || split_type == Standard::UNDEFINED, ERR_ARG, "no such split type");
+        let new = constructors::split_type(&comm, kind, key, info.as_deref())?;
+        newcomm.set(CComm::of(comm::handle_of(new.as_ref())));
         Ok(())
     }
 
@@ -130,7 +136,7 @@ api! {
     ) on local_comm {
         let peer = lookup::comm(peer_comm).map(|peer| Rc::clone(&peer));
         let new = constructors::intercomm_create(&local_comm, local_leader, peer, remote_leader, tag)?;
-        newintercomm.set(CComm(comm::handle_of(Some(&new))));
+        newintercomm.set(CComm::of(comm::handle_of(Some(&new))));
         Ok(())
     }
 
@@ -139,19 +145,19 @@ api! {
         local_group: Group, local_leader: Int, remote_group: AnyGroup, remote_leader: Int, stringtag: Text,
         info: Info, errhandler: Errhandler, newintercomm: OutComm
     ) on none {
-        let handler = errhandler::for_target(errhandler.0, Target::Comm)?;
-        let remote = group::from_handle(remote_group.0);
+        let handler = errhandler::for_target(errhandler.known(), Target::Comm)?;
+        let remote = group::from_handle(remote_group.known());
         let (local, info) = (&local_group, info.as_deref());
         let new = constructors::intercomm_create_from_groups(
             local, local_leader, remote, remote_leader, stringtag, info, handler,
         )?;
-        newintercomm.set(CComm(comm::handle_of(new.as_ref())));
+        newintercomm.set(CComm::of(comm::handle_of(new.as_ref())));
         Ok(())
     }
 
     /// Merges both groups of an inter-communicator
     MPI_Intercomm_merge => (intercomm: Comm, high: Flag, newintracomm: OutComm) on intercomm {
-        newintracomm.set(CComm(comm::handle_of(Some(&constructors::intercomm_merge(&intercomm, high)?))));
+        newintracomm.set(CComm::of(comm::handle_of(Some(&constructors::intercomm_merge(&intercomm, high)?))));
         Ok(())
     }
 }

@@ -1,7 +1,9 @@
 //! Process topologies (MPI-5.0, chapter 8).
 
 use crate::api::api;
+use crate::convert::{Abi, number};
 use crate::kinds::*;
+use crate::standard::Standard;
 use base::{Result, ensure};
 use core::ffi::c_int;
 use mpi::comm;
@@ -82,7 +84,7 @@ api! {
         comm_old: Comm, ndims: Dims, dims: IntArray, periods: IntArray, reorder: Flag, comm_cart: OutComm
     ) on comm_old {
         let (dims, periods) = (slice(dims, ndims), flags(periods, ndims));
-        comm_cart.set(CComm(comm::handle_of(cart::create(&comm_old, dims, &periods, reorder)?.as_ref())));
+        comm_cart.set(CComm::of(comm::handle_of(cart::create(&comm_old, dims, &periods, reorder)?.as_ref())));
         Ok(())
     }
 
@@ -99,7 +101,7 @@ api! {
 
     /// The rank that a Cartesian topology would give this process
     MPI_Cart_map => (comm: Comm, ndims: Dims, dims: IntArray, periods: IntArray, newrank: OutInt) on comm {
-        newrank.set(cart::map(&comm, slice(dims, ndims), &flags(periods, ndims))?);
+        newrank.set(Standard::c_rank(cart::map(&comm, slice(dims, ndims), &flags(periods, ndims))?));
         Ok(())
     }
 
@@ -113,15 +115,15 @@ api! {
     /// Source and destination of a shift along one dimension
     MPI_Cart_shift => (comm: Comm, direction: Int, disp: Int, rank_source: OutInt, rank_dest: OutInt) on comm {
         let (source, dest) = topo::cart_of(&comm)?.shift(comm.rank, direction, disp)?;
-        rank_source.set(source);
-        rank_dest.set(dest);
+        rank_source.set(Standard::c_rank(source));
+        rank_dest.set(Standard::c_rank(dest));
         Ok(())
     }
 
     /// Splits a Cartesian communicator into sub-grids
     MPI_Cart_sub => (comm: Comm, remain_dims: IntArray, newcomm: OutComm) on comm {
         let remain = flags(remain_dims, topo::cart_of(&comm)?.ndims());
-        newcomm.set(CComm(comm::handle_of(Some(&cart::sub(&comm, &remain)?))));
+        newcomm.set(CComm::of(comm::handle_of(Some(&cart::sub(&comm, &remain)?))));
         Ok(())
     }
 
@@ -145,7 +147,7 @@ api! {
         let edges = degrees.iter().map(|&degree| degree.max(0) as usize).sum();
         let (destinations, weights) = (slice(destinations, edges), weighted(weights, edges));
         let new = dist_graph::create(&comm_old, sources, degrees, destinations, weights, reorder)?;
-        comm_dist_graph.set(CComm(comm::handle_of(Some(&new))));
+        comm_dist_graph.set(CComm::of(comm::handle_of(Some(&new))));
         Ok(())
     }
 
@@ -157,7 +159,7 @@ api! {
         let sources = (slice(sources, indegree), weighted(sourceweights, indegree));
         let destinations = (slice(destinations, outdegree), weighted(destweights, outdegree));
         let new = dist_graph::create_adjacent(&comm_old, sources, destinations, reorder)?;
-        comm_dist_graph.set(CComm(comm::handle_of(Some(&new))));
+        comm_dist_graph.set(CComm::of(comm::handle_of(Some(&new))));
         Ok(())
     }
 
@@ -192,7 +194,7 @@ api! {
         comm_old: Comm, nnodes: Room, indx: IntArray, edges: IntArray, reorder: Flag, comm_graph: OutComm
     ) on comm_old {
         let (index, edges) = edge_lists(indx, edges, nnodes);
-        comm_graph.set(CComm(comm::handle_of(graph::create(&comm_old, index, edges, reorder)?.as_ref())));
+        comm_graph.set(CComm::of(comm::handle_of(graph::create(&comm_old, index, edges, reorder)?.as_ref())));
         Ok(())
     }
 
@@ -206,7 +208,7 @@ api! {
     /// The rank that a graph topology would give this process
     MPI_Graph_map => (comm: Comm, nnodes: Room, indx: IntArray, edges: IntArray, newrank: OutInt) on comm {
         let (index, edges) = edge_lists(indx, edges, nnodes);
-        newrank.set(graph::map(&comm, index, edges)?);
+        newrank.set(Standard::c_rank(graph::map(&comm, index, edges)?));
         Ok(())
     }
 
@@ -231,7 +233,8 @@ api! {
 
     /// Kind of topology of a communicator
     MPI_Topo_test => (comm: Comm, status: OutInt) on comm {
-        status.set(topo::test(&comm));
+        let kind = topo::test(&comm).and_then(|kind| number(Standard::TOPOLOGIES, kind));
+        status.set(kind.unwrap_or(Standard::UNDEFINED));
         Ok(())
     }
 }

@@ -1,35 +1,33 @@
 //! Versions, memory, error handling, clocks (MPI-5.0, chapter 9).
 
 use crate::api::{api, plain};
+use crate::attributes::refresh;
+use crate::callbacks::create_errhandler;
+use crate::convert::Abi;
 use crate::kinds::*;
+use crate::standard::{ABI_VERSION, Standard};
 use core::ffi::c_int;
-use mpi::errhandler::{self, HandlerFunction, Target};
+use mpi::comm::attributes::Predefined;
+use mpi::errhandler::{self, Target};
 use mpi::{constructors, env, errors, info, memory, owner};
-
-/// The program's error handler function; null is none.
-///
-/// # Safety
-/// `function` is null or a function of one of the types `MPI_*_errhandler_function`.
-unsafe fn function(function: Function) -> Option<HandlerFunction> {
-    // SAFETY: null is `None`; by the caller.
-    unsafe { core::mem::transmute::<Function, Option<HandlerFunction>>(function) }
-}
 
 api! {
     /// Creates an error class
     MPI_Add_error_class => (errorclass: OutInt) on anytime {
-        errorclass.set(errors::add_class()?);
+        errorclass.set(Standard::code(errors::add_class()?));
+        refresh(Predefined::LastUsedCode);
         Ok(())
     }
 
     /// Creates an error code of a class
     MPI_Add_error_code => (errorclass: Int, errorcode: OutInt) on anytime {
-        errorcode.set(errors::add_code(errorclass)?);
+        errorcode.set(Standard::code(errors::add_code(Standard::class(errorclass))?));
+        refresh(Predefined::LastUsedCode);
         Ok(())
     }
 
     /// Gives an error class or code its text
-    MPI_Add_error_string => (errorcode: Int, string: Text) on anytime { errors::add_string(errorcode, string) }
+    MPI_Add_error_string => (errorcode: Int, string: Text) on anytime { errors::add_string(Standard::class(errorcode), string) }
 
     /// Allocates memory that is good for communication
     MPI_Alloc_mem => (size: Aint, info: Info, baseptr: OutAddr) on none {
@@ -40,39 +38,39 @@ api! {
     }
 
     /// Calls a communicator's error handler
-    MPI_Comm_call_errhandler => (comm: Comm, errorcode: Int) on comm { owner::call_errhandler(&comm.owner, errorcode) }
+    MPI_Comm_call_errhandler => (comm: Comm, errorcode: Int) on comm { owner::call_errhandler(&comm.owner, Standard::class(errorcode)) }
 
     /// Creates an error handler for communicators
     MPI_Comm_create_errhandler => (comm_errhandler_fn: FnCommErrhandler, errhandler: OutErrhandler) on none {
-        errhandler.set(CErrhandler(errhandler::create(Target::Comm, function(comm_errhandler_fn))?));
+        errhandler.set(CErrhandler::of(create_errhandler(Target::Comm, comm_errhandler_fn)?));
         Ok(())
     }
 
     /// The error handler of a communicator
     MPI_Comm_get_errhandler => (comm: Comm, errhandler: OutErrhandler) on comm {
-        errhandler.set(CErrhandler(comm.owner.get_errhandler()));
+        errhandler.set(CErrhandler::of(comm.owner.get_errhandler()));
         Ok(())
     }
 
     /// Sets the error handler of a communicator
-    MPI_Comm_set_errhandler => (comm: Comm, errhandler: Errhandler) on comm { comm.owner.set_errhandler(errhandler.0) }
+    MPI_Comm_set_errhandler => (comm: Comm, errhandler: Errhandler) on comm { comm.owner.set_errhandler(errhandler.known()) }
 
     /// Frees an error handler
     MPI_Errhandler_free => (errhandler: InOutErrhandler) on anytime {
-        errhandler::free(errhandler.value().0)?;
-        errhandler.set(CErrhandler(errhandler::ERRHANDLER_NULL));
+        errhandler::free(errhandler.value().known())?;
+        errhandler.set(CErrhandler::null());
         Ok(())
     }
 
     /// Class of an error code
     MPI_Error_class => (errorcode: Int, errorclass: OutInt) on anytime {
-        errorclass.set(errors::class_of(errorcode)?);
+        errorclass.set(Standard::code(errors::class_of(Standard::class(errorcode))?));
         Ok(())
     }
 
     /// Text of an error code or class
     MPI_Error_string => (errorcode: Int, string: OutText, resultlen: OutInt) on anytime {
-        resultlen.set(string.write(&errors::string_of(errorcode)?, errors::MAX_ERROR_STRING) as c_int);
+        resultlen.set(string.write(&errors::string_of(Standard::class(errorcode))?, errors::MAX_ERROR_STRING) as c_int);
         Ok(())
     }
 
@@ -81,7 +79,7 @@ api! {
 
     /// Creates an error handler for files
     MPI_File_create_errhandler => (file_errhandler_fn: FnFileErrhandler, errhandler: OutErrhandler) on none {
-        errhandler.set(CErrhandler(errhandler::create(Target::File, function(file_errhandler_fn))?));
+        errhandler.set(CErrhandler::of(create_errhandler(Target::File, file_errhandler_fn)?));
         Ok(())
     }
 
@@ -96,14 +94,14 @@ api! {
 
     /// Which hardware resources this process runs on
     MPI_Get_hw_resource_info => (hw_info: OutInfo) on none {
-        hw_info.set(CInfo(info::enter(constructors::hardware_info())));
+        hw_info.set(CInfo::of(info::enter(constructors::hardware_info())));
         Ok(())
     }
 
     /// Name and version of this library
     MPI_Get_library_version => (version: OutText, resultlen: OutInt) on anytime {
         const MAX_LIBRARY_VERSION_STRING: usize = 8192;
-        resultlen.set(version.write(env::LIBRARY_VERSION.as_bytes(), MAX_LIBRARY_VERSION_STRING) as c_int);
+        resultlen.set(version.write(format!("{}, standard ABI {}.{} (libmpi_abi.so.1)", env::LIBRARY_VERSION, ABI_VERSION.0, ABI_VERSION.1).as_bytes(), MAX_LIBRARY_VERSION_STRING) as c_int);
         Ok(())
     }
 
@@ -122,36 +120,44 @@ api! {
     }
 
     /// Removes a user's error class
-    MPI_Remove_error_class => (errorclass: Int) on anytime { errors::remove_class(errorclass) }
+    MPI_Remove_error_class => (errorclass: Int) on anytime {
+        errors::remove_class(Standard::class(errorclass))?;
+        refresh(Predefined::LastUsedCode);
+        Ok(())
+    }
 
     /// Removes a user's error code
-    MPI_Remove_error_code => (errorcode: Int) on anytime { errors::remove_code(errorcode) }
+    MPI_Remove_error_code => (errorcode: Int) on anytime {
+        errors::remove_code(Standard::class(errorcode))?;
+        refresh(Predefined::LastUsedCode);
+        Ok(())
+    }
 
     /// Removes the text of a user's error class or code
-    MPI_Remove_error_string => (errorcode: Int) on anytime { errors::remove_string(errorcode) }
+    MPI_Remove_error_string => (errorcode: Int) on anytime { errors::remove_string(Standard::class(errorcode)) }
 
     /// Calls a session's error handler
     MPI_Session_call_errhandler => (session: Session, errorcode: Int) on anytime {
-        owner::call_errhandler(&session.owner, errorcode)
+        owner::call_errhandler(&session.owner, Standard::class(errorcode))
     }
 
     /// Creates an error handler for sessions
     MPI_Session_create_errhandler => (
         session_errhandler_fn: FnSessionErrhandler, errhandler: OutErrhandler
     ) on anytime {
-        errhandler.set(CErrhandler(errhandler::create(Target::Session, function(session_errhandler_fn))?));
+        errhandler.set(CErrhandler::of(create_errhandler(Target::Session, session_errhandler_fn)?));
         Ok(())
     }
 
     /// The error handler of a session
     MPI_Session_get_errhandler => (session: Session, errhandler: OutErrhandler) on session {
-        errhandler.set(CErrhandler(session.owner.get_errhandler()));
+        errhandler.set(CErrhandler::of(session.owner.get_errhandler()));
         Ok(())
     }
 
     /// Sets the error handler of a session
     MPI_Session_set_errhandler => (session: Session, errhandler: Errhandler) on session {
-        session.owner.set_errhandler(errhandler.0)
+        session.owner.set_errhandler(errhandler.known())
     }
 
     /// Calls a window's error handler
@@ -159,7 +165,7 @@ api! {
 
     /// Creates an error handler for windows
     MPI_Win_create_errhandler => (win_errhandler_fn: FnWinErrhandler, errhandler: OutErrhandler) on none {
-        errhandler.set(CErrhandler(errhandler::create(Target::Window, function(win_errhandler_fn))?));
+        errhandler.set(CErrhandler::of(create_errhandler(Target::Window, win_errhandler_fn)?));
         Ok(())
     }
 

@@ -8,13 +8,13 @@ use mpi::info;
 api! {
     /// Creates an empty info object
     MPI_Info_create => (info: OutInfo) on anytime {
-        info.set(CInfo(info::enter(info::Info::new())));
+        info.set(CInfo::of(info::enter(info::Info::new())));
         Ok(())
     }
 
     /// Info object of the environment before `MPI_Init`
     MPI_Info_create_env => (argc: Int, argv: Strings, info: OutInfo) on anytime {
-        info.set(CInfo(info::enter(info::create_environment())));
+        info.set(CInfo::of(info::enter(info::create_environment())));
         Ok(())
     }
 
@@ -23,14 +23,14 @@ api! {
 
     /// Duplicates an info object
     MPI_Info_dup => (info: InfoObject, newinfo: OutInfo) on anytime {
-        newinfo.set(CInfo(info::enter(info.duplicate())));
+        newinfo.set(CInfo::of(info::enter(info.duplicate())));
         Ok(())
     }
 
     /// Frees an info object
     MPI_Info_free => (info: InOutInfo) on anytime {
-        info::free(info.value().0)?;
-        info.set(CInfo(info::INFO_NULL));
+        info::free(info.value().known())?;
+        info.set(CInfo::null());
         Ok(())
     }
 

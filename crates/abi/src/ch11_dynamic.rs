@@ -3,7 +3,7 @@
 use crate::api::api;
 use crate::kinds::*;
 use crate::lookup;
-use mpi::{comm, constructors};
+use mpi::constructors;
 
 api! {
     /// Closes a port
@@ -18,14 +18,14 @@ api! {
     /// Frees a communicator after all its pending communication
     MPI_Comm_disconnect => (comm: InOutComm) on comm {
         constructors::disconnect(&*lookup::comm(comm.value())?)?;
-        comm.set(CComm(comm::COMM_NULL));
+        comm.set(CComm::null());
         Ok(())
     }
 
     /// The communicator with the job that spawned this one
     MPI_Comm_get_parent => (parent: OutComm) on none {
         // No process of a job without dynamic processes has one.
-        parent.set(CComm(comm::COMM_NULL));
+        parent.set(CComm::null());
         Ok(())
     }
 

@@ -1,10 +1,17 @@
 //! Initialisation, threads, sessions, abort (MPI-5.0, 11.2-11.6).
 
 use crate::api::api;
+use crate::convert::{Abi, number};
 use crate::kinds::*;
+use crate::standard::Standard;
 use core::ffi::c_int;
 use mpi::thread::Level;
 use mpi::{info, init, life, psets, session};
+
+/// `MPI_THREAD_SINGLE` and the like.
+fn c_level(level: Level) -> c_int {
+    number(Standard::LEVELS, level).unwrap_or(Standard::UNDEFINED)
+}
 
 api! {
     /// Ends the job; of one that continues on failure only the communicator's processes
@@ -20,11 +27,11 @@ api! {
     }
 
     /// Enters the world model
-    MPI_Init => (argc: ArgcPtr, argv: ArgvPtr) on anytime { init::init_world(Level::Single as c_int).map(drop) }
+    MPI_Init => (argc: ArgcPtr, argv: ArgvPtr) on anytime { init::init_world(Level::Single).map(drop) }
 
     /// Enters the world model with a thread level
     MPI_Init_thread => (argc: ArgcPtr, argv: ArgvPtr, required: Int, provided: OutInt) on anytime {
-        provided.set(init::init_world(required)? as c_int);
+        provided.set(c_level(init::init_world(Standard::level(required))?));
         Ok(())
     }
 
@@ -42,20 +49,20 @@ api! {
 
     /// The thread level in use
     MPI_Query_thread => (provided: OutInt) on none {
-        provided.set(life::thread_level() as c_int);
+        provided.set(c_level(life::thread_level()));
         Ok(())
     }
 
     /// Ends a session
     MPI_Session_finalize => (session: InOutSession) on session {
-        session::finalize(&session::from_handle(session.value().0)?)?;
-        session.set(CSession(session::SESSION_NULL));
+        session::finalize(&session::from_handle(session.value().known())?)?;
+        session.set(CSession::null());
         Ok(())
     }
 
     /// The hints in use of a session
     MPI_Session_get_info => (session: Session, info_used: OutInfo) on session {
-        info_used.set(CInfo(info::enter(session.info())));
+        info_used.set(CInfo::of(info::enter(session.info())));
         Ok(())
     }
 
@@ -79,13 +86,13 @@ api! {
 
     /// Info about a process set
     MPI_Session_get_pset_info => (session: Session, pset_name: Text, info: OutInfo) on session {
-        info.set(CInfo(info::enter(session::pset_info(pset_name)?)));
+        info.set(CInfo::of(info::enter(session::pset_info(pset_name)?)));
         Ok(())
     }
 
     /// Starts a session
     MPI_Session_init => (info: Info, errhandler: Errhandler, session: OutSession) on anytime {
-        session.set(CSession(session::init(info.as_deref(), errhandler.0)?.handle()));
+        session.set(CSession::of(session::init(info.as_deref(), errhandler.known())?.handle()));
         Ok(())
     }
 }

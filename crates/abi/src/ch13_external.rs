@@ -1,15 +1,61 @@
 //! Generalized requests and statuses (MPI-5.0, chapter 13).
 
 use crate::api::api;
+use crate::convert::Abi;
 use crate::kinds::*;
-use base::{Result, ensure};
+use crate::standard::{SUCCESS, Standard};
+use crate::status::CStatus;
+use base::{Error, Result, ensure};
+use core::ffi::{c_int, c_void};
 use core::mem::transmute;
 use mpi::datatype::Datatype;
-use mpi::request::generalized;
+use mpi::request::generalized::{self, Callbacks};
 use mpi::status::Status;
 
+/// `MPI_Grequest_query_function`.
+type QueryFn = unsafe extern "C" fn(*mut c_void, *mut CStatus) -> c_int;
+/// `MPI_Grequest_free_function`.
+type FreeFn = unsafe extern "C" fn(*mut c_void) -> c_int;
+/// `MPI_Grequest_cancel_function`.
+type CancelFn = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
+
+/// What the program gave to `MPI_Grequest_start`: functions that may be called with the state as long as the request lives.
+struct Functions {
+    query: Option<QueryFn>,
+    free: Option<FreeFn>,
+    cancel: Option<CancelFn>,
+    state: *mut c_void,
+}
+
+fn check(code: c_int) -> Result {
+    if code == SUCCESS {
+        Ok(())
+    } else {
+        Err(Error::new(Standard::class(code), "a generalized request's callback failed"))
+    }
+}
+
+impl Callbacks for Functions {
+    fn query(&self) -> (Result, Status) {
+        let mut status = CStatus::empty();
+        // SAFETY: by the contract of `MPI_Grequest_start`.
+        let queried = self.query.map_or(Ok(()), |f| check(unsafe { f(self.state, &mut status) }));
+        (queried, status.known())
+    }
+
+    fn free(&self) -> Result {
+        // SAFETY: as in `query`.
+        self.free.map_or(Ok(()), |f| check(unsafe { f(self.state) }))
+    }
+
+    fn cancel(&self, complete: bool) -> Result {
+        // SAFETY: as in `query`.
+        self.cancel.map_or(Ok(()), |f| check(unsafe { f(self.state, c_int::from(complete)) }))
+    }
+}
+
 /// `MPI_Status_set_elements`.
-pub fn set_elements(status: Out<Status>, datatype: &Datatype, count: i64) -> Result {
+pub fn set_elements(status: Out<CStatus>, datatype: &Datatype, count: i64) -> Result {
     ensure!(count >= 0, ERR_COUNT, "negative count");
     let bytes = datatype.bytes_of_elements(count as usize).filter(|&bytes| bytes <= isize::MAX as usize);
     let Some(bytes) = bytes else { base::fail!(ERR_COUNT, "count is too large for a status") };
@@ -20,20 +66,20 @@ pub fn set_elements(status: Out<Status>, datatype: &Datatype, count: i64) -> Res
 
 api! {
     /// Completes a generalized request
-    MPI_Grequest_complete => (request: Request) on none { generalized::complete(request.0) }
+    MPI_Grequest_complete => (request: Request) on none { generalized::complete(request.known()) }
 
     /// Starts a generalized request
     MPI_Grequest_start => (
         query_fn: FnGrequestQuery, free_fn: FnGrequestFree, cancel_fn: FnGrequestCancel, extra_state: Addr,
         request: OutRequest
     ) on none {
-        let handle = generalized::start(
-            transmute::<Function, Option<generalized::QueryFn>>(query_fn),
-            transmute::<Function, Option<generalized::FreeFn>>(free_fn),
-            transmute::<Function, Option<generalized::CancelFn>>(cancel_fn),
-            extra_state,
-        );
-        request.set(CRequest(handle));
+        let functions = Functions {
+            query: transmute::<Function, Option<QueryFn>>(query_fn),
+            free: transmute::<Function, Option<FreeFn>>(free_fn),
+            cancel: transmute::<Function, Option<CancelFn>>(cancel_fn),
+            state: extra_state,
+        };
+        request.set(CRequest::of(generalized::start(Box::new(functions))));
         Ok(())
     }
 

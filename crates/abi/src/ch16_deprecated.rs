@@ -1,20 +1,22 @@
 //! Deprecated functions (MPI-5.0, chapter 16).
 
 use crate::api::api;
+use crate::attributes::{create_keyval, free_keyval, of_comm};
 use crate::ch13_external::set_elements;
+use crate::convert::Abi;
 use crate::kinds::*;
+use crate::standard::Standard;
 use base::ensure;
 use core::ffi::c_int;
 use mpi::attr::{self, ObjectKind};
-use mpi::status::UNDEFINED;
 
 api! {
     /// Deletes an attribute of a communicator (deprecated)
-    MPI_Attr_delete => (comm: Comm, keyval: Int) on comm { attr::delete(&**comm, keyval) }
+    MPI_Attr_delete => (comm: Comm, keyval: Int) on comm { attr::delete(&**comm, Standard::keyval(keyval)) }
 
     /// Reads an attribute of a communicator (deprecated)
     MPI_Attr_get => (comm: Comm, keyval: Int, attribute_val: OutAddr, flag: OutFlag) on comm {
-        let found = comm.attribute(keyval)?;
+        let found = of_comm(&comm, keyval)?;
         flag.set_flag(found.is_some());
         if let Some(found) = found {
             *attribute_val = found;
@@ -23,12 +25,12 @@ api! {
     }
 
     /// Stores an attribute of a communicator (deprecated)
-    MPI_Attr_put => (comm: Comm, keyval: Int, attribute_val: Addr) on comm { attr::set(&**comm, keyval, attribute_val) }
+    MPI_Attr_put => (comm: Comm, keyval: Int, attribute_val: Addr) on comm { attr::set(&**comm, Standard::keyval(keyval), attribute_val) }
 
     /// Number of basic elements received (deprecated)
     MPI_Get_elements_x => (status: InStatus, datatype: AnyType, count: OutBigCount) on none {
-        let elements = datatype.elements_in(status.bytes() as usize);
-        count.set(elements.map_or(i64::from(UNDEFINED), |n| n as i64));
+        let elements = datatype.elements_in(status.known().bytes as usize);
+        count.set(elements.map_or(i64::from(Standard::UNDEFINED), |n| n as i64));
         Ok(())
     }
 
@@ -55,14 +57,13 @@ api! {
 
     /// Creates an attribute key for communicators (deprecated)
     MPI_Keyval_create => (copy_fn: FnCopy, delete_fn: FnDelete, keyval: OutInt, extra_state: Addr) on none {
-        keyval.set(attr::create_keyval(ObjectKind::Comm, copy_fn as usize, delete_fn as usize, extra_state));
+        keyval.set(create_keyval(ObjectKind::Comm, copy_fn, delete_fn, extra_state));
         Ok(())
     }
 
     /// Frees an attribute key for communicators (deprecated)
     MPI_Keyval_free => (keyval: InOutInt) on none {
-        attr::free_keyval(ObjectKind::Comm, keyval.value())?;
-        keyval.set(attr::KEYVAL_INVALID);
+        keyval.set(free_keyval(ObjectKind::Comm, keyval.value())?);
         Ok(())
     }
 

@@ -1,32 +1,36 @@
 //! Fortran types by precision, range and size (MPI-5.0, 19.1.9).
 
 use crate::api::api;
+use crate::convert::{Abi, known};
 use crate::kinds::*;
 use crate::lookup;
+use crate::standard::Standard;
+use base::fail;
 use mpi::datatype;
 
 api! {
     /// Complex type of a Fortran precision and range
     MPI_Type_create_f90_complex => (p: Int, r: Int, newtype: OutType) on none {
-        newtype.set(CType(lookup::share_datatype(&datatype::create_f90_complex(p, r)?)));
+        newtype.set(lookup::share_datatype(&datatype::create_f90_complex(Standard::rank(p), Standard::rank(r))?));
         Ok(())
     }
 
     /// Integer type of a Fortran range
     MPI_Type_create_f90_integer => (r: Int, newtype: OutType) on none {
-        newtype.set(CType(lookup::share_datatype(&datatype::create_f90_integer(r)?)));
+        newtype.set(lookup::share_datatype(&datatype::create_f90_integer(r)?));
         Ok(())
     }
 
     /// Real type of a Fortran precision and range
     MPI_Type_create_f90_real => (p: Int, r: Int, newtype: OutType) on none {
-        newtype.set(CType(lookup::share_datatype(&datatype::create_f90_real(p, r)?)));
+        newtype.set(lookup::share_datatype(&datatype::create_f90_real(Standard::rank(p), Standard::rank(r))?));
         Ok(())
     }
 
     /// Basic type of a class and size
     MPI_Type_match_size => (typeclass: Int, size: Int, datatype: OutType) on none {
-        datatype.set(CType(lookup::share_datatype(datatype::match_size(typeclass, size.into())?)));
+        let Some(class) = known(Standard::TYPE_CLASSES, typeclass) else { fail!(ERR_ARG, "unknown type class") };
+        datatype.set(lookup::share_datatype(datatype::match_size(class, size.into())?));
         Ok(())
     }
 }

@@ -2,11 +2,20 @@
 
 use crate::api::{api, plain};
 use crate::kinds::*;
+use crate::standard::ABI_VERSION;
 use base::ensure;
 use core::ffi::c_int;
-use mpi::handle::Handle;
 use mpi::op::logical;
-use mpi::{env, fortran, info};
+use mpi::{fortran, info};
+
+/// Sizes of the ABI's integer types.
+fn abi_info() -> info::Info {
+    let info = info::Info::new();
+    for key in ["mpi_aint_size", "mpi_count_size", "mpi_offset_size"] {
+        info.put(key, b"8");
+    }
+    info
+}
 
 api! {
     /// The bit patterns of Fortran's `.TRUE.` and `.FALSE.`, if they were set
@@ -24,20 +33,20 @@ api! {
 
     /// Sizes and availability of the Fortran types, as an info object
     MPI_Abi_get_fortran_info => (info: OutInfo) on anytime {
-        info.set(CInfo(info::enter(fortran::fortran_info())));
+        info.set(CInfo::of(info::enter(fortran::fortran_info())));
         Ok(())
     }
 
     /// Sizes of the ABI's integer types, as an info object
     MPI_Abi_get_info => (info: OutInfo) on anytime {
-        info.set(CInfo(info::enter(fortran::abi_info())));
+        info.set(CInfo::of(info::enter(abi_info())));
         Ok(())
     }
 
     /// Version of the ABI that the library implements
     MPI_Abi_get_version => (abi_major: OutInt, abi_minor: OutInt) on anytime {
-        abi_major.set(env::ABI_VERSION.0);
-        abi_minor.set(env::ABI_VERSION.1);
+        abi_major.set(ABI_VERSION.0);
+        abi_minor.set(ABI_VERSION.1);
         Ok(())
     }
 
@@ -57,70 +66,70 @@ api! {
 
 plain! {
     /// Integer for a communicator
-    MPI_Comm_toint => (comm: Comm) -> "int" c_int { comm.0.0 as c_int }
+    MPI_Comm_toint => (comm: Comm) -> "int" c_int { comm.0 as c_int }
 
     /// Handle of a communicator from its integer
-    MPI_Comm_fromint => (comm: Int) -> "MPI_Comm" CComm { CComm(Handle(comm as usize)) }
+    MPI_Comm_fromint => (comm: Int) -> "MPI_Comm" CComm { CComm(comm as usize) }
 
     /// Integer for an error handler
-    MPI_Errhandler_toint => (errhandler: Errhandler) -> "int" c_int { errhandler.0.0 as c_int }
+    MPI_Errhandler_toint => (errhandler: Errhandler) -> "int" c_int { errhandler.0 as c_int }
 
     /// Handle of an error handler from its integer
     MPI_Errhandler_fromint => (errhandler: Int) -> "MPI_Errhandler" CErrhandler {
-        CErrhandler(Handle(errhandler as usize))
+        CErrhandler(errhandler as usize)
     }
 
     /// Integer for a file
-    MPI_File_toint => (file: File) -> "int" c_int { file.0.0 as c_int }
+    MPI_File_toint => (file: File) -> "int" c_int { file.0 as c_int }
 
     /// Handle of a file from its integer
-    MPI_File_fromint => (file: Int) -> "MPI_File" CFile { CFile(Handle(file as usize)) }
+    MPI_File_fromint => (file: Int) -> "MPI_File" CFile { CFile(file as usize) }
 
     /// Integer for a group
-    MPI_Group_toint => (group: Group) -> "int" c_int { group.0.0 as c_int }
+    MPI_Group_toint => (group: Group) -> "int" c_int { group.0 as c_int }
 
     /// Handle of a group from its integer
-    MPI_Group_fromint => (group: Int) -> "MPI_Group" CGroup { CGroup(Handle(group as usize)) }
+    MPI_Group_fromint => (group: Int) -> "MPI_Group" CGroup { CGroup(group as usize) }
 
     /// Integer for an info object
-    MPI_Info_toint => (info: Info) -> "int" c_int { info.0.0 as c_int }
+    MPI_Info_toint => (info: Info) -> "int" c_int { info.0 as c_int }
 
     /// Handle of an info object from its integer
-    MPI_Info_fromint => (info: Int) -> "MPI_Info" CInfo { CInfo(Handle(info as usize)) }
+    MPI_Info_fromint => (info: Int) -> "MPI_Info" CInfo { CInfo(info as usize) }
 
     /// Integer for a message
-    MPI_Message_toint => (message: Message) -> "int" c_int { message.0.0 as c_int }
+    MPI_Message_toint => (message: Message) -> "int" c_int { message.0 as c_int }
 
     /// Handle of a message from its integer
-    MPI_Message_fromint => (message: Int) -> "MPI_Message" CMessage { CMessage(Handle(message as usize)) }
+    MPI_Message_fromint => (message: Int) -> "MPI_Message" CMessage { CMessage(message as usize) }
 
     /// Integer for an operation
-    MPI_Op_toint => (op: Op) -> "int" c_int { op.0.0 as c_int }
+    MPI_Op_toint => (op: Op) -> "int" c_int { op.0 as c_int }
 
     /// Handle of an operation from its integer
-    MPI_Op_fromint => (op: Int) -> "MPI_Op" COp { COp(Handle(op as usize)) }
+    MPI_Op_fromint => (op: Int) -> "MPI_Op" COp { COp(op as usize) }
 
     /// Integer for a request
-    MPI_Request_toint => (request: Request) -> "int" c_int { request.0.0 as c_int }
+    MPI_Request_toint => (request: Request) -> "int" c_int { request.0 as c_int }
 
     /// Handle of a request from its integer
-    MPI_Request_fromint => (request: Int) -> "MPI_Request" CRequest { CRequest(Handle(request as usize)) }
+    MPI_Request_fromint => (request: Int) -> "MPI_Request" CRequest { CRequest(request as usize) }
 
     /// Integer for a session
-    MPI_Session_toint => (session: Session) -> "int" c_int { session.0.0 as c_int }
+    MPI_Session_toint => (session: Session) -> "int" c_int { session.0 as c_int }
 
     /// Handle of a session from its integer
-    MPI_Session_fromint => (session: Int) -> "MPI_Session" CSession { CSession(Handle(session as usize)) }
+    MPI_Session_fromint => (session: Int) -> "MPI_Session" CSession { CSession(session as usize) }
 
     /// Integer for a datatype
-    MPI_Type_toint => (datatype: AnyType) -> "int" c_int { datatype.0.0 as c_int }
+    MPI_Type_toint => (datatype: AnyType) -> "int" c_int { datatype.0 as c_int }
 
     /// Handle of a datatype from its integer
-    MPI_Type_fromint => (datatype: Int) -> "MPI_Datatype" CType { CType(Handle(datatype as usize)) }
+    MPI_Type_fromint => (datatype: Int) -> "MPI_Datatype" CType { CType(datatype as usize) }
 
     /// Integer for a window
-    MPI_Win_toint => (win: Win) -> "int" c_int { win.0.0 as c_int }
+    MPI_Win_toint => (win: Win) -> "int" c_int { win.0 as c_int }
 
     /// Handle of a window from its integer
-    MPI_Win_fromint => (win: Int) -> "MPI_Win" CWin { CWin(Handle(win as usize)) }
+    MPI_Win_fromint => (win: Int) -> "MPI_Win" CWin { CWin(win as usize) }
 }

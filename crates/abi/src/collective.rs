@@ -12,9 +12,6 @@ use mpi::status::PROC_NULL;
 use mpi::topo;
 use std::rc::Rc;
 
-/// `MPI_BYTE`, the type of arguments that don't matter.
-const BYTE: usize = 0x247;
-
 /// Whether this process has no data at all.
 #[inline]
 pub fn is_idle(comm: &Comm, root: i32) -> bool {
@@ -46,8 +43,7 @@ impl Part {
 
     /// No data.
     pub fn nothing() -> Part {
-        let byte = datatype::predefined(BYTE).expect("MPI_BYTE is predefined");
-        Part { ptr: std::ptr::null_mut(), count: 0, datatype: Held::lent(byte) }
+        Part { ptr: std::ptr::null_mut(), count: 0, datatype: Held::lent(datatype::byte()) }
     }
 
     /// As one buffer.

@@ -5,13 +5,18 @@
 //! [`functions`] lists all 664 names, for the reference page and the tests.
 
 pub mod api;
+mod attributes;
+mod callbacks;
 mod collective;
+pub mod convert;
 pub mod ctypes;
 pub mod kinds;
 mod lookup;
 mod message;
 pub mod raise;
 mod short;
+pub mod standard;
+pub mod status;
 
 mod ch03_buffers;
 mod ch03_completion;

@@ -1,14 +1,17 @@
 //! From handles to objects. Predefined objects live as long as the process and are lent; others are held by a count.
 
+use crate::convert::{Abi, number};
 use crate::ctypes::{CComm, COp, CType};
+use crate::standard::{COMM_SELF, COMM_WORLD, PREDEFINED_END, Standard};
 use base::{Class, Error, Result, ensure};
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use mpi::comm::{self, Comm};
 use mpi::datatype::{self, Datatype};
-use mpi::handle::{Handle, Named, PREDEFINED_END, Table};
+use mpi::handle::{Handle, Lent, Named, Table};
 use mpi::op::{self, Op};
 use std::rc::Rc;
+use std::sync::LazyLock;
 
 /// An object during a call: the program may free its handle meanwhile, from a callback or another thread.
 pub struct Held<T: 'static> {
@@ -55,16 +58,13 @@ fn live<T: Named>(table: &Table<Rc<T>>, handle: Handle, class: Class, what: &'st
     table.get(handle).map(Held::owned).ok_or(Error::new(class, what))
 }
 
-const COMM_WORLD: usize = 0x101;
-const COMM_SELF: usize = 0x102;
-
 /// A communicator.
 #[inline(always)]
 pub fn comm(c: CComm) -> Result<Held<Comm>> {
-    let predefined = match c.0.0 {
+    let predefined = match c.0 {
         COMM_WORLD => comm::world(),
         COMM_SELF => comm::own(),
-        _ => return live(&comm::COMMS, c.0, Class::ERR_COMM, "not the handle of a live communicator"),
+        _ => return live(&comm::COMMS, Handle(c.0), Class::ERR_COMM, "not the handle of a live communicator"),
     };
     match predefined {
         Some(comm) => Ok(Held::lent(comm)),
@@ -78,44 +78,79 @@ pub fn comm(c: CComm) -> Result<Held<Comm>> {
 /// No handle is made or freed, and no callback of the program runs, as long as it is used.
 #[inline(always)]
 pub unsafe fn borrow_comm<'a>(c: CComm) -> Option<&'a Rc<Comm>> {
-    match c.0.0 {
+    match c.0 {
         COMM_WORLD => comm::world(),
         COMM_SELF => comm::own(),
         // SAFETY: by the caller.
-        _ => unsafe { comm::COMMS.borrow(c.0) },
+        _ => unsafe { comm::COMMS.borrow(Handle(c.0)) },
     }
 }
 
 /// What `f` says of a communicator, without holding it.
 #[inline(always)]
 pub fn with_comm<R>(c: CComm, f: impl FnOnce(&Comm) -> R) -> Result<R> {
-    if c.0.0 < PREDEFINED_END {
+    if c.0 < PREDEFINED_END {
         return comm(c).map(|comm| f(&comm));
     }
-    let found = comm::COMMS.with(c.0, |comm| f(comm));
+    let found = comm::COMMS.with(Handle(c.0), |comm| f(comm));
     found.ok_or(Error::new(Class::ERR_COMM, "not the handle of a live communicator"))
+}
+
+/// The predefined objects by their handle's value.
+struct Predefined {
+    types: [Option<Rc<Datatype>>; TYPES_END - TYPES],
+    ops: [Option<Rc<Op>>; OPS_END - OPS],
+}
+
+const TYPES: usize = 0x200;
+const TYPES_END: usize = 0x300;
+const OPS: usize = 0x20;
+const OPS_END: usize = 0x40;
+
+// SAFETY: every caller in the library holds the critical section, or no other thread calls it, so only one thread at a time touches the
+// reference counts.
+unsafe impl Sync for Predefined {}
+// SAFETY: as above; nothing in here belongs to a particular thread.
+unsafe impl Send for Predefined {}
+
+static PREDEFINED: LazyLock<Predefined> = LazyLock::new(|| {
+    let (mut types, mut ops) = ([const { None }; TYPES_END - TYPES], [const { None }; OPS_END - OPS]);
+    for (value, name) in Standard::TYPES {
+        types[value - TYPES] = Some(Rc::clone(datatype::predefined(*name)));
+    }
+    for (value, which) in Standard::OPS {
+        ops[value - OPS] = Some(Rc::clone(op::predefined(*which)));
+    }
+    Predefined { types, ops }
+});
+
+/// A predefined datatype.
+#[inline(always)]
+pub fn named_type(c: CType) -> Option<&'static Rc<Datatype>> {
+    PREDEFINED.types.get(c.0.wrapping_sub(TYPES))?.as_ref()
+}
+
+#[inline(always)]
+fn named_op(c: COp) -> Option<&'static Rc<Op>> {
+    PREDEFINED.ops.get(c.0.wrapping_sub(OPS))?.as_ref()
 }
 
 /// A datatype.
 #[inline(always)]
 pub fn datatype(c: CType) -> Result<Held<Datatype>> {
-    if c.0.0 < PREDEFINED_END {
-        return datatype::predefined(c.0.0)
-            .map(Held::lent)
-            .ok_or(Error::new(Class::ERR_TYPE, "not the handle of a datatype"));
+    if c.0 < PREDEFINED_END {
+        return named_type(c).map(Held::lent).ok_or(Error::new(Class::ERR_TYPE, "not the handle of a datatype"));
     }
-    live(&datatype::DATATYPES, c.0, Class::ERR_TYPE, "not the handle of a live datatype")
+    live(&datatype::DATATYPES, Handle(c.0), Class::ERR_TYPE, "not the handle of a live datatype")
 }
 
 /// An operation.
 #[inline(always)]
 pub fn op(c: COp) -> Result<Held<Op>> {
-    if c.0.0 < PREDEFINED_END {
-        return op::predefined(c.0.0)
-            .map(Held::lent)
-            .ok_or(Error::new(Class::ERR_OP, "not the handle of an operation"));
+    if c.0 < PREDEFINED_END {
+        return named_op(c).map(Held::lent).ok_or(Error::new(Class::ERR_OP, "not the handle of an operation"));
     }
-    live(&op::OPS, c.0, Class::ERR_OP, "not the handle of a live operation")
+    live(&op::OPS, Handle(c.0), Class::ERR_OP, "not the handle of a live operation")
 }
 
 /// A count that may not matter: checked when it does.
@@ -144,13 +179,23 @@ impl LazyType {
     }
 }
 
-/// A handle that the program owns for a datatype; predefined ones keep theirs.
-pub fn share_datatype(datatype: &Rc<Datatype>) -> Handle {
-    datatype.named_handle().map_or_else(|| datatype::DATATYPES.share(datatype), Handle)
+/// The handle of a named datatype.
+fn c_named(datatype: &Datatype) -> Option<CType> {
+    datatype.named().and_then(|name| number(Standard::TYPES, name)).map(CType)
 }
 
-/// The handle by which user-defined functions know a datatype.
-#[inline]
-pub fn handle_of(datatype: &Datatype) -> Handle {
-    datatype.named_handle().map_or_else(|| datatype.handle_cell().get(), Handle)
+/// A handle that the program owns for a datatype; predefined ones keep theirs.
+pub fn share_datatype(datatype: &Rc<Datatype>) -> CType {
+    c_named(datatype).unwrap_or_else(|| CType::of(datatype::DATATYPES.share(datatype)))
+}
+
+/// A handle for a callback, which is live until the answer is dropped: the program may have freed its own.
+pub fn lend_datatype(datatype: &Rc<Datatype>) -> (CType, Option<Lent<'static, Datatype>>) {
+    match c_named(datatype) {
+        Some(c) => (c, None),
+        None => {
+            let lent = datatype::DATATYPES.lend(datatype);
+            (CType::of(lent.handle()), Some(lent))
+        }
+    }
 }

@@ -1,7 +1,9 @@
 //! Whose error handler is called (MPI-5.0, 9.3), and what an object says about the other arguments of a call.
 
+use crate::convert::Abi;
 use crate::ctypes::{CComm, CFile, CSession, CWin};
 use crate::lookup;
+use crate::standard::Standard;
 use base::{Class, Error, Result};
 use core::ffi::c_int;
 use mpi::cs::Guard;
@@ -13,6 +15,8 @@ use mpi::{life, owner, request, session};
 pub enum On {
     /// No object: the handler of `MPI_COMM_SELF`.
     Process,
+    /// As `Process`, of a function that any thread may call at any time: its errors are never those of a request.
+    Anytime,
     /// A communicator.
     Comm(CComm),
     /// A session.
@@ -48,8 +52,15 @@ pub trait Raise: Copy {
 #[cold]
 #[inline(never)]
 pub fn fail(on: On, error: Error, name: &'static str, inside: Guard) -> c_int {
-    let code = match on {
-        On::Tool => tool_code(error, name),
+    // Error handlers and error codes belong to all threads, whatever the level of thread support.
+    let shared = mpi::cs::enter_always();
+    let class = match on {
+        On::Tool => tool_class(error, name),
+        _ => error.class,
+    };
+    match on {
+        On::Tool => {}
+        On::Anytime => owner::raise_from(name, None, error),
         On::Comm(c) => match lookup::comm(c) {
             Ok(comm) => owner::raise_from(name, Some(&comm.owner), error),
             Err(_) => raise_on_process(error, name),
@@ -59,22 +70,22 @@ pub fn fail(on: On, error: Error, name: &'static str, inside: Guard) -> c_int {
             Err(_) => raise_on_process(error, name),
         },
         On::Process | On::Other => raise_on_process(error, name),
-    };
-    drop(inside);
-    code
+    }
+    drop((shared, inside));
+    Standard::code(class)
 }
 
 /// Errors of requests belong to the request's communicator, others to none.
-fn raise_on_process(error: Error, name: &'static str) -> c_int {
-    owner::raise_from(name, request::take_error_comm().as_deref(), error)
+fn raise_on_process(error: Error, name: &'static str) {
+    owner::raise_from(name, request::take_error_comm().as_deref(), error);
 }
 
 /// The tool interface doesn't exist yet: it can't be initialised, and so nothing else of it can be used.
-fn tool_code(error: Error, name: &str) -> c_int {
+fn tool_class(error: Error, name: &str) -> Class {
     match (error.class, name) {
-        (Class::ERR_UNSUPPORTED_OPERATION, "MPI_T_init_thread") => Class::T_ERR_CANNOT_INIT.0,
-        (Class::ERR_UNSUPPORTED_OPERATION, _) => Class::T_ERR_NOT_INITIALIZED.0,
-        (class, _) => class.0,
+        (Class::ERR_UNSUPPORTED_OPERATION, "MPI_T_init_thread") => Class::T_ERR_CANNOT_INIT,
+        (Class::ERR_UNSUPPORTED_OPERATION, _) => Class::T_ERR_NOT_INITIALIZED,
+        (class, _) => class,
     }
 }
 
@@ -118,7 +129,7 @@ impl Raise for CFile {
 
 impl Raise for CSession {
     fn on(self) -> On {
-        On::Session(self.0)
+        On::Session(self.known())
     }
 
     fn scope(self) -> Result<Scope> {

@@ -2,14 +2,17 @@
 //!
 //! True: the call is done and has succeeded. False: nothing has happened, and the general function follows.
 
+use crate::convert::Abi;
 use crate::ctypes::{CComm, CRequest, CType};
 use crate::kinds::Width;
 use crate::lookup;
+use crate::standard::Standard;
+use crate::status::CStatus;
 use core::ffi::{c_int, c_void};
 use mpi::comm::Comm;
 use mpi::p2p::short;
 use mpi::request;
-use mpi::status::Status;
+use mpi::status::Place;
 use std::rc::Rc;
 
 /// The communicator and the length of the buffer, if the arguments are plain.
@@ -26,7 +29,7 @@ unsafe fn plain<'a>(
     if !short::is_possible() {
         return None;
     }
-    let len = short::bytes(buf.addr(), count.into(), datatype.0.0)?;
+    let len = short::bytes(buf.addr(), count.into(), lookup::named_type(datatype)?)?;
     // SAFETY: by the caller.
     Some((unsafe { lookup::borrow_comm(comm) }?, len))
 }
@@ -44,7 +47,7 @@ pub fn send<W: Width>(
     // SAFETY: nothing but the engine is used meanwhile, and the program passed a buffer of so many items.
     unsafe {
         match plain(buf, count, datatype, comm) {
-            Some((comm, len)) => short::send(comm, buf.cast(), len, dest, tag),
+            Some((comm, len)) => short::send(comm, buf.cast(), len, Standard::rank(dest), tag),
             None => false,
         }
     }
@@ -64,7 +67,7 @@ pub fn isend<W: Width>(
     let sent = !request.is_null() && send::<W>(buf, count, datatype, dest, tag, comm);
     if sent {
         // SAFETY: not null, and the program passed it for the result.
-        unsafe { *request = CRequest(request::sent()) };
+        unsafe { *request = CRequest(Standard::encode(request::sent())) };
     }
     sent
 }
@@ -78,15 +81,16 @@ pub fn recv<W: Width>(
     source: c_int,
     tag: c_int,
     comm: CComm,
-    status: *mut Status,
+    status: *mut CStatus,
 ) -> bool {
     // SAFETY: as for `send`; the status is null, or the program passed it for the result.
     unsafe {
         let Some((comm, len)) = plain(buf, count, datatype, comm) else { return false };
-        let Some(found) = short::receive(comm, buf.cast(), len, source, tag) else { return false };
+        let Some(found) = short::receive(comm, buf.cast(), len, Standard::rank(source), Standard::tag(tag)) else {
+            return false;
+        };
         if let Some(status) = status.as_mut() {
-            // The error field is only set by calls that return several statuses (MPI-5.0, 3.2.5).
-            *status = Status { error: status.error, ..found };
+            status.set(&found);
         }
     }
     true
@@ -109,8 +113,10 @@ pub fn irecv<W: Width>(
     // SAFETY: as for `send`, and the program leaves the buffer to the request; its place isn't null.
     unsafe {
         let Some((comm, len)) = plain(buf, count, datatype, comm) else { return false };
-        let Some(handle) = short::irecv(comm, buf.cast(), len, source, tag) else { return false };
-        *request = CRequest(handle);
+        let Some(handle) = short::irecv(comm, buf.cast(), len, Standard::rank(source), Standard::tag(tag)) else {
+            return false;
+        };
+        *request = CRequest(Standard::encode(handle));
     }
     true
 }

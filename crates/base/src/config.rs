@@ -2,6 +2,7 @@
 //! setting; the environment (`FERRULE_<NAME>`), `mpiexec --set`, `ferrule info --config` and the docs page all read it.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A type that a setting can have.
 pub trait Value: Copy + PartialOrd + std::fmt::Display + 'static {
@@ -80,6 +81,11 @@ impl<T: Value> Var<T> {
         self.read().0
     }
 
+    /// The value among `settings`, names and texts that somebody else has given; the default if there is none.
+    pub fn among(&self, settings: &[(String, String)]) -> T {
+        self.parse(find(self.name, settings)).0
+    }
+
     /// Default as text.
     pub fn default_text(&self) -> String {
         self.default.to_string()
@@ -92,29 +98,43 @@ impl<T: Value> Var<T> {
 
     /// The value in force and whether somebody set it.
     pub fn read(&self) -> (T, bool) {
-        *self.read.get_or_init(|| {
-            let Some(text) = variable(self.name) else { return (self.default, false) };
-            match T::parse(text.trim()) {
-                Some(v) if v >= self.min && v <= self.max => (v, true),
-                _ => {
-                    crate::log!(
-                        Warn,
-                        "FERRULE_{}={text} is not in {}..={}; using {}",
-                        self.name,
-                        self.min,
-                        self.max,
-                        self.default
-                    );
-                    (self.default, false)
-                }
-            }
-        })
+        *self.read.get_or_init(|| self.parse(variable(self.name).as_deref()))
     }
+
+    /// The value that a text says, and whether it says one.
+    fn parse(&self, text: Option<&str>) -> (T, bool) {
+        let Some(text) = text else { return (self.default, false) };
+        match T::parse(text.trim()) {
+            Some(v) if v >= self.min && v <= self.max => (v, true),
+            _ => {
+                let Var { name, default, min, max, .. } = self;
+                crate::log!(Warn, "FERRULE_{name}={text} is not in {min}..={max}; using {default}");
+                (*default, false)
+            }
+        }
+    }
+}
+
+/// Whether the environment is ignored.
+static IGNORED: AtomicBool = AtomicBool::new(false);
+
+/// From now on settings that nobody has read yet have their defaults, whatever the environment says: it may come from an attacker.
+pub fn ignore_environment() {
+    IGNORED.store(true, Ordering::Relaxed);
 }
 
 /// What the environment says of a setting. A variable that is set and empty counts as unset.
 fn variable(name: &str) -> Option<String> {
+    if IGNORED.load(Ordering::Relaxed) {
+        return None;
+    }
     std::env::var(format!("FERRULE_{name}")).ok().filter(|text| !text.trim().is_empty())
+}
+
+/// The text of a setting among others; an empty one counts as none.
+fn find<'a>(name: &str, settings: &'a [(String, String)]) -> Option<&'a str> {
+    let (_, text) = settings.iter().find(|(other, _)| other == name)?;
+    Some(text.as_str()).filter(|text| !text.trim().is_empty())
 }
 
 /// A setting whose value is text; read with [`Text::value`].
@@ -133,6 +153,11 @@ impl Text {
     /// The value in force.
     pub fn value(&self) -> &str {
         &self.read().0
+    }
+
+    /// As [`Var::among`].
+    pub fn among<'a>(&'a self, settings: &'a [(String, String)]) -> &'a str {
+        find(self.name, settings).unwrap_or(self.default)
     }
 
     /// The value in force and whether somebody set it.

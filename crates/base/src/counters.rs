@@ -53,6 +53,7 @@ counters! {
     RINGS_POPULATED, "rings whose pages their owner allocated itself, for want of a say in where the kernel takes them";
     SEGMENTS_LENT, "times this process lent senders more memory, because much was streamed to it";
     CONNECTIONS, "network connections opened";
+    RECONNECTIONS, "those of them that took the place of a broken one";
     BOOTSTRAP_MESSAGES, "messages exchanged with the node agent";
     EXCHANGE_MESSAGES_SENT, "messages sent in the exchange of endpoints at the start";
     EXCHANGE_BYTES_SENT, "bytes of those";

@@ -36,7 +36,7 @@ impl Rank {
                 Idle::Sleep => {
                     self.waiting.arm(&mut self.engine);
                     if !self.engine.progress() {
-                        wait::sleep(Some(self.waiting.sleep_set().fd()), None);
+                        wait::sleep(self.waiting.sleep_set().fd(), None);
                     }
                     self.waiting.disarm(self.engine.endpoints());
                 }

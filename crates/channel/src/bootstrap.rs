@@ -105,6 +105,9 @@ static PARKED: Mutex<Option<(OwnedFd, Option<u32>)>> = Mutex::new(None);
 impl Bootstrap {
     /// Joins the job that the environment names, or makes one of size 1 if no launcher is involved.
     pub fn from_environment() -> Result<Bootstrap> {
+        if sys::process::is_privileged() {
+            base::config::ignore_environment();
+        }
         if !base::log::set_level_named(LOG.value()) {
             log!(Warn, "FERRULE_LOG={} is not error, warn, info or debug", LOG.value());
         }
@@ -119,6 +122,11 @@ impl Bootstrap {
             let mut again = Bootstrap::over(socket)?;
             again.adopted(app_num);
             return Ok(again);
+        }
+        if sys::process::is_privileged() && detect::kind("auto", &variable) != detect::Kind::Nobody {
+            // It would have to run programs and load libraries that variables name.
+            log!(Error, "a set-user-id program, or one with capabilities, runs under ferrule's mpiexec only");
+            fail!(ERR_OTHER, "a set-user-id program was started by another launcher");
         }
         match detect::connect(PMI.value(), &variable)? {
             Some(launcher) => adopt::join(launcher),
@@ -151,6 +159,7 @@ impl Bootstrap {
             bound_cpus: Vec::new(),
             node_cpus: 0,
             continue_on_failure: false,
+            collectives: Vec::new(),
             launched: false,
             startup: protocol::control::exchange::Startup::LAZY,
             profile: protocol::control::profile::Orders::OFF,
@@ -188,6 +197,11 @@ impl Bootstrap {
         let ToRank::Job { job } = link.read()? else {
             fail!(ERR_OTHER, "the node agent did not begin with the job");
         };
+        let mut job = job;
+        if sys::process::is_privileged() {
+            // The agent belongs to whoever started this program, and must not name files for it.
+            (job.inbox_file, job.region) = Default::default();
+        }
         let (size, nodes) = (job.size as usize, job.node_names.len());
         let sound = (job.rank.0 as usize) < size && job.node_of.len() == size && job.kernel_of.len() == nodes;
         ensure!(

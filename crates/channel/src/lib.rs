@@ -9,6 +9,7 @@ pub mod calibrate;
 pub mod exchange;
 pub mod finder;
 pub mod locality;
+pub mod memory;
 pub mod profile;
 pub mod protocols;
 pub mod self_;

@@ -434,18 +434,19 @@ mod tests {
     #[test]
     fn collectives_have_rows_of_their_own() {
         static BCAST: &str = "MPI_Bcast";
+        const CONTEXT: u64 = PLANE_MASK + 1;
         let (mut profile, fd) = Profile::begin(2, true).unwrap();
         let file = std::fs::File::from(fd);
-        profile.name_context(4, "first");
-        profile.count_scope(4 | Plane::Collective as u64, Some(&BCAST), Peer(1), 100);
-        profile.count_scope(4 | Plane::Collective as u64, Some(&BCAST), Peer(1), 1);
-        profile.count_scope(4, Some(&BCAST), Peer(0), 7);
-        profile.name_context(4, "world");
+        profile.name_context(CONTEXT, "first");
+        profile.count_scope(CONTEXT | Plane::Collective as u64, Some(&BCAST), Peer(1), 100);
+        profile.count_scope(CONTEXT | Plane::Collective as u64, Some(&BCAST), Peer(1), 1);
+        profile.count_scope(CONTEXT, Some(&BCAST), Peer(0), 7);
+        profile.name_context(CONTEXT, "world");
         let words = |at: usize, n: usize| (0..n).map(|i| word(&file, at + 8 * i)).collect::<Vec<_>>();
         let contents = 2 * NAME_WORDS + 2 * ROW_WORDS;
         for (i, (collective, peer, bytes)) in [("MPI_Bcast", 1, 101), ("", 0, 7)].into_iter().enumerate() {
             let at = records_at(2) + i * 8 * (RECORD_WORDS + contents);
-            assert_eq!(words(at, 3), [RECORD_SCOPE, 8 * contents as u64, 4]);
+            assert_eq!(words(at, 3), [RECORD_SCOPE, 8 * contents as u64, CONTEXT]);
             let names = words(at + 8 * RECORD_WORDS, 2 * NAME_WORDS);
             assert_eq!(names, [words_of_name("world"), words_of_name(collective)].concat());
             assert_eq!(word(&file, at + 8 * (RECORD_WORDS + 2 * NAME_WORDS + peer * ROW_WORDS)), bytes);

@@ -47,6 +47,11 @@ impl SelfLane {
         Outcome::Done
     }
 
+    /// Whether packets wait.
+    pub fn has_packets(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
     /// The next packet.
     #[inline]
     pub fn poll(&mut self) -> Option<SelfPacket> {

@@ -4,9 +4,10 @@
 //! the pid that the peer names is the peer's here; `pread` on the descriptor of its `/proc/self/mem`. Any error and any
 //! other value mean no. An error at run time demotes the pair for good.
 
-use crate::buffer::RecvBuf;
+use crate::buffer::{RecvBuf, SendBuf};
 use base::counters::SINGLE_COPY_DEMOTED;
 use base::{Peer, log};
+use protocol::transport::Access;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -130,13 +131,21 @@ pub struct SingleCopy {
     peer: Peer,
     method: Option<Method>,
     rejected: Vec<(&'static str, String)>,
+    /// A write has failed: the peer's memory is only read.
+    reads_only: bool,
     bounce: Vec<u8>,
 }
 
 impl SingleCopy {
     /// No single copy from this peer.
     pub fn none(peer: Peer, why: &str) -> SingleCopy {
-        SingleCopy { peer, method: None, rejected: vec![("single copy", why.into())], bounce: Vec::new() }
+        SingleCopy {
+            peer,
+            method: None,
+            rejected: vec![("single copy", why.into())],
+            reads_only: true,
+            bounce: Vec::new(),
+        }
     }
 
     /// Tries what the setting [`SINGLE_COPY`] allows, best first.
@@ -145,7 +154,7 @@ impl SingleCopy {
     }
 
     fn probe_with(peer: Peer, probe: Probe, setting: &str) -> SingleCopy {
-        let mut out = SingleCopy { peer, method: None, rejected: Vec::new(), bounce: Vec::new() };
+        let mut out = SingleCopy { peer, method: None, rejected: Vec::new(), reads_only: false, bounce: Vec::new() };
         let allowed = |name| matches!(setting, "auto") || setting == name;
         if !matches!(setting, "auto" | "cma" | "mem" | "off") {
             log!(Warn, "FERRULE_SINGLE_COPY={setting} is not auto, cma, mem or off; single copy is off");
@@ -204,6 +213,40 @@ impl SingleCopy {
         true
     }
 
+    /// Whether the peer's memory can be written, too: the descriptor of it is for reading.
+    pub fn can_write(&self) -> bool {
+        !self.reads_only && matches!(self.method, Some(Method::Cma { .. }))
+    }
+
+    /// Reads `len` bytes at an address that a key names: an address that is not the peer's is a bad key.
+    ///
+    /// # Safety
+    /// `into` is writable for `len` bytes.
+    pub unsafe fn read(&mut self, address: u64, into: *mut u8, len: usize) -> Result<(), Access> {
+        let Some(method) = &self.method else { return Err(Access::Unable) };
+        // SAFETY: promised by the caller.
+        unsafe { method.read_all(address, into, len) }.map_err(|error| match error.raw_os_error() {
+            Some(EFAULT | EIO) => Access::Refused,
+            _ => {
+                self.demote(&error);
+                Access::Unable
+            }
+        })
+    }
+
+    /// Copies all of `source` to `address` in the peer's memory.
+    pub fn write(&mut self, address: u64, source: &SendBuf) -> Access {
+        let Some(Method::Cma { pid }) = self.method else { return Access::Unable };
+        match write_all(pid, address, source, &mut self.bounce) {
+            Ok(()) => Access::Done(0),
+            Err(error) => {
+                log!(Info, "rank {}'s memory can't be written: {error}; puts go by packets from now on", self.peer.0);
+                self.reads_only = true;
+                Access::Unable
+            }
+        }
+    }
+
     #[cold]
     fn demote(&mut self, error: &io::Error) {
         let Some(method) = self.method.take() else { return };
@@ -216,6 +259,36 @@ impl SingleCopy {
             self.peer.0
         );
     }
+}
+
+/// Nothing is mapped at the address; what `/proc/PID/mem` says of that.
+const EFAULT: i32 = 14;
+const EIO: i32 = 5;
+
+/// Writes a source to another process, through a buffer that fits the cache if it isn't contiguous.
+fn write_all(pid: i32, address: u64, source: &SendBuf, bounce: &mut Vec<u8>) -> io::Result<()> {
+    let mut done = 0;
+    while done < source.len() {
+        let left = source.len() - done;
+        let (from, len) = match source.as_contiguous(done) {
+            Some(from) => (from, left),
+            None => {
+                bounce.resize(BOUNCE_BYTES, 0);
+                let len = left.min(BOUNCE_BYTES);
+                // SAFETY: the bounce buffer has BOUNCE_BYTES bytes, and `len` is at most that.
+                unsafe { source.copy_out(done, bounce.as_mut_ptr(), len) };
+                (bounce.as_ptr(), len)
+            }
+        };
+        // SAFETY: `len` bytes of the source (its contract) or of the bounce buffer.
+        match unsafe { cma::write_by_pid(pid, address.wrapping_add(done as u64), from, len) } {
+            Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the peer is gone")),
+            Ok(n) => done += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
 }
 
 /// [`SingleCopy::pull`] for a sink that isn't contiguous: through a buffer that fits the cache.

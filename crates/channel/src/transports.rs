@@ -13,6 +13,7 @@ mod poll;
 use crate::bootstrap::{EndpointAddress, JobInfo, SharedBootstrap};
 use crate::finder::Finder;
 use crate::locality;
+use crate::memory::Registered;
 use crate::profile::SharedProfile;
 use crate::self_::{SelfLane, SelfPacket};
 use crate::shm::{ShmHub, ShmLane, ShmPacket};
@@ -102,6 +103,7 @@ pub struct Transports {
     /// What peers under other kernels of this host send.
     region: Option<Box<ShmHub>>,
     own: SelfLane,
+    registered: Registered,
     net: Option<Box<Net>>,
     /// Polls between two polls of the sockets; 1 when they are busy.
     net_every: u32,
@@ -149,6 +151,7 @@ impl Transports {
             hub: None,
             region: None,
             own: SelfLane::default(),
+            registered: Registered::default(),
             net: None,
             net_every: 1,
             finder: Finder::new(Rc::clone(&job), bootstrap.clone()),
@@ -277,6 +280,12 @@ impl Transports {
         let net = self.net.as_ref().and_then(|net| net.sleep_limit());
         let file = self.sleeps_shortly.then(|| Duration::from_micros(locality::FILE_SLEEP_US.value()));
         net.into_iter().chain(file).min()
+    }
+
+    /// Whether there is something to do of which no bell and no socket tells: packets to this process itself, bytes that
+    /// a connection had no room for or has read ahead.
+    pub fn has_own_work(&self) -> bool {
+        self.own.has_packets() || self.net.as_ref().is_some_and(|net| net.has_own_work())
     }
 
     fn host(&self, peer: Peer) -> &str {

@@ -83,14 +83,16 @@ pub fn ranks_per_cpu_of(job: &JobInfo) -> usize {
 }
 
 /// Sleeps until `set` (an epoll set of everything that can wake us) is readable, at most [`SLEEP_MS`] and `limit`.
-pub fn sleep(set: Option<BorrowedFd<'_>>, limit: Option<Duration>) {
+pub fn sleep(set: BorrowedFd<'_>, limit: Option<Duration>) {
+    sleep_on(set, None, limit);
+}
+
+/// As [`sleep`], of one of several threads: also until its own `bell` rings.
+pub fn sleep_on(set: BorrowedFd<'_>, bell: Option<BorrowedFd<'_>>, limit: Option<Duration>) {
     base::counters::SLEEPS.add(1);
     let backstop = Duration::from_millis(SLEEP_MS.value());
     let longest = limit.map_or(backstop, |l| l.min(backstop));
-    match set {
-        Some(set) => drop(sys::wake::sleep_until_readable(set, longest)),
-        None => std::thread::sleep(longest),
-    }
+    sys::wake::sleep_until_either_readable(set, bell, longest);
 }
 
 /// Sleeps as shortly as can be.

@@ -1,4 +1,4 @@
-//! The conformance suite of the coordinator: the engine over real channels, several ranks in one process, an agent played by
+//! The engine over real channels: several ranks in one process, an agent played by
 //! the test. Each set of channels runs in a process of its own, because settings are read once.
 
 mod agent;
@@ -6,10 +6,13 @@ mod agent;
 use agent::{Rank, run_job};
 use base::Class;
 use channel::buffer::{Layout, RecvBuf, SendBuf};
+use channel::memory::Exposed;
 use channel::transports;
 use channel::wait;
+use protocol::engine::one_sided::AccessId;
 use protocol::engine::{Address, Completion, Mode, OpId};
 use protocol::matching::{Envelope, Pattern};
+use protocol::memory::{Atomic, Change, KEY_BYTES, Key};
 use std::process::Command;
 use std::rc::Rc;
 use std::time::Duration;
@@ -49,7 +52,7 @@ fn finish(rank: &mut Rank, op: OpId) -> Completion {
         if idle > 200 {
             waiting.arm(engine);
             if !engine.progress() && !engine.is_complete(op) {
-                wait::sleep(Some(waiting.sleep_set().fd()), waiting.sleep_limit(engine));
+                wait::sleep(waiting.sleep_set().fd(), waiting.sleep_limit(engine));
             }
             waiting.disarm(engine.endpoints());
             idle = 0;
@@ -228,6 +231,60 @@ fn endpoints_are_suspended_and_resumed(rank: &mut Rank) {
     }
 }
 
+/// Everybody writes into everybody's memory, counts there, and reads it again: by the lane or by packets.
+fn memory_is_reached_everywhere(rank: &mut Rank) {
+    const PART: usize = 150_000;
+    let (me, size) = (rank.me(), rank.size());
+    let mut memory = vec![0u64; 1 + size as usize * PART / 8];
+    let whole = 8 * memory.len();
+    // SAFETY: it is deregistered below, and looked at in between only when nobody writes.
+    let key = rank.engine.register(unsafe { Exposed::new(memory.as_mut_ptr().cast(), whole) });
+    let mut keys = vec![[0; KEY_BYTES]; size as usize];
+    let own = key.encode();
+    let mut ops: Vec<OpId> =
+        keys.iter_mut().enumerate().map(|(i, k)| start_recv(rank, i as u32, 70, into(k))).collect();
+    ops.extend((0..size).filter_map(|to| start_send(rank, to, 70, Mode::Standard, from(&own))));
+    finish_all(rank, ops);
+    let add = Atomic { change: Change::Add(1), width: 8 };
+    for (to, key) in keys.iter().enumerate() {
+        let (peer, key) = (base::Peer(to as u32), Key::decode(key));
+        let data = bytes(me * 16 + to as u32, PART);
+        let mut back = vec![0; PART];
+        let at = 8 + u64::from(me) * PART as u64;
+        let ids = [rank.engine.post_put(peer, &key, at, from(&data)), rank.engine.post_atomic(peer, &key, 0, add)];
+        let flush = rank.engine.post_flush(peer);
+        finish_access(rank, flush).unwrap();
+        assert!(ids.iter().all(|id| rank.engine.is_access_complete(*id)));
+        let [put, counted] = ids.map(|id| finish_access(rank, id).unwrap());
+        assert!(put == 0 && counted < u64::from(size), "{put} {counted}");
+        let get = rank.engine.post_get(peer, &key, at, into(&mut back));
+        finish_access(rank, get).unwrap();
+        assert!(back == data, "rank {me} read something else from {to}");
+        let stale = Key { nonce: key.nonce ^ 1, ..key };
+        let refused = rank.engine.post_put(peer, &stale, at, from(&[0; 8]));
+        assert_eq!(finish_access(rank, refused).map_err(|e| e.class), Err(Class::ERR_RMA_RANGE));
+    }
+    barrier(rank);
+    assert!(rank.engine.deregister(&key));
+    assert_eq!(memory[0], u64::from(size));
+    for other in 0..size {
+        let place = 1 + other as usize * PART / 8;
+        let got: Vec<u8> = memory[place..place + PART / 8].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        assert!(got == bytes(other * 16 + me, PART), "what {other} has put");
+    }
+}
+
+fn finish_access(rank: &mut Rank, id: AccessId) -> base::Result<u64> {
+    loop {
+        if let Some(outcome) = rank.engine.take_access(id) {
+            return outcome;
+        }
+        if !rank.engine.progress() {
+            std::thread::yield_now();
+        }
+    }
+}
+
 /// Everybody tells rank 0, rank 0 tells everybody.
 fn barrier(rank: &mut Rank) {
     let (me, size) = (rank.me(), rank.size());
@@ -251,6 +308,7 @@ fn conformance(rank: &mut Rank) {
         longer_messages_are_cut,
         spread_buffers_are_gathered,
         endpoints_are_suspended_and_resumed,
+        memory_is_reached_everywhere,
     ];
     for case in cases {
         case(rank);

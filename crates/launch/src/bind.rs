@@ -21,13 +21,25 @@ fn object(bind: Bind, thread: &Thread) -> Object {
     }
 }
 
-/// The CPUs of each object of kind `bind`, in the order in which ranks get them: one after another, or (when
-/// `map` is the larger kind) in turn from each object of kind `map`.
-fn places(topology: &Topology, bind: Bind, map: Bind) -> Vec<CpuSet> {
+/// What the ranks of a job are bound to.
+pub struct Rule<'a> {
+    /// Kind of object.
+    pub unit: Bind,
+    /// The larger objects that are taken in turn.
+    pub map: Bind,
+    /// Objects of each rank, one after another; all of them in one object of kind `map` if that is the larger kind.
+    pub count: u32,
+    /// Instead: these CPUs, in turn; empty if the user has listed none.
+    pub user: &'a [Vec<u32>],
+}
+
+/// The CPUs of each set of `count` objects, in the order in which ranks get them: one after another, or (when
+/// `map` is the larger kind) in turn from each object of kind `map`. A set has `count` objects, so some may be left over.
+fn places(topology: &Topology, rule: &Rule<'_>) -> Vec<CpuSet> {
     let mut groups: Vec<(Object, Vec<(Object, CpuSet)>)> = Vec::new();
     for thread in topology.threads() {
-        let outer = if map as u8 > bind as u8 { object(map, thread) } else { (0, 0) };
-        let inner = object(bind, thread);
+        let outer = if rule.map as u8 > rule.unit as u8 { object(rule.map, thread) } else { (0, 0) };
+        let inner = object(rule.unit, thread);
         let at = groups.iter().position(|g| g.0 == outer).unwrap_or_else(|| {
             groups.push((outer, Vec::new()));
             groups.len() - 1
@@ -39,17 +51,54 @@ fn places(topology: &Topology, bind: Bind, map: Bind) -> Vec<CpuSet> {
         });
         list[place].1.insert(thread.cpu);
     }
-    let longest = groups.iter().map(|g| g.1.len()).max().unwrap_or(0);
-    (0..longest).flat_map(|i| groups.iter().filter_map(move |g| g.1.get(i)).map(|p| p.1)).collect()
+    let union = |set: &[(Object, CpuSet)]| set.iter().fold(CpuSet::default(), |all, one| all.union(&one.1));
+    let count = rule.count.max(1) as usize;
+    let groups: Vec<Vec<CpuSet>> = groups.iter().map(|g| g.1.chunks_exact(count).map(union).collect()).collect();
+    let longest = groups.iter().map(Vec::len).max().unwrap_or(0);
+    (0..longest).flat_map(|i| groups.iter().filter_map(move |g| g.get(i).copied())).collect()
 }
 
-/// The CPUs of the node's `local`-th rank; `None` if it is not bound. More ranks than objects start again at the first.
-pub fn binding(topology: &Topology, local: usize, bind: Bind, map: Bind) -> Option<CpuSet> {
-    if bind == Bind::None {
-        return None;
+/// The CPUs of the node's `local`-th rank; `None` if it is not bound. More ranks than sets of objects start again at the first.
+pub fn binding(topology: &Topology, local: usize, rule: &Rule<'_>) -> Result<Option<CpuSet>, String> {
+    if rule.unit == Bind::None {
+        return Ok(None);
     }
-    let places = places(topology, bind, map);
-    places.get(local % places.len().max(1)).copied()
+    if !rule.user.is_empty() {
+        return listed(topology, &rule.user[local % rule.user.len()]).map(Some);
+    }
+    let places = places(topology, rule);
+    match places.len() {
+        0 if rule.map as u8 > rule.unit as u8 => Err(format!(
+            "a rank needs {} {}s of one {}, and none here has so many",
+            rule.count,
+            name(rule.unit),
+            name(rule.map)
+        )),
+        0 => Err(format!("a rank needs {} {}s, and this host doesn't have so many", rule.count, name(rule.unit))),
+        sets => Ok(Some(places[local % sets])),
+    }
+}
+
+/// The CPUs that the user lists for a rank.
+fn listed(topology: &Topology, list: &[u32]) -> Result<CpuSet, String> {
+    let (there, mut cpus) = (topology.cpus(), CpuSet::default());
+    for cpu in list {
+        if !there.contains(*cpu as usize) {
+            return Err(format!("--bind-to user: cpu {cpu} is not there, or this job may not use it"));
+        }
+        cpus.insert(*cpu as usize);
+    }
+    Ok(cpus)
+}
+
+fn name(bind: Bind) -> &'static str {
+    match bind {
+        Bind::None => "host",
+        Bind::HwThread => "hardware thread",
+        Bind::Core => "core",
+        Bind::Numa => "NUMA node",
+        Bind::Socket => "socket",
+    }
 }
 
 #[cfg(test)]
@@ -64,7 +113,33 @@ mod tests {
     }
 
     fn lists(bind: Bind, map: Bind) -> Vec<String> {
-        (0..5).filter_map(|i| binding(&machine(), i, bind, map)).map(|s| s.to_list()).collect()
+        sets(bind, map, 1, &[]).unwrap()
+    }
+
+    fn sets(unit: Bind, map: Bind, count: u32, user: &[Vec<u32>]) -> Result<Vec<String>, String> {
+        let one = |local| binding(&machine(), local, &Rule { unit, map, count, user }).transpose();
+        (0..5).filter_map(one).map(|set| set.map(|set| set.to_list())).collect()
+    }
+
+    #[test]
+    fn a_rank_may_get_several_objects() {
+        assert_eq!(
+            sets(Bind::Core, Bind::None, 2, &[]).unwrap(),
+            ["0-1,4-5", "2-3,6-7", "0-1,4-5", "2-3,6-7", "0-1,4-5"]
+        );
+        assert_eq!(sets(Bind::HwThread, Bind::None, 3, &[]).unwrap()[..3], ["0-1,4", "2,5-6", "0-1,4"]);
+        // A rank's cores are all of one socket if sockets are taken in turn.
+        assert_eq!(sets(Bind::Core, Bind::Socket, 2, &[]).unwrap()[..3], ["0-1,4-5", "2-3,6-7", "0-1,4-5"]);
+        assert_eq!(sets(Bind::HwThread, Bind::Socket, 2, &[]).unwrap(), ["0,4", "2,6", "1,5", "3,7", "0,4"]);
+        assert!(sets(Bind::Core, Bind::None, 5, &[]).unwrap_err().contains("needs 5 cores, and this host"));
+        assert!(sets(Bind::Core, Bind::Socket, 3, &[]).unwrap_err().contains("3 cores of one socket"));
+    }
+
+    #[test]
+    fn the_users_lists_are_taken_in_turn() {
+        let lists = [vec![0, 2], vec![7]];
+        assert_eq!(sets(Bind::HwThread, Bind::None, 1, &lists).unwrap(), ["0,2", "7", "0,2", "7", "0,2"]);
+        assert!(sets(Bind::HwThread, Bind::None, 1, &[vec![8]]).unwrap_err().contains("cpu 8"));
     }
 
     #[test]
@@ -79,7 +154,8 @@ mod tests {
     /// The first ranks' processors on a machine that a file describes.
     fn described(text: &str, bind: Bind, map: Bind) -> Vec<String> {
         let machine = sys::topology::hwloc::parse(text).unwrap();
-        (0..3).filter_map(|i| binding(&machine, i, bind, map)).map(|s| s.to_list()).collect()
+        let rule = Rule { unit: bind, map, count: 1, user: &[] };
+        (0..3).filter_map(|i| binding(&machine, i, &rule).unwrap()).map(|s| s.to_list()).collect()
     }
 
     #[test]
@@ -96,6 +172,7 @@ mod tests {
 
     #[test]
     fn this_host_has_a_core() {
-        assert!(binding(&Topology::current().unwrap(), 0, Bind::Core, Bind::None).unwrap().count() >= 1);
+        let rule = Rule { unit: Bind::Core, map: Bind::None, count: 1, user: &[] };
+        assert!(binding(&Topology::current().unwrap(), 0, &rule).unwrap().unwrap().count() >= 1);
     }
 }

@@ -14,6 +14,7 @@ use base::log;
 pub use launcher::expand;
 use launcher::start_launcher;
 use protocol::control::handshake::{self, ANSWER, Key, MAGIC};
+use protocol::control::sealed::Seals;
 use protocol::control::tree::Launcher;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -308,13 +309,13 @@ impl Children {
                     self.unauthenticated.push(caller)
                 }
                 Ok(None) => caller.dropped("no proof of the job key in time"),
-                Ok(Some((node, proof))) => self.welcome(caller, node, &proof),
+                Ok(Some((node, proof, seals))) => self.welcome(caller, node, &proof, seals),
                 Err(why) => caller.dropped(&why),
             }
         }
     }
 
-    fn welcome(&mut self, mut caller: Unauthenticated, node: u32, proof: &[u8]) {
+    fn welcome(&mut self, mut caller: Unauthenticated, node: u32, proof: &[u8], seals: Seals) {
         let Some(child) = self.list.iter_mut().find(|c| c.node == node && c.link.is_none() && !c.lost) else {
             if self.list.iter().any(|c| c.node == node) {
                 // The agent's second connection; the first has been taken.
@@ -324,15 +325,15 @@ impl Children {
         };
         let link = caller.stream.write_all(proof).and_then(|()| dial::prepare(&caller.stream));
         match link.and_then(|()| Link::over_socket(caller.stream.into())) {
-            Ok(link) => child.connected(link),
+            Ok(link) => child.connected(link.sealed(seals)),
             Err(e) => log!(Warn, "connection to the node agent on {} broke at once: {e}", child.host),
         }
     }
 }
 
 impl Unauthenticated {
-    /// The node index and the proof to send, once the answer is here and right.
-    fn receive(&mut self, set: &PollSet, key: Key) -> Result<Option<(u32, [u8; handshake::PROOF])>, String> {
+    /// The node index, the proof to send and the link's seals, once the answer is here and right.
+    fn receive(&mut self, set: &PollSet, key: Key) -> Result<Option<(u32, [u8; handshake::PROOF], Seals)>, String> {
         if !set.readable(&self.stream) {
             return Ok(None);
         }
@@ -347,10 +348,9 @@ impl Unauthenticated {
         if self.answer[..opening] != MAGIC[..opening] {
             return Err("it does not speak our protocol".into());
         }
-        match self.answer.first_chunk::<ANSWER>() {
-            None => Ok(None),
-            Some(answer) => handshake::check_answer(key, self.nonce, answer).map(Some).map_err(|e| e.origin.into()),
-        }
+        let Some(answer) = self.answer.first_chunk::<ANSWER>() else { return Ok(None) };
+        let (node, proof) = handshake::check_answer(key, self.nonce, answer).map_err(|e| e.origin)?;
+        Ok(Some((node, proof, Seals::of_parent(key, self.nonce, answer))))
     }
 
     fn dropped(&self, why: &str) {
@@ -413,7 +413,8 @@ impl Child {
             return;
         };
         let linked = input.write_all(&proof).and_then(|()| Link::over(output.into(), input.into()));
-        if let Ok(mut link) = linked {
+        if let Ok(link) = linked {
+            let mut link = link.sealed(Seals::of_parent(key, self.nonce, answer));
             link.feed(&self.text[ANSWER..]);
             self.text.clear();
             self.connected(link);

@@ -5,6 +5,7 @@ use crate::link::Link;
 use crate::pollset::PollSet;
 use base::log;
 use protocol::control::handshake::{self, ANSWER, CHALLENGE, PROOF};
+use protocol::control::sealed::Seals;
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -138,13 +139,14 @@ fn call_any(invite: &Invite, patience: Duration) -> std::result::Result<Link, St
         }
         set.wait().map_err(|e| e.to_string())?;
         for at in 0..attempts.len() {
-            if let Some(stream) = attempts[at].advance(invite, &set) {
+            if let Some((stream, seals)) = attempts[at].advance(invite, &set) {
                 let others = attempts.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, a)| a.describe());
                 let others = others.collect::<Vec<_>>().join("; ");
                 if !others.is_empty() {
                     log!(Info, "reached the parent at {}; skipped {others}", attempts[at].address);
                 }
-                return prepare(&stream).and_then(|()| Link::over_socket(stream.into())).map_err(|e| e.to_string());
+                let link = prepare(&stream).and_then(|()| Link::over_socket(stream.into()));
+                return link.map(|link| link.sealed(seals).first_is_due()).map_err(|e| e.to_string());
             }
         }
     }
@@ -174,8 +176,8 @@ impl Attempt {
         }
     }
 
-    /// Does what is possible; the stream, when the parent has proved to be it.
-    fn advance(&mut self, invite: &Invite, set: &PollSet) -> Option<TcpStream> {
+    /// Does what is possible; the stream and its seals, when the parent has proved to be it.
+    fn advance(&mut self, invite: &Invite, set: &PollSet) -> Option<(TcpStream, Seals)> {
         match self.step(invite, set) {
             Ok(done) => done,
             Err(e) => {
@@ -185,7 +187,7 @@ impl Attempt {
         }
     }
 
-    fn step(&mut self, invite: &Invite, set: &PollSet) -> Result<Option<TcpStream>> {
+    fn step(&mut self, invite: &Invite, set: &PollSet) -> Result<Option<(TcpStream, Seals)>> {
         match &mut self.state {
             State::Connecting(stream) if set.writable(&*stream) => {
                 if let Some(e) = stream.take_error()? {
@@ -215,7 +217,8 @@ impl Attempt {
                 };
                 let Some(proof) = got[CHALLENGE..].first_chunk::<PROOF>() else { return Ok(None) };
                 handshake::check_proof(invite.key, &challenge, sent, proof).map_err(|e| Error::other(e.origin))?;
-                stream.try_clone().map(Some)
+                let seals = Seals::of_child(invite.key, &challenge, sent);
+                stream.try_clone().map(|stream| Some((stream, seals)))
             }
             _ => Ok(None),
         }
@@ -251,7 +254,8 @@ fn over_stdio(invite: &Invite) -> Result<Link> {
     let mut proof = [0; PROOF];
     (&input).read_exact(&mut proof)?;
     handshake::check_proof(invite.key, &challenge, &answer, &proof).map_err(|e| Error::other(e.origin))?;
-    Link::over(input.into(), output.into())
+    let seals = Seals::of_child(invite.key, &challenge, &answer);
+    Link::over(input.into(), output.into()).map(|link| link.sealed(seals).first_is_due())
 }
 
 #[cfg(test)]

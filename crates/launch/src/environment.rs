@@ -1,6 +1,7 @@
 //! What a rank finds in its environment, and where programs are found.
 
-use std::ffi::{CString, OsStr};
+use protocol::control::tree::App;
+use std::ffi::{CString, OsStr, OsString};
 use std::io::{Error, ErrorKind, Result};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -86,6 +87,18 @@ pub fn travels(name: &[u8]) -> bool {
     !HOST_SPECIFIC.iter().any(|s| s.as_bytes() == name)
         && !HOST_SPECIFIC_PREFIXES.iter().any(|p| name.starts_with(p.as_bytes()))
         && !STALE.iter().any(|s| s.as_bytes() == name)
+}
+
+/// The settings of collectives that the ranks of a program start with, names and texts.
+pub fn of_collectives(app: &App) -> Vec<(String, String)> {
+    let value = |name: &str| {
+        let name = format!("FERRULE_{name}").into_bytes();
+        let is_kept = app.keep.as_ref().is_none_or(|kept| kept.contains(&name));
+        let own = || std::env::var_os(OsStr::from_bytes(&name)).filter(|_| is_kept).map(OsString::into_vec);
+        app.set.iter().rfind(|(other, _)| *other == name).map(|(_, value)| value.clone()).or_else(own)
+    };
+    let names = mpi::coll::select::settings::TABLE.iter().map(|meta| meta.name);
+    names.filter_map(|name| Some((name.into(), String::from_utf8(value(name)?).ok()?))).collect()
 }
 
 /// `NAME=value` for exec; `None` if it has a zero byte or no name.
@@ -195,6 +208,20 @@ mod tests {
         assert_eq!(shell_quote("a-b/c"), "a-b/c");
         assert_eq!(shell_quote("it's"), r"'it'\''s'");
         assert_eq!(shell_quote(""), "''");
+    }
+
+    #[test]
+    fn settings_of_collectives_are_the_programs() {
+        let set = |name: &str, value: &str| (name.as_bytes().to_vec(), value.as_bytes().to_vec());
+        let app = App {
+            argv: Vec::new(),
+            set: vec![set("FERRULE_COLL_BCAST", "flat"), set("FERRULE_CELLS", "0"), set("FERRULE_COLL_BCAST", "chain")],
+            keep: Some(Vec::new()),
+            working_directory: Vec::new(),
+            directory_required: false,
+            preloaded: None,
+        };
+        assert_eq!(of_collectives(&app), [("COLL_BCAST".to_string(), "chain".to_string())]);
     }
 
     #[test]

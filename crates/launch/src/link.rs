@@ -1,4 +1,5 @@
-//! A connection between agents that carries frames, over any byte stream: socketpair, TCP, or a launcher's stdio.
+//! A connection between agents that carries frames, over any byte stream: socketpair, TCP, or a launcher's stdio. Frames are sealed unless
+//! the connection is a socketpair that both ends have inherited.
 //!
 //! Nothing here waits: what can't be written now is queued, and the queue's growth is bounded by the senders' own windows
 //! (output and standard input are acknowledged, everything else is small and finite).
@@ -8,6 +9,7 @@ use crate::settings::MESSAGE_TIMEOUT;
 use crate::stall::Stall;
 use base::{Result, ensure};
 use protocol::control::frame::{self, Splitter};
+use protocol::control::sealed::{self, Seals};
 use protocol::control::tree::{Message, Packet};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -37,12 +39,17 @@ pub struct Link {
     input: File,
     output: File,
     splitter: Splitter,
+    seals: Option<Seals>,
     stall: Stall,
     queue: VecDeque<Frame>,
-    /// Bytes of the queue's first frame that are already written.
+    /// The sealed form of the queue's first frame, once its writing has begun.
+    sealed: Vec<u8>,
+    /// Bytes of the queue's first frame, as it goes out, that are already written.
     written: usize,
     /// The other side is gone.
     closed: bool,
+    /// The other side has to begin, and may not keep this one waiting.
+    first_is_due: bool,
 }
 
 impl Link {
@@ -61,11 +68,27 @@ impl Link {
             input,
             output,
             splitter: Splitter::default(),
+            seals: None,
             stall: Stall::new(Duration::from_secs(MESSAGE_TIMEOUT.value())),
             queue: VecDeque::new(),
+            sealed: Vec::new(),
             written: 0,
             closed: false,
+            first_is_due: false,
         })
+    }
+
+    /// The same link, sealed from its first frame on.
+    pub fn sealed(self, seals: Seals) -> Link {
+        Link { seals: Some(seals), ..self }
+    }
+
+    /// The same link; its first message may not take longer than a pause within one. Else a job whose description somebody holds back
+    /// would wait for ever.
+    pub fn first_is_due(self) -> Link {
+        let mut link = Link { first_is_due: true, ..self };
+        link.stall.look(true, 0, Instant::now());
+        link
     }
 
     /// Adds bytes that somebody else has read from the input before.
@@ -84,12 +107,20 @@ impl Link {
     /// Writes what can be written now.
     pub fn flush(&mut self) {
         while let Some(first) = self.queue.front() {
-            match self.output.write(&first[self.written..]) {
+            let bytes = match &mut self.seals {
+                None => &first[..],
+                Some(seals) => {
+                    if self.sealed.is_empty() {
+                        seals.seal(first, &mut self.sealed);
+                    }
+                    &self.sealed
+                }
+            };
+            match self.output.write(&bytes[self.written..]) {
                 Ok(n) => {
                     self.written += n;
-                    if self.written == first.len() {
-                        self.queue.pop_front();
-                        self.written = 0;
+                    if self.written == bytes.len() {
+                        self.next_in_queue();
                     }
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
@@ -97,10 +128,17 @@ impl Link {
                 Err(_) => {
                     // Reading will show the end, after what the other side still had to say.
                     self.queue.clear();
-                    self.written = 0;
+                    self.next_in_queue();
                 }
             }
         }
+    }
+
+    fn next_in_queue(&mut self) {
+        self.queue.pop_front();
+        self.written = 0;
+        self.sealed.clear();
+        self.sealed.shrink_to(64 << 10);
     }
 
     /// Whether everything has been written.
@@ -158,12 +196,20 @@ impl Link {
         }
     }
 
-    /// The encoding of the next packet that has arrived; an error if the stream makes no sense, or stops in the middle of a packet.
+    /// The encoding of the next packet that has arrived; an error if the stream makes no sense, isn't what was sent, or stops in the middle
+    /// of a packet.
     pub fn next_packet(&mut self) -> Result<Option<Vec<u8>>> {
-        if let Some(body) = self.splitter.next_frame(frame::TREE_LIMIT)? {
-            return Ok(Some(body.to_vec()));
+        if let Some(body) = self.splitter.next_frame(frame::TREE_LIMIT + sealed::TAG)? {
+            let mut body = body.to_vec();
+            if let Some(seals) = &mut self.seals {
+                seals.open(&mut body)?;
+            }
+            return Ok(Some(body));
         }
-        let goes_on = self.stall.look(!self.splitter.is_empty(), self.splitter.position(), Instant::now());
+        let nothing_yet = self.splitter.position() == 0;
+        let unfinished = !self.splitter.is_empty() || (self.first_is_due && nothing_yet);
+        let goes_on = self.stall.look(unfinished, self.splitter.position(), Instant::now());
+        ensure!(goes_on || !nothing_yet, ERR_OTHER, "no message came after the handshake (FERRULE_MESSAGE_TIMEOUT)");
         ensure!(goes_on, ERR_OTHER, "it stopped in the middle of a message (FERRULE_MESSAGE_TIMEOUT)");
         Ok(None)
     }

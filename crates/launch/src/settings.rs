@@ -63,8 +63,11 @@ pub fn tables() -> Vec<(&'static str, &'static [Meta])> {
     all
 }
 
-/// Obeys `FERRULE_LOG`.
+/// Obeys `FERRULE_LOG`, unless the environment can't be trusted.
 pub fn set_log_level() {
+    if sys::process::is_privileged() {
+        base::config::ignore_environment();
+    }
     base::log::set_level_named(channel::bootstrap::LOG.value());
 }
 

@@ -3,8 +3,10 @@
 use base::Result;
 use mpi::coll::internal::{allgather_bytes, barrier};
 use mpi::comm::{self, Comm};
+use mpi::constructors::SplitType;
 use mpi::errhandler::Errhandler;
-use mpi::group::{CONGRUENT, Group, IDENT, SIMILAR};
+use mpi::group::{Comparison, Group};
+use mpi::handle::Handle;
 use mpi::request::complete;
 use mpi::{constructors, cs, init, job, session, topo};
 use std::rc::Rc;
@@ -21,7 +23,7 @@ fn check(comm: &Rc<Comm>) -> Result {
 fn intra(world: &Rc<Comm>) -> Result {
     let (rank, size) = (world.rank, world.size());
     let copy = constructors::dup(world)?;
-    assert_eq!(copy.compare(world), CONGRUENT);
+    assert_eq!(copy.compare(world), Comparison::Congruent);
     check(&copy)?;
     comm::free(&copy)?;
     let backwards = constructors::split(world, rank % 2, -rank)?.expect("a part");
@@ -32,16 +34,16 @@ fn intra(world: &Rc<Comm>) -> Result {
     let group = world.group.include(&reversed)?;
     let made = constructors::create(world, &group)?.expect("a member");
     assert_eq!(made.rank, size - 1 - rank);
-    assert_eq!(made.compare(world), if size > 1 { SIMILAR } else { CONGRUENT });
+    assert_eq!(made.compare(world), if size > 1 { Comparison::Similar } else { Comparison::Congruent });
     check(&made)?;
     let own = world.group.include(&[rank])?;
     let alone = constructors::create_group(world, &own, 7)?.expect("a member");
     check(&alone)?;
     let from = constructors::create_from_group(&group, b"org.example", None, Errhandler::Return)?.expect("a member");
     check(&from)?;
-    let shared = constructors::split_type(world, constructors::COMM_TYPE_SHARED, rank, None)?.expect("a node");
+    let shared = constructors::split_type(world, Some(SplitType::Shared), rank, None)?.expect("a node");
     check(&shared)?;
-    constructors::split_type(world, constructors::COMM_TYPE_HW_UNGUIDED, 0, None)?;
+    constructors::split_type(world, Some(SplitType::HwUnguided), 0, None)?;
     constructors::disconnect(&from)
 }
 
@@ -49,10 +51,9 @@ fn nonblocking(world: &Rc<Comm>) -> Result {
     let started: Vec<_> = (0..5).map(|_| constructors::idup(world)).collect::<Result<_>>()?;
     barrier(world)?;
     for (handle, request) in started.into_iter().rev() {
-        let mut request = request;
-        complete::wait(&mut request, &mut mpi::status::Status::EMPTY.clone())?;
+        complete::wait(&mut Some(request), &mut { mpi::status::Status::EMPTY })?;
         let copy = comm::from_handle(handle)?;
-        assert_eq!(copy.compare(world), CONGRUENT);
+        assert_eq!(copy.compare(world), Comparison::Congruent);
         check(&copy)?;
         comm::free(&copy)?;
     }
@@ -70,11 +71,11 @@ fn inter(world: &Rc<Comm>) -> Result {
     let inter = constructors::intercomm_create(&half, 0, Ok(Rc::clone(world)), remote, 3)?;
     check(&inter)?;
     let copy = constructors::dup(&inter)?;
-    assert_eq!(copy.compare(&inter), CONGRUENT);
+    assert_eq!(copy.compare(&inter), Comparison::Congruent);
     check(&copy)?;
     for (high, first) in [(!low, true), (low, false)] {
         let merged = constructors::intercomm_merge(&copy, high)?;
-        assert_eq!(merged.compare(world), if first { CONGRUENT } else { SIMILAR });
+        assert_eq!(merged.compare(world), if first { Comparison::Congruent } else { Comparison::Similar });
         check(&merged)?;
     }
     let split = constructors::split(&inter, 0, -rank)?.expect("both sides");
@@ -84,7 +85,7 @@ fn inter(world: &Rc<Comm>) -> Result {
         assert_eq!((pair.size(), pair.peer_size()), (1, 1));
     }
     let made = constructors::create(&inter, &inter.group)?.expect("both sides");
-    assert_eq!(made.compare(&inter), CONGRUENT);
+    assert_eq!(made.compare(&inter), Comparison::Congruent);
     let leader = inter.size() - 1;
     let others = inter.remote.clone().expect("an inter-communicator");
     let last = others.size() - 1;
@@ -97,7 +98,7 @@ fn inter(world: &Rc<Comm>) -> Result {
         None,
         Errhandler::Return,
     )?;
-    assert_eq!(from.expect("both sides").compare(&inter), CONGRUENT);
+    assert_eq!(from.expect("both sides").compare(&inter), Comparison::Congruent);
     constructors::disconnect(&made)
 }
 
@@ -126,10 +127,10 @@ fn topologies(world: &Rc<Comm>) -> Result {
 }
 
 fn sessions() -> Result {
-    let session = session::init(None, mpi::errhandler::ERRORS_RETURN)?;
+    let session = session::init(None, Handle::ERRORS_RETURN)?;
     let group: Rc<Group> = session::group_from_pset(&session, b"mpi://WORLD")?;
     let comm = constructors::create_from_group(&group, b"session", None, Errhandler::Return)?.expect("a member");
-    assert_eq!(comm.group.compare(&group), IDENT);
+    assert_eq!(comm.group.compare(&group), Comparison::Ident);
     check(&comm)?;
     constructors::disconnect(&comm)?;
     session::finalize(&session)
@@ -143,8 +144,8 @@ fn main() {
         }
         return;
     }
-    init::init_world(0).expect("MPI starts");
-    let world = comm::from_handle(comm::COMM_WORLD).expect("there is a world");
+    init::init_world(mpi::thread::Level::Single).expect("MPI starts");
+    let world = comm::from_handle(Handle::COMM_WORLD).expect("there is a world");
     check(&world).expect("the world works");
     sessions().expect("sessions work");
     intra(&world).expect("intra-communicators work");

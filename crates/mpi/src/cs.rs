@@ -1,15 +1,18 @@
 //! The critical section: one reentrant lock around every MPI call.
 //!
 //! Only a program that asked for `MPI_THREAD_MULTIPLE` pays for it: below that level [`enter`] is one load of a flag.
+//! Some functions may be called by any thread at any time, whatever the level (MPI-5.0, 11.4): of infos, error handlers, error
+//! codes, sessions. They, and all others that touch such objects, always take the lock ([`enter_always`]).
 //! Everything in this crate (tables, `Rc`s, the engine) relies on being inside. Callbacks of the program run inside too and
 //! may call MPI again, hence reentrant. A wait that sleeps gives the lock away completely ([`released`]).
 
+use crate::inside::Inside;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// True until initialisation says that only one thread calls at a time.
+/// True until initialisation says that only one thread calls at a time, and again when MPI has no users any more.
 static LOCKING: AtomicBool = AtomicBool::new(true);
 
 /// The thread inside (its [`thread_id`]), 0 for none.
@@ -20,11 +23,21 @@ static SLEEPERS: AtomicU32 = AtomicU32::new(0);
 static WAITING: Mutex<()> = Mutex::new(());
 static LEFT: Condvar = Condvar::new();
 
+/// What looks after threads that sleep in MPI, from inside, whenever a thread leaves; told whether it returns to the program.
+type OnLeaving = fn(returns: bool);
+static ON_LEAVING: Inside<Cell<Option<OnLeaving>>> = Inside::new(Cell::new(None));
+
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-fn thread_id() -> u64 {
+/// Calls `look` from now on whenever a thread leaves while several may call at a time.
+pub(crate) fn on_leaving(look: OnLeaving) {
+    ON_LEAVING.set(Some(look));
+}
+
+/// A number of this thread, not 0.
+pub(crate) fn thread_id() -> u64 {
     DEPTH.with(|depth| std::ptr::from_ref(depth) as u64)
 }
 
@@ -44,6 +57,12 @@ pub fn is_locking() -> bool {
     LOCKING.load(Ordering::Relaxed)
 }
 
+/// Enters the critical section, for what any thread may call whatever the level of thread support.
+pub fn enter_always() -> Guard {
+    lock(1);
+    Guard { locked: true }
+}
+
 /// Enters the critical section.
 #[inline]
 pub fn enter() -> Guard {
@@ -58,7 +77,7 @@ impl Drop for Guard {
     #[inline]
     fn drop(&mut self) {
         if self.locked {
-            unlock(1);
+            unlock(1, true);
         }
     }
 }
@@ -100,11 +119,15 @@ fn lock(depth: u32) {
 }
 
 #[cold]
-fn unlock(depth: u32) {
-    let left = DEPTH.with(|d| {
-        d.set(d.get() - depth);
-        d.get()
-    });
+fn unlock(depth: u32, returns: bool) {
+    let left = DEPTH.with(Cell::get) - depth;
+    if left == 0
+        && is_locking()
+        && let Some(look) = ON_LEAVING.get()
+    {
+        look(returns);
+    }
+    DEPTH.with(|d| d.set(left));
     if left == 0 {
         // SYNC(critical-section): publishes everything done inside to the next owner in `try_lock`.
         OWNER.store(0, Ordering::SeqCst);
@@ -117,11 +140,11 @@ fn unlock(depth: u32) {
 
 /// Runs `f` outside of the critical section, however deeply it was entered: for sleeping and yielding.
 pub fn released<R>(f: impl FnOnce() -> R) -> R {
-    if !is_locking() || OWNER.load(Ordering::Relaxed) != thread_id() {
+    if OWNER.load(Ordering::Relaxed) != thread_id() {
         return f();
     }
     let (depth, call) = (DEPTH.with(Cell::get), crate::call::current());
-    unlock(depth);
+    unlock(depth, false);
     let result = f();
     lock(depth);
     if let Some(name) = call {

@@ -2,12 +2,8 @@
 
 /// Version of the standard.
 pub const VERSION: (i32, i32) = (5, 0);
-/// Version of the binary interface.
-pub const ABI_VERSION: (i32, i32) = (1, 0);
-
-/// What `MPI_Get_library_version` says.
-pub const LIBRARY_VERSION: &str =
-    concat!("Ferrule ", env!("CARGO_PKG_VERSION"), ", MPI 5.0, standard ABI 1.0 (libmpi_abi.so.1)");
+/// What `MPI_Get_library_version` says first, before the ABI.
+pub const LIBRARY_VERSION: &str = concat!("Ferrule ", env!("CARGO_PKG_VERSION"), ", MPI 5.0");
 
 /// Seconds since a fixed time in the past of this host.
 #[inline]

@@ -2,7 +2,7 @@
 
 use crate::handle::{Handle, Kind, Named, Table};
 use crate::inside::Inside;
-use base::{Result, ensure, fail, log};
+use base::{Class, Result, ensure, fail, log};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -11,17 +11,8 @@ base::config! {
     INITIAL_ERRHANDLER: text = "mpi_errors_are_fatal";
 }
 
-/// `MPI_ERRHANDLER_NULL`.
-pub const ERRHANDLER_NULL: Handle = Handle(0x140);
-/// `MPI_ERRORS_ARE_FATAL`.
-pub const ERRORS_ARE_FATAL: Handle = Handle(0x141);
-/// `MPI_ERRORS_ABORT`.
-pub const ERRORS_ABORT: Handle = Handle(0x142);
-/// `MPI_ERRORS_RETURN`.
-pub const ERRORS_RETURN: Handle = Handle(0x143);
-
-/// `MPI_{Comm,Win,File,Session}_errhandler_function`: object, error code, nothing more.
-pub type HandlerFunction = unsafe extern "C" fn(*mut Handle, *mut i32, ...);
+/// What the program does with an error of an object.
+pub type Function = Box<dyn Fn(Handle, Class)>;
 
 /// What kind of object a handler was made for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,7 +28,7 @@ pub enum Target {
 pub struct UserHandler {
     handle: Cell<Handle>,
     target: Target,
-    function: HandlerFunction,
+    function: Function,
 }
 
 impl Named for UserHandler {
@@ -48,9 +39,9 @@ impl Named for UserHandler {
 
 impl UserHandler {
     /// Calls the program's function for an error of the object `handle`.
-    pub fn call(&self, mut handle: Handle, mut code: i32) {
-        // SAFETY: the program gave a function of this type; nothing is borrowed meanwhile.
-        unsafe { (self.function)(&mut handle, &mut code) };
+    pub fn call(&self, handle: Handle, class: Class) {
+        // Nothing is borrowed meanwhile.
+        (self.function)(handle, class);
     }
 }
 
@@ -69,20 +60,22 @@ pub enum Errhandler {
 
 static HANDLERS: Inside<Table<Rc<UserHandler>>> = Inside::new(Table::new(Kind::Errhandler));
 
+/// Whether one more has room.
+pub fn ensure_room() -> Result {
+    HANDLERS.ensure_room()
+}
+
 /// `MPI_*_create_errhandler`.
-pub fn create(target: Target, function: Option<HandlerFunction>) -> Result<Handle> {
-    match function {
-        Some(function) => Ok(HANDLERS.enter(Rc::new(UserHandler { handle: Cell::default(), target, function }))),
-        None => fail!(ERR_ARG, "the error handler function is null"),
-    }
+pub fn create(target: Target, function: Function) -> Handle {
+    HANDLERS.enter(Rc::new(UserHandler { handle: Cell::default(), target, function }))
 }
 
 /// The handler of a live handle.
 pub fn from_handle(handle: Handle) -> Result<Errhandler> {
     Ok(match handle {
-        ERRORS_ARE_FATAL => Errhandler::Fatal,
-        ERRORS_ABORT => Errhandler::Abort,
-        ERRORS_RETURN => Errhandler::Return,
+        Handle::ERRORS_ARE_FATAL => Errhandler::Fatal,
+        Handle::ERRORS_ABORT => Errhandler::Abort,
+        Handle::ERRORS_RETURN => Errhandler::Return,
         _ => match HANDLERS.get(handle) {
             Some(user) => Errhandler::User(user),
             None => fail!(ERR_ERRHANDLER, "no such error handler"),
@@ -102,9 +95,9 @@ pub fn for_target(handle: Handle, target: Target) -> Result<Errhandler> {
 /// `MPI_*_get_errhandler`: a handle that the program owns once more.
 pub fn share(handler: &Errhandler) -> Handle {
     match handler {
-        Errhandler::Fatal => ERRORS_ARE_FATAL,
-        Errhandler::Abort => ERRORS_ABORT,
-        Errhandler::Return => ERRORS_RETURN,
+        Errhandler::Fatal => Handle::ERRORS_ARE_FATAL,
+        Errhandler::Abort => Handle::ERRORS_ABORT,
+        Errhandler::Return => Handle::ERRORS_RETURN,
         Errhandler::User(user) => HANDLERS.share(user),
     }
 }
@@ -140,28 +133,20 @@ pub fn initial() -> Errhandler {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::Class;
     use std::cell::RefCell;
 
     thread_local! {
-        static CALLS: RefCell<Vec<(usize, i32)>> = const { RefCell::new(Vec::new()) };
+        static CALLS: RefCell<Vec<(Handle, Class)>> = const { RefCell::new(Vec::new()) };
     }
 
-    unsafe extern "C" fn note(handle: *mut Handle, code: *mut i32) {
-        // SAFETY: `call` passes valid places.
-        let call = unsafe { ((*handle).0, *code) };
-        CALLS.with(|c| c.borrow_mut().push(call));
-    }
-
-    fn note_handler() -> HandlerFunction {
-        // SAFETY: the C calling convention passes these two arguments alike with and without the ellipsis.
-        unsafe { std::mem::transmute::<usize, HandlerFunction>(note as *const () as usize) }
+    fn note(handle: Handle, class: Class) {
+        CALLS.with(|c| c.borrow_mut().push((handle, class)));
     }
 
     #[test]
     fn handlers_live_as_long_as_somebody_uses_them() {
         let _guard = crate::cs::enter();
-        let handle = create(Target::Comm, Some(note_handler())).unwrap();
+        let handle = create(Target::Comm, Box::new(note));
         let used = for_target(handle, Target::Comm).unwrap();
         assert_eq!(for_target(handle, Target::Session).err().unwrap().class, Class::ERR_ERRHANDLER);
         assert_eq!(share(&used), handle);
@@ -169,8 +154,8 @@ mod tests {
         free(handle).unwrap();
         assert!(free(handle).is_err());
         let Errhandler::User(user) = &used else { panic!("a handler of the program") };
-        user.call(Handle(5), 16);
-        assert_eq!(CALLS.with(|c| c.take()), [(5, 16)]);
+        user.call(Handle(5), Class::ERR_OTHER);
+        assert_eq!(CALLS.with(|c| c.take()), [(Handle(5), Class::ERR_OTHER)]);
         let again = share(&used);
         assert_ne!(again, handle);
         free(again).unwrap();
@@ -179,11 +164,11 @@ mod tests {
     #[test]
     fn predefined_handlers_have_their_handles() {
         let _guard = crate::cs::enter();
-        for handle in [ERRORS_ARE_FATAL, ERRORS_ABORT, ERRORS_RETURN] {
+        for handle in [Handle::ERRORS_ARE_FATAL, Handle::ERRORS_ABORT, Handle::ERRORS_RETURN] {
             assert_eq!(share(&from_handle(handle).unwrap()), handle);
             free(handle).unwrap();
         }
-        assert_eq!(from_handle(ERRHANDLER_NULL).err().unwrap().class, Class::ERR_ERRHANDLER);
+        assert_eq!(from_handle(Handle::NONE).err().unwrap().class, Class::ERR_ERRHANDLER);
         assert!(named("mpi_errors_return").is_some());
         assert!(named("nonsense").is_none());
     }

@@ -4,64 +4,51 @@
 //! Ferrule's Fortran types have the sizes that every compiler on this platform gives them by default; a program that
 //! announces others is told that it can't have them.
 
-use crate::datatype;
+use crate::datatype::{self, Name};
 use crate::info::Info;
 use base::{Result, ensure};
 
-/// Info keys of default types with their handle values.
-const SIZES: &[(&str, usize)] = &[
-    ("mpi_logical_size", 0x218),
-    ("mpi_integer_size", 0x219),
-    ("mpi_real_size", 0x21a),
-    ("mpi_double_precision_size", 0x21c),
+/// Info keys of default types with their types.
+const SIZES: &[(&str, Name)] = &[
+    ("mpi_logical_size", Name::MPI_LOGICAL),
+    ("mpi_integer_size", Name::MPI_INTEGER),
+    ("mpi_real_size", Name::MPI_REAL),
+    ("mpi_double_precision_size", Name::MPI_DOUBLE_PRECISION),
 ];
 
-/// Info keys of optional types with their handle values.
-const OPTIONAL: &[(&str, usize)] = &[
-    ("mpi_logical1_supported", 0x2c0),
-    ("mpi_logical2_supported", 0x2c8),
-    ("mpi_logical4_supported", 0x2d0),
-    ("mpi_logical8_supported", 0x2d8),
-    ("mpi_logical16_supported", 0x2e0),
-    ("mpi_integer1_supported", 0x2c1),
-    ("mpi_integer2_supported", 0x2c9),
-    ("mpi_integer4_supported", 0x2d1),
-    ("mpi_integer8_supported", 0x2d9),
-    ("mpi_integer16_supported", 0x2e1),
-    ("mpi_real2_supported", 0x2ca),
-    ("mpi_real4_supported", 0x2d2),
-    ("mpi_real8_supported", 0x2da),
-    ("mpi_real16_supported", 0x2e2),
-    ("mpi_complex4_supported", 0x2d3),
-    ("mpi_complex8_supported", 0x2db),
-    ("mpi_complex16_supported", 0x2e3),
-    ("mpi_complex32_supported", 0x2eb),
-    ("mpi_double_complex_supported", 0x21d),
+/// Info keys of optional types with their types.
+const OPTIONAL: &[(&str, Name)] = &[
+    ("mpi_logical1_supported", Name::MPI_LOGICAL1),
+    ("mpi_logical2_supported", Name::MPI_LOGICAL2),
+    ("mpi_logical4_supported", Name::MPI_LOGICAL4),
+    ("mpi_logical8_supported", Name::MPI_LOGICAL8),
+    ("mpi_logical16_supported", Name::MPI_LOGICAL16),
+    ("mpi_integer1_supported", Name::MPI_INTEGER1),
+    ("mpi_integer2_supported", Name::MPI_INTEGER2),
+    ("mpi_integer4_supported", Name::MPI_INTEGER4),
+    ("mpi_integer8_supported", Name::MPI_INTEGER8),
+    ("mpi_integer16_supported", Name::MPI_INTEGER16),
+    ("mpi_real2_supported", Name::MPI_REAL2),
+    ("mpi_real4_supported", Name::MPI_REAL4),
+    ("mpi_real8_supported", Name::MPI_REAL8),
+    ("mpi_real16_supported", Name::MPI_REAL16),
+    ("mpi_complex4_supported", Name::MPI_COMPLEX4),
+    ("mpi_complex8_supported", Name::MPI_COMPLEX8),
+    ("mpi_complex16_supported", Name::MPI_COMPLEX16),
+    ("mpi_complex32_supported", Name::MPI_COMPLEX32),
+    ("mpi_double_complex_supported", Name::MPI_DOUBLE_COMPLEX),
 ];
-
-/// `MPI_Abi_get_info`.
-pub fn abi_info() -> Info {
-    let info = Info::new();
-    for key in ["mpi_aint_size", "mpi_count_size", "mpi_offset_size"] {
-        info.put(key, b"8");
-    }
-    info
-}
 
 /// `MPI_Abi_get_fortran_info`.
 pub fn fortran_info() -> Info {
     let info = Info::new();
-    for (key, handle) in SIZES {
-        info.put(key, size_of(*handle).to_string().as_bytes());
+    for (key, name) in SIZES {
+        info.put(key, datatype::predefined(*name).size().to_string().as_bytes());
     }
-    for (key, handle) in OPTIONAL {
-        info.put(key, if size_of(*handle) > 0 { b"true" } else { b"false" });
+    for (key, _) in OPTIONAL {
+        info.put(key, b"true");
     }
     info
-}
-
-fn size_of(handle: usize) -> usize {
-    datatype::predefined(handle).map_or(0, |datatype| datatype.size())
 }
 
 /// `MPI_Abi_set_fortran_info`: what the program says must be what is so.

@@ -11,19 +11,18 @@ use base::{Peer, Result, ensure, fail};
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
-/// `MPI_IDENT`: same object, or same members in the same order.
-pub const IDENT: i32 = 201;
-/// `MPI_CONGRUENT`: communicators of identical groups.
-pub const CONGRUENT: i32 = 202;
-/// `MPI_SIMILAR`: same members in another order.
-pub const SIMILAR: i32 = 203;
-/// `MPI_UNEQUAL`: different members.
-pub const UNEQUAL: i32 = 204;
-
-/// `MPI_GROUP_NULL`.
-pub const GROUP_NULL: Handle = Handle(0x108);
-/// `MPI_GROUP_EMPTY`.
-pub const GROUP_EMPTY: Handle = Handle(0x109);
+/// How two groups or communicators compare.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Comparison {
+    /// Same object, or same members in the same order.
+    Ident,
+    /// Communicators of identical groups.
+    Congruent,
+    /// Same members in another order.
+    Similar,
+    /// Different members.
+    Unequal,
+}
 
 /// Lists up to this length are searched linearly.
 const LINEAR_MAX: usize = 16;
@@ -56,13 +55,18 @@ static EMPTY: Inside<OnceCell<Rc<Group>>> = Inside::new(OnceCell::new());
 
 /// The group of a live handle, `MPI_GROUP_EMPTY` included.
 pub fn from_handle(handle: Handle) -> Result<Rc<Group>> {
-    if handle == GROUP_EMPTY {
+    if handle == Handle::GROUP_EMPTY {
         return Ok(Group::empty());
     }
     match GROUPS.get(handle) {
         Some(group) => Ok(group),
         None => fail!(ERR_GROUP, "no such group"),
     }
+}
+
+/// Whether one more has room.
+pub fn ensure_room() -> Result {
+    GROUPS.ensure_room()
 }
 
 /// A handle owned by the program for `group`.
@@ -73,7 +77,7 @@ pub fn share(group: &Rc<Group>) -> Handle {
 /// `MPI_Group_free`. The empty group may be freed: functions return it like any other.
 pub fn free(handle: Handle) -> Result {
     let group = from_handle(handle)?;
-    if handle != GROUP_EMPTY && GROUPS.release(handle).is_some() {
+    if handle != Handle::GROUP_EMPTY && GROUPS.release(handle).is_some() {
         group.handle.set(Handle(0));
     }
     Ok(())
@@ -119,7 +123,7 @@ impl Group {
 
     /// `MPI_GROUP_EMPTY`.
     pub fn empty() -> Rc<Group> {
-        let make = || Rc::new(Group { handle: Cell::new(GROUP_EMPTY), ..Group::identity(0) });
+        let make = || Rc::new(Group { handle: Cell::new(Handle::GROUP_EMPTY), ..Group::identity(0) });
         Rc::clone(EMPTY.get_or_init(make))
     }
 
@@ -180,14 +184,14 @@ impl Group {
     }
 
     /// `MPI_Group_compare`.
-    pub fn compare(&self, other: &Group) -> i32 {
+    pub fn compare(&self, other: &Group) -> Comparison {
         if self.size() != other.size() {
-            return UNEQUAL;
+            return Comparison::Unequal;
         }
         if std::ptr::eq(self, other) || self.peers().eq(other.peers()) {
-            return IDENT;
+            return Comparison::Ident;
         }
-        if self.peers().all(|p| other.contains(p)) { SIMILAR } else { UNEQUAL }
+        if self.peers().all(|p| other.contains(p)) { Comparison::Similar } else { Comparison::Unequal }
     }
 
     /// `MPI_Group_translate_ranks` of one rank.
@@ -310,10 +314,10 @@ mod tests {
         fn comparison_agrees_with_lists(a in set(), b in set(), reverse: bool) {
             let mut c = a.clone();
             if reverse { c.reverse(); }
-            let expected = if a == c { IDENT } else { SIMILAR };
+            let expected = if a == c { Comparison::Ident } else { Comparison::Similar };
             prop_assert_eq!(group(&a).compare(&group(&c)), expected);
             let sorted = |v: &[u32]| { let mut v = v.to_vec(); v.sort_unstable(); v };
-            let expected = if a == b { IDENT } else if sorted(&a) == sorted(&b) { SIMILAR } else { UNEQUAL };
+            let expected = if a == b { Comparison::Ident } else if sorted(&a) == sorted(&b) { Comparison::Similar } else { Comparison::Unequal };
             prop_assert_eq!(group(&a).compare(&group(&b)), expected);
         }
 
@@ -322,7 +326,7 @@ mod tests {
             let ranks: Vec<i32> = (0..a.len()).filter(|&i| picks[i]).map(|i| i as i32).collect();
             let g = group(&a);
             let (inside, outside) = (g.include(&ranks).unwrap(), g.exclude(&ranks).unwrap());
-            prop_assert_eq!(g.difference(&inside).compare(&outside), IDENT);
+            prop_assert_eq!(g.difference(&inside).compare(&outside), Comparison::Ident);
             prop_assert_eq!(inside.size() + outside.size(), g.size());
         }
 
@@ -369,7 +373,7 @@ mod tests {
     #[test]
     fn empty_results_are_the_predefined_group() {
         let g = Group::identity(2);
-        assert_eq!(g.exclude(&[0, 1]).unwrap().handle.get(), GROUP_EMPTY);
-        assert_eq!(g.difference(&g).handle.get(), GROUP_EMPTY);
+        assert_eq!(g.exclude(&[0, 1]).unwrap().handle.get(), Handle::GROUP_EMPTY);
+        assert_eq!(g.difference(&g).handle.get(), Handle::GROUP_EMPTY);
     }
 }

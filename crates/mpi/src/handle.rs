@@ -1,32 +1,60 @@
 //! MPI handles and the tables behind them.
 //!
-//! The ABI makes handles pointers; values under 4096 are predefined objects (MPI-5.0, 20.3). Ours are small integers, so that
-//! `_toint` is the identity and a stale or invented handle is recognised instead of followed:
-//! bits 27-30 kind, 20-26 generation of the slot, 0-19 slot.
+//! Our handles are small integers, so that a stale or invented one is recognised instead of followed. How they look to the program,
+//! each ABI says; a few of them name predefined objects. The others have 31 bits:
+//!
+//! | | bits of a request | bits of any other kind |
+//! |---|---|---|
+//! | kind | 30: 1 | 30: 0, 26-29: its number |
+//! | generation of the slot | 25-29 | 21-25 |
+//! | slot | 0-24 | 0-20 |
+//!
+//! Programs have millions of requests, but never as many other objects. Whoever makes an object asks first whether there is room
+//! ([`Table::ensure_room`]).
 
+use base::{Result, ensure};
 use std::cell::{Cell, UnsafeCell};
 use std::rc::Rc;
 
-/// A handle as the program holds it.
+/// The name of an object in this crate.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Handle(pub usize);
 
-/// Handle values below this are predefined by the ABI.
-pub const PREDEFINED_END: usize = 4096;
+/// Handles from here on are those of objects that the program has made.
+pub const PREDEFINED_END: usize = 16;
 
-/// `MPI_COMM_NULL`.
-pub const COMM_NULL: Handle = Handle(0x100);
-/// `MPI_COMM_WORLD`.
-pub const COMM_WORLD: Handle = Handle(0x101);
-/// `MPI_COMM_SELF`.
-pub const COMM_SELF: Handle = Handle(0x102);
+impl Handle {
+    /// No object's handle.
+    pub const NONE: Handle = Handle(0);
+    /// What the program passed can't be a handle.
+    pub const UNKNOWN: Handle = Handle(PREDEFINED_END - 1);
+    /// `MPI_COMM_WORLD`.
+    pub const COMM_WORLD: Handle = Handle(1);
+    /// `MPI_COMM_SELF`.
+    pub const COMM_SELF: Handle = Handle(2);
+    /// `MPI_GROUP_EMPTY`.
+    pub const GROUP_EMPTY: Handle = Handle(3);
+    /// `MPI_INFO_ENV`.
+    pub const INFO_ENV: Handle = Handle(4);
+    /// `MPI_MESSAGE_NO_PROC`.
+    pub const MESSAGE_NO_PROC: Handle = Handle(5);
+    /// `MPI_ERRORS_ARE_FATAL`.
+    pub const ERRORS_ARE_FATAL: Handle = Handle(6);
+    /// `MPI_ERRORS_ABORT`.
+    pub const ERRORS_ABORT: Handle = Handle(7);
+    /// `MPI_ERRORS_RETURN`.
+    pub const ERRORS_RETURN: Handle = Handle(8);
+}
 
-const INDEX_BITS: u32 = 20;
-const GENERATION_BITS: u32 = 7;
-const KIND_SHIFT: u32 = INDEX_BITS + GENERATION_BITS;
-const INDEX_MASK: usize = (1 << INDEX_BITS) - 1;
-const GENERATION_MASK: usize = (1 << GENERATION_BITS) - 1;
+const GENERATION_BITS: u32 = 5;
+
+/// The slot of a request, and of any other object.
+const REQUEST_INDEX_BITS: u32 = 25;
+const OTHER_INDEX_BITS: u32 = 21;
+
+/// Slots that [`Table::ensure_room`] leaves for what is made without asking: handles for callbacks, other threads' objects.
+const RESERVE: usize = 1 << 12;
 
 /// What a dynamic handle stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,8 +74,26 @@ pub enum Kind {
     File,
 }
 
+impl Kind {
+    const fn index_bits(self) -> u32 {
+        match self {
+            Kind::Request => REQUEST_INDEX_BITS,
+            _ => OTHER_INDEX_BITS,
+        }
+    }
+
+    /// The handle of slot 0 in its first generation.
+    const fn first(self) -> usize {
+        match self {
+            Kind::Request => 1 << (REQUEST_INDEX_BITS + GENERATION_BITS),
+            other => (other as usize) << (OTHER_INDEX_BITS + GENERATION_BITS),
+        }
+    }
+}
+
 struct Slot<T> {
-    generation: usize,
+    /// The handle of the object that is here, or will be next.
+    handle: Handle,
     /// Number of times that the program owns this handle.
     references: u32,
     value: Option<T>,
@@ -56,6 +102,8 @@ struct Slot<T> {
 /// The live objects of one kind. All access happens inside the critical section ([`crate::cs`]).
 pub struct Table<T> {
     kind: Kind,
+    index_mask: usize,
+    generation_mask: usize,
     inner: UnsafeCell<Inner<T>>,
 }
 
@@ -67,7 +115,14 @@ struct Inner<T> {
 impl<T> Table<T> {
     /// An empty table.
     pub const fn new(kind: Kind) -> Table<T> {
-        Table { kind, inner: UnsafeCell::new(Inner { slots: Vec::new(), free: Vec::new() }) }
+        let index_mask = (1 << kind.index_bits()) - 1;
+        let generation_mask = ((1 << GENERATION_BITS) - 1) << kind.index_bits();
+        Table {
+            kind,
+            index_mask,
+            generation_mask,
+            inner: UnsafeCell::new(Inner { slots: Vec::new(), free: Vec::new() }),
+        }
     }
 
     #[expect(
@@ -83,27 +138,47 @@ impl<T> Table<T> {
 
     #[inline]
     fn slot(&self, handle: Handle) -> Option<&mut Slot<T>> {
-        let slot = self.inner().slots.get_mut(handle.0 & INDEX_MASK)?;
-        let expected = ((self.kind as usize) << GENERATION_BITS) | slot.generation;
-        (handle.0 >> INDEX_BITS == expected && slot.value.is_some()).then_some(slot)
+        let slot = self.inner().slots.get_mut(handle.0 & self.index_mask)?;
+        (slot.handle == handle && slot.value.is_some()).then_some(slot)
+    }
+
+    /// Whether one more object has room, with a reserve for what can't ask.
+    #[inline]
+    pub fn has_room(&self) -> bool {
+        let inner = self.inner();
+        inner.slots.len() + RESERVE <= self.index_mask || inner.free.len() > RESERVE
+    }
+
+    /// As [`Table::has_room`], as an error.
+    #[inline]
+    pub fn ensure_room(&self) -> Result {
+        ensure!(self.has_room(), ERR_NO_MEM, "too many live objects of this kind: no handle is left");
+        Ok(())
     }
 
     /// Enters an object, owned once by the program.
-    #[inline]
+    #[inline(always)]
     pub fn insert(&self, value: T) -> Handle {
         let inner = self.inner();
         let index = match inner.free.pop() {
             Some(index) => index as usize,
-            None => {
-                assert!(inner.slots.len() <= INDEX_MASK, "more than {INDEX_MASK} live MPI objects of one kind");
-                inner.slots.push(Slot { generation: 0, references: 0, value: None });
-                inner.slots.len() - 1
-            }
+            None => self.grow(),
         };
         let slot = &mut inner.slots[index];
-        slot.value = Some(value);
+        // A free slot has no value to be dropped.
+        std::mem::forget(slot.value.replace(value));
         slot.references = 1;
-        Handle(((self.kind as usize) << KIND_SHIFT) | (slot.generation << INDEX_BITS) | index)
+        slot.handle
+    }
+
+    /// One more slot.
+    #[cold]
+    fn grow(&self) -> usize {
+        let slots = &mut self.inner().slots;
+        let index = slots.len();
+        assert!(index <= self.index_mask, "more than {index} live MPI objects of one kind");
+        slots.push(Slot { handle: Handle(self.kind.first() | index), references: 0, value: None });
+        index
     }
 
     /// Runs `f` on the object; `None` for a handle that isn't live. `f` must not touch this table.
@@ -143,18 +218,32 @@ impl<T> Table<T> {
         let slot = self.slot(handle)?;
         let answer = f(slot.value.as_mut()?)?;
         let value = slot.value.take()?;
-        slot.generation = (slot.generation + 1) & GENERATION_MASK;
-        self.inner().free.push((handle.0 & INDEX_MASK) as u32);
+        slot.handle = self.next_generation(handle);
+        self.inner().free.push((handle.0 & self.index_mask) as u32);
         Some((answer, value))
+    }
+
+    /// The handle of the next object in this one's slot.
+    #[inline]
+    fn next_generation(&self, handle: Handle) -> Handle {
+        let next = (handle.0 | self.index_mask) + 1;
+        Handle((handle.0 & !self.generation_mask) | (next & self.generation_mask))
+    }
+
+    /// As [`Table::remove_if`], of an object of which `f` has left nothing to be dropped.
+    #[inline(always)]
+    pub fn forget_if<R>(&self, handle: Handle, f: impl FnOnce(&mut T) -> Option<R>) -> Option<R> {
+        let slot = self.slot(handle)?;
+        let answer = f(slot.value.as_mut()?)?;
+        std::mem::forget(slot.value.take());
+        slot.handle = self.next_generation(handle);
+        self.inner().free.push((handle.0 & self.index_mask) as u32);
+        Some(answer)
     }
 
     /// Handles of all live objects.
     pub fn handles(&self) -> Vec<Handle> {
-        let slots = self.inner().slots.iter().enumerate();
-        slots
-            .filter(|(_, slot)| slot.value.is_some())
-            .map(|(i, slot)| Handle(((self.kind as usize) << KIND_SHIFT) | (slot.generation << INDEX_BITS) | i))
-            .collect()
+        self.inner().slots.iter().filter(|slot| slot.value.is_some()).map(|slot| slot.handle).collect()
     }
 }
 
@@ -238,6 +327,55 @@ mod tests {
         assert_eq!(table.with(a, |v| *v), None);
         assert_eq!(Table::<i32>::new(Kind::Comm).with(b, |v| *v), None);
         assert_eq!(table.with(Handle(usize::MAX), |v| *v), None);
+    }
+
+    #[test]
+    fn handles_of_all_kinds_differ_and_fit_a_positive_int() {
+        const KINDS: [Kind; 3] = [Kind::Comm, Kind::Request, Kind::File];
+        let mut seen = std::collections::HashSet::new();
+        for kind in KINDS {
+            let table = Table::new(kind);
+            for i in 0..200 {
+                let handle = table.insert(i);
+                assert!(seen.insert(handle), "{kind:?}");
+                assert!((PREDEFINED_END..1 << 31).contains(&handle.0), "{kind:?}");
+                // Every third one stays.
+                if i % 3 > 0 && i < 93 {
+                    table.remove(handle);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_slot_has_many_generations() {
+        let table = Table::new(Kind::Info);
+        let first = table.insert(());
+        table.remove(first);
+        let later = (1..40).take_while(|_| {
+            let handle = table.insert(());
+            table.remove(handle);
+            handle != first
+        });
+        assert_eq!(later.count(), (1 << GENERATION_BITS) - 1);
+    }
+
+    #[test]
+    fn a_full_table_is_an_error() {
+        let table = Table::new(Kind::Group);
+        for _ in 0..=table.index_mask - RESERVE {
+            table.ensure_room().unwrap();
+            table.insert(());
+        }
+        assert_eq!(table.ensure_room().unwrap_err().class, base::Class::ERR_NO_MEM);
+        // What can't ask still finds room.
+        let last = table.insert(());
+        for handle in table.handles().into_iter().take(RESERVE) {
+            table.remove(handle);
+        }
+        assert!(!table.has_room());
+        table.remove(last);
+        table.ensure_room().unwrap();
     }
 
     struct Object(Cell<Handle>);

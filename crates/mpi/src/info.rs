@@ -9,10 +9,6 @@ use base::{Result, ensure, fail};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
-/// `MPI_INFO_NULL`.
-pub const INFO_NULL: Handle = Handle(0x130);
-/// `MPI_INFO_ENV`.
-pub const INFO_ENV: Handle = Handle(0x131);
 /// `MPI_MAX_INFO_KEY`, with the terminating zero.
 pub const MAX_INFO_KEY: usize = 256;
 /// `MPI_MAX_INFO_VAL`, with the terminating zero.
@@ -40,7 +36,7 @@ static ENVIRONMENT: Inside<OnceCell<Rc<Info>>> = Inside::new(OnceCell::new());
 
 /// The object of a live handle, `MPI_INFO_ENV` included.
 pub fn from_handle(handle: Handle) -> Result<Rc<Info>> {
-    if handle == INFO_ENV {
+    if handle == Handle::INFO_ENV {
         return Ok(environment());
     }
     match INFOS.get(handle) {
@@ -51,7 +47,12 @@ pub fn from_handle(handle: Handle) -> Result<Rc<Info>> {
 
 /// As [`from_handle`], where `MPI_INFO_NULL` is allowed.
 pub fn from_handle_or_null(handle: Handle) -> Result<Option<Rc<Info>>> {
-    if handle == INFO_NULL { Ok(None) } else { from_handle(handle).map(Some) }
+    if handle == Handle::NONE { Ok(None) } else { from_handle(handle).map(Some) }
+}
+
+/// Whether one more has room.
+pub fn ensure_room() -> Result {
+    INFOS.ensure_room()
 }
 
 /// Gives a new object to the program.
@@ -73,7 +74,7 @@ pub fn environment() -> Rc<Info> {
         if has_begun {
             put(&entries, "thread_level", life::thread_level().name());
         }
-        Rc::new(Info { handle: Cell::new(INFO_ENV), read_only: true, ..entries })
+        Rc::new(Info { handle: Cell::new(Handle::INFO_ENV), read_only: true, ..entries })
     };
     // Before MPI has begun it is not the last word.
     if has_begun { Rc::clone(ENVIRONMENT.get_or_init(make)) } else { make() }

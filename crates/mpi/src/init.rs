@@ -24,10 +24,9 @@ use std::rc::Rc;
 static EXIT_WATCHED: Inside<Cell<bool>> = Inside::new(Cell::new(false));
 
 /// `MPI_Init` and `MPI_Init_thread`: the level provided.
-pub fn init_world(required: i32) -> Result<Level> {
+pub fn init_world(required: Level) -> Result<Level> {
     ensure!(life::world() == World::Before, ERR_OTHER, "MPI_Init was called before");
-    let level = Level::at_least(required);
-    join(level)?;
+    let level = join(required)?;
     let world = ContextId::new(Peer(0), 1);
     let new = |context, group| Comm::new(context, Rc::new(group), errhandler::initial(), None, comm::choices::of_job());
     let own = new(ContextId::new(job::me(), 2), Group::new(vec![job::me()]));
@@ -38,6 +37,8 @@ pub fn init_world(required: i32) -> Result<Level> {
 
 /// `MPI_Finalize`.
 pub fn finalize() -> Result {
+    // A session may begin or end in another thread.
+    let _inside = cs::enter_always();
     ensure!(life::world() == World::Active, ERR_OTHER, "MPI_Finalize without MPI_Init, or called before");
     let own = comm::own().expect("the World Model has begun");
     // The program's last chance (11.2.4); everything works meanwhile.
@@ -58,20 +59,21 @@ pub fn finalize() -> Result {
     deleted
 }
 
-/// A new user of the engine, which is opened for the first.
-pub(crate) fn join(level: Level) -> Result {
+/// A new user of the engine, which is opened for the first. The level that the user gets.
+pub(crate) fn join(level: Level) -> Result<Level> {
     if !engine::is_set() {
         open()?;
     }
-    cs::set_locking(life::add_user(level));
-    Ok(())
+    let level = life::add_user(level);
+    cs::set_locking(life::has_threads());
+    Ok(level)
 }
 
 /// A user leaves; the last one closes the engine.
 pub(crate) fn leave(level: Level) -> Result {
-    let multiple = life::remove_user(level);
+    life::remove_user(level);
     if life::is_running() {
-        cs::set_locking(multiple);
+        cs::set_locking(life::has_threads());
         return Ok(());
     }
     cs::set_locking(true);

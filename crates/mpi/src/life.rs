@@ -4,16 +4,22 @@
 //! World Model: Before ─ MPI_Init ─► Active ─ MPI_Finalize ─► After
 //! ```
 //! The users of MPI are the World Model and each session.
+//!
+//! Any thread may make a session or ask about the state at any time. So the counters are atomic. And while other users have no lock
+//! around their calls, a thread that may not be theirs can't have several threads: its session gets `MPI_THREAD_SERIALIZED` at most.
 
 use crate::inside::Inside;
 use crate::thread::Level;
 use crate::{agent, job};
 use base::{Peer, Result, ensure, log};
 use std::cell::Cell;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU8, AtomicU32};
 use std::thread::ThreadId;
 
 /// The states of the World Model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
 pub enum World {
     /// `MPI_Init` has not been called.
     Before,
@@ -24,26 +30,33 @@ pub enum World {
 }
 
 struct Life {
-    world: Cell<World>,
+    world: AtomicU8,
     /// Number of users.
-    users: Cell<u32>,
+    users: AtomicU32,
     /// Those that may call from several threads at a time.
-    multiple: Cell<u32>,
+    multiple: AtomicU32,
     level: Cell<Level>,
     main_thread: Cell<Option<ThreadId>>,
+    /// The only thread that calls for the present users, if that is known.
+    only_thread: Cell<Option<ThreadId>>,
 }
 
 static LIFE: Inside<Life> = Inside::new(Life {
-    world: Cell::new(World::Before),
-    users: Cell::new(0),
-    multiple: Cell::new(0),
+    world: AtomicU8::new(World::Before as u8),
+    users: AtomicU32::new(0),
+    multiple: AtomicU32::new(0),
     level: Cell::new(Level::Single),
     main_thread: Cell::new(None),
+    only_thread: Cell::new(None),
 });
 
 /// Where the World Model is.
 pub fn world() -> World {
-    LIFE.world.get()
+    match LIFE.world.load(Relaxed) {
+        state if state == World::Before as u8 => World::Before,
+        state if state == World::Active as u8 => World::Active,
+        _ => World::After,
+    }
 }
 
 /// `MPI_Initialized`.
@@ -59,7 +72,7 @@ pub fn is_finalized() -> bool {
 /// Whether functions that need an initialised MPI may be called.
 #[inline]
 pub fn is_running() -> bool {
-    LIFE.users.get() > 0
+    LIFE.users.load(Relaxed) > 0
 }
 
 /// As [`is_running`], as an error.
@@ -83,26 +96,34 @@ pub fn is_thread_main() -> bool {
 pub(crate) fn begin_world(level: Level) {
     LIFE.level.set(level);
     LIFE.main_thread.set(Some(std::thread::current().id()));
-    LIFE.world.set(World::Active);
+    LIFE.world.store(World::Active as u8, Relaxed);
 }
 
 /// The World Model has ended.
 pub(crate) fn end_world() {
-    LIFE.world.set(World::After);
+    LIFE.world.store(World::After as u8, Relaxed);
 }
 
-/// One more user. Whether several threads may call at a time.
-pub(crate) fn add_user(level: Level) -> bool {
-    LIFE.users.set(LIFE.users.get() + 1);
-    LIFE.multiple.set(LIFE.multiple.get() + u32::from(level == Level::Multiple));
-    LIFE.multiple.get() > 0
+/// Whether several threads may call at a time.
+pub(crate) fn has_threads() -> bool {
+    LIFE.multiple.load(Relaxed) > 0
 }
 
-/// One user less. Whether several threads may call at a time.
-pub(crate) fn remove_user(level: Level) -> bool {
-    LIFE.users.set(LIFE.users.get() - 1);
-    LIFE.multiple.set(LIFE.multiple.get() - u32::from(level == Level::Multiple));
-    LIFE.multiple.get() > 0
+/// One more user, and the level that it gets.
+pub(crate) fn add_user(wanted: Level) -> Level {
+    let me = Some(std::thread::current().id());
+    let is_first = LIFE.users.fetch_add(1, Relaxed) == 0;
+    let is_alone = is_first || LIFE.only_thread.get() == me;
+    let level = if has_threads() || is_alone { wanted } else { wanted.min(Level::Serialized) };
+    LIFE.multiple.fetch_add(u32::from(level == Level::Multiple), Relaxed);
+    LIFE.only_thread.set(if is_alone && level <= Level::Funneled { me } else { None });
+    level
+}
+
+/// One user less.
+pub(crate) fn remove_user(level: Level) {
+    LIFE.users.fetch_sub(1, Relaxed);
+    LIFE.multiple.fetch_sub(u32::from(level == Level::Multiple), Relaxed);
 }
 
 /// Ends the job; of one that continues on failure only the processes `of` a communicator, if they are named.

@@ -3,15 +3,15 @@
 //!
 //! An error of no object goes to the handler of `MPI_COMM_SELF` (if the program has set one, else to that of `MPI_COMM_WORLD`
 //! if it has set that: before MPI 4 this was the rule), and to the initial error handler outside of the World Model.
-//! [`raise_from`] returns the code that the MPI call returns, if at all.
+//! [`raise_from`] returns if the handler does.
 
 use crate::buffer::Slot;
 use crate::errhandler::{self, Errhandler, Target};
 use crate::group::Group;
-use crate::handle::{COMM_SELF, Handle};
+use crate::handle::Handle;
 use crate::inside::Inside;
 use crate::life::World;
-use crate::{errors, life};
+use crate::{cs, errors, life};
 use base::{Class, ContextId, Error, Peer, Result};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -97,17 +97,17 @@ impl Owner {
         self.groups.iter().flatten().flat_map(|group| group.peers()).collect()
     }
 
-    fn invoke(&self, code: i32, origin: &str) {
-        self.run(&self.errhandler(), code, origin);
+    fn invoke(&self, class: Class, origin: &str) {
+        self.run(&self.errhandler(), class, origin);
     }
 
     /// Lets `handler` do what it does with an error of this object.
-    fn run(&self, handler: &Errhandler, code: i32, origin: &str) {
+    fn run(&self, handler: &Errhandler, class: Class, origin: &str) {
         match handler {
             Errhandler::Return => {}
-            Errhandler::Fatal => fatal(self.describe(), code, origin, &[]),
-            Errhandler::Abort => fatal(self.describe(), code, origin, &self.processes()),
-            Errhandler::User(user) => user.call(self.handle.get(), code),
+            Errhandler::Fatal => fatal(self.describe(), class, origin, &[]),
+            Errhandler::Abort => fatal(self.describe(), class, origin, &self.processes()),
+            Errhandler::User(user) => user.call(self.handle.get(), class),
         }
     }
 }
@@ -125,48 +125,48 @@ thread_local! {
     static FUNCTION: RefCell<Option<&'static str>> = const { RefCell::new(None) };
 }
 
-/// Gives `error` of an MPI function to the handler of its object, if it has one. Returns the code for the caller, if the handler
-/// returns.
+/// Gives `error` of an MPI function to the handler of its object, if it has one. Returns if the handler returns.
 #[cold]
-pub fn raise_from(function: &'static str, on: Option<&Owner>, error: Error) -> i32 {
+pub fn raise_from(function: &'static str, on: Option<&Owner>, error: Error) {
     FUNCTION.with(|f| f.replace(Some(function)));
-    invoke(on, error.class.0, error.origin);
+    invoke(on, error.class, error.origin);
     FUNCTION.with(|f| f.replace(None));
-    error.class.0
 }
 
 /// `MPI_*_call_errhandler`.
-pub fn call_errhandler(on: &Owner, code: i32) -> Result {
+pub fn call_errhandler(on: &Owner, code: Class) -> Result {
+    let _inside = cs::enter_always();
     errors::class_of(code)?;
-    if code != Class::SUCCESS.0 {
+    if code != Class::SUCCESS {
         on.invoke(code, "raised by the program");
     }
     Ok(())
 }
 
-fn invoke(on: Option<&Owner>, code: i32, origin: &str) {
+fn invoke(on: Option<&Owner>, class: Class, origin: &str) {
     if let Some(owner) = on {
-        return owner.invoke(code, origin);
+        return owner.invoke(class, origin);
     }
     let predefined = PREDEFINED.borrow().clone();
     match predefined {
         Some([own, world]) if life::world() == World::Active => {
             let theirs = !own.errhandler_set.get() && world.errhandler_set.get();
-            if theirs { world.invoke(code, origin) } else { own.invoke(code, origin) }
+            if theirs { world.invoke(class, origin) } else { own.invoke(class, origin) }
         }
-        Some([own, _]) => own.run(&errhandler::initial(), code, origin),
+        Some([own, _]) => own.run(&errhandler::initial(), class, origin),
         None => {
-            let unknown = Owner { handle: Cell::new(COMM_SELF), ..Owner::new(Target::Session, errhandler::initial()) };
-            unknown.invoke(code, origin);
+            let unknown =
+                Owner { handle: Cell::new(Handle::COMM_SELF), ..Owner::new(Target::Session, errhandler::initial()) };
+            unknown.invoke(class, origin);
         }
     }
 }
 
 /// Ends the job, or the processes `of` a communicator. mpiexec shows the text, with rank and host; a process without mpiexec shows
 /// it itself.
-fn fatal(object: Option<String>, code: i32, origin: &str, of: &[Peer]) -> ! {
+fn fatal(object: Option<String>, code: Class, origin: &str, of: &[Peer]) -> ! {
     let function = FUNCTION.with(|f| *f.borrow()).unwrap_or("an MPI call");
     let object = object.map_or(String::new(), |name| format!(" on {name}"));
     let text = format!("{function} failed{object}: {} ({origin})", errors::describe(code));
-    life::abort(errors::class_of(code).unwrap_or(Class::ERR_OTHER.0), &text, of)
+    life::abort(errors::class_of(code).unwrap_or(Class::ERR_OTHER).0, &text, of)
 }

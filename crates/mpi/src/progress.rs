@@ -5,6 +5,7 @@
 
 use crate::handle::Handle;
 use crate::inside::Inside;
+use crate::sleepers::{self, Until};
 use crate::{agent, cs, engine};
 use base::Peer;
 use channel::wait;
@@ -15,12 +16,19 @@ use protocol::policy::testing::Testing;
 use protocol::policy::waiting::Idle;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::Duration;
 
 /// Something that advances outside of the calls that started it: a collective's schedule.
 pub trait Active {
     /// Does what can be done now, without blocking. True when there is nothing left to do.
     fn advance(&self) -> bool;
+}
+
+/// Places of the program that hold requests.
+pub trait Requests {
+    /// The requests that are not null.
+    fn each(&self, f: &mut dyn FnMut(Handle));
+    /// The message of each that needs no more than one message.
+    fn each_message(&self, f: &mut dyn FnMut(Option<OpId>));
 }
 
 /// What a wait is for.
@@ -33,9 +41,9 @@ pub enum Awaited<'a> {
     /// Several transfers.
     Both(Option<OpId>, Option<OpId>),
     /// All of these requests.
-    All(&'a [Handle]),
+    All(&'a dyn Requests),
     /// One of these requests.
-    Any(&'a [Handle]),
+    Any(&'a dyn Requests),
     /// A message that a probe would find.
     Message(&'a Pattern, Option<Peer>),
     /// Nothing: the program tests and will come again.
@@ -102,6 +110,9 @@ pub fn activate(work: Rc<dyn Active>) {
 #[inline]
 pub fn poll() -> bool {
     let moved = engine::with(|engine| engine.progress());
+    if moved {
+        sleepers::happened();
+    }
     if has_active() {
         advance_active();
     }
@@ -141,7 +152,11 @@ fn found_nothing() {
 /// Advances the schedules. They may run callbacks of the program and start others, so no borrow is held meanwhile.
 fn advance_active() {
     let mut round = std::mem::take(&mut *ACTIVE.borrow_mut());
+    let before = round.len();
     round.retain(|work| !work.advance());
+    if round.len() < before {
+        sleepers::happened();
+    }
     let mut started = ACTIVE.borrow_mut();
     round.append(&mut started);
     *started = round;
@@ -156,17 +171,20 @@ pub fn wait_until(done: impl FnMut() -> bool) {
 /// As [`wait_until`], and says what is waited for to whoever asks.
 #[inline]
 pub fn wait_for(awaited: Awaited<'_>, mut done: impl FnMut() -> bool) {
-    let mut idle_polls = 0;
+    let (mut idle_polls, mut idled) = (0, false);
     while !done() {
         if poll() {
             idle_polls = 0;
         } else if done() {
             // A schedule or another thread has completed it.
-            return;
+            break;
         } else {
-            idle_polls += 1;
+            (idle_polls, idled) = (idle_polls + 1, true);
             idle(idle_polls, &awaited);
         }
+    }
+    if idled {
+        sleepers::retire();
     }
 }
 
@@ -177,26 +195,62 @@ fn idle(idle_polls: u64, awaited: &Awaited<'_>) {
         Idle::Spin if !cs::is_locking() => std::hint::spin_loop(),
         Idle::Spin | Idle::Yield => cs::released(sys::wake::yield_cpu),
         Idle::ShortSleep => cs::released(wait::short_sleep),
-        Idle::Sleep => sleep(),
+        Idle::Sleep => sleep(awaited),
     }
 }
 
-/// How long a thread sleeps when another one may complete what it waits for, and take the wake-up with it.
-const SHARED_SLEEP: Duration = Duration::from_millis(1);
-
-/// Sleeps until something comes in. The doors are watched before the last look, so that nothing is missed.
-fn sleep() {
-    let limit = engine::with(|engine| {
-        waiting(|waiting| waiting.arm(engine));
-        if engine.progress() { None } else { Some(waiting(|waiting| waiting.sleep_limit(engine))) }
+/// Sleeps until something comes in. The doors are watched before the last look, so that nothing is missed. Of several threads one does that
+/// for all.
+fn sleep(awaited: &Awaited<'_>) {
+    let crowd = cs::is_locking();
+    let watches = !crowd || sleepers::watches();
+    let (moved, limit) = engine::with(|engine| {
+        if watches {
+            waiting(|waiting| waiting.arm(engine));
+        }
+        (watches && engine.progress(), waiting(|waiting| waiting.sleep_limit(engine)))
     });
-    if let Some(limit) = limit {
-        let limit = if cs::is_locking() { Some(SHARED_SLEEP) } else { limit };
+    if moved {
+        sleepers::happened();
+    } else {
         let set = waiting(|waiting| waiting.sleep_set());
-        cs::released(|| wait::sleep(Some(set.fd()), limit));
+        match crowd {
+            true => sleepers::sleep(until(awaited), set.fd(), limit),
+            false => cs::released(|| wait::sleep(set.fd(), limit)),
+        }
     }
-    engine::with(|engine| waiting(|waiting| waiting.disarm(engine.endpoints())));
+    if watches {
+        engine::with(|engine| waiting(|waiting| waiting.disarm(engine.endpoints())));
+    }
     if has_active() {
         advance_active();
+    }
+}
+
+/// The most messages that others look at for a sleeper.
+const LOOKED_AT_MAX: usize = 16;
+
+/// When a wait for this may be over.
+fn until(awaited: &Awaited<'_>) -> Until {
+    let mut messages = Vec::new();
+    match *awaited {
+        Awaited::One(op) => messages.push(Some(op)),
+        Awaited::Both(a, b) => messages.extend(a.into_iter().chain(b).map(Some)),
+        Awaited::All(requests) | Awaited::Any(requests) => requests.each_message(&mut |op| {
+            if messages.len() <= LOOKED_AT_MAX {
+                messages.push(op);
+            }
+        }),
+        Awaited::Message(pattern, expected) => return Until::Probed(*pattern, expected),
+        Awaited::Anything | Awaited::Tested => {}
+    }
+    if let Awaited::All(_) | Awaited::Both(..) = awaited {
+        // All are needed: what is complete ends nothing.
+        engine::with(|engine| messages.retain(|op| op.is_none_or(|op| !engine.is_complete(op))));
+    }
+    let only_messages: Option<Vec<OpId>> = messages.into_iter().collect();
+    match only_messages {
+        Some(ops) if !ops.is_empty() && ops.len() <= LOOKED_AT_MAX => Until::Messages(ops),
+        _ => Until::Event,
     }
 }

@@ -13,9 +13,6 @@ use base::{Result, ensure, fail};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// `MPI_SESSION_NULL`.
-pub const SESSION_NULL: Handle = Handle(0x120);
-
 /// `MPI_MAX_PSET_NAME_LEN`, with the terminating zero.
 pub const MAX_PSET_NAME_LEN: usize = 1024;
 
@@ -42,13 +39,18 @@ pub fn from_handle(handle: Handle) -> Result<Rc<Session>> {
     }
 }
 
+/// Whether one more has room.
+pub fn ensure_room() -> Result {
+    SESSIONS.ensure_room()
+}
+
 /// `MPI_Session_init`. Without the key `thread_level` several threads may call: libraries that don't know of each other
-/// each have a session.
+/// each have a session. The level is lower where others rely on being alone ([`crate::life`]).
 pub fn init(info: Option<&Info>, errhandler: Handle) -> Result<Rc<Session>> {
     let errhandler = errhandler::for_target(errhandler, Target::Session)?;
     let named = info.and_then(|info| info.text("thread_level")).and_then(|name| Level::named(&name));
     let level = named.unwrap_or(Level::Multiple);
-    init::join(level)?;
+    let level = init::join(level)?;
     let session = Rc::new(Session { owner: Rc::new(Owner::of_session(errhandler)), level });
     SESSIONS.enter(Rc::clone(&session));
     Ok(session)

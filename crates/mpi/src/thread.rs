@@ -2,16 +2,15 @@
 
 /// How threads may call MPI.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-#[repr(i32)]
 pub enum Level {
     /// `MPI_THREAD_SINGLE`.
-    Single = 0,
+    Single,
     /// `MPI_THREAD_FUNNELED`.
-    Funneled = 1024,
+    Funneled,
     /// `MPI_THREAD_SERIALIZED`.
-    Serialized = 2048,
+    Serialized,
     /// `MPI_THREAD_MULTIPLE`.
-    Multiple = 4096,
+    Multiple,
 }
 
 const LEVELS: [(Level, &str); 4] = [
@@ -22,11 +21,6 @@ const LEVELS: [(Level, &str); 4] = [
 ];
 
 impl Level {
-    /// The least level that gives what `required` asks for.
-    pub fn at_least(required: i32) -> Level {
-        LEVELS.iter().map(|(level, _)| *level).find(|level| *level as i32 >= required).unwrap_or(Level::Multiple)
-    }
-
     /// The level of this name.
     pub fn named(name: &str) -> Option<Level> {
         LEVELS.iter().find(|(_, known)| *known == name).map(|(level, _)| *level)
@@ -43,11 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_have_values_and_names() {
-        assert_eq!(Level::at_least(-1), Level::Single);
-        assert_eq!(Level::at_least(1024), Level::Funneled);
-        assert_eq!(Level::at_least(1025), Level::Serialized);
-        assert_eq!(Level::at_least(i32::MAX), Level::Multiple);
+    fn levels_have_names() {
         for (level, name) in LEVELS {
             assert_eq!(Level::named(name), Some(level));
             assert_eq!(level.name(), name);

@@ -35,24 +35,16 @@ fn status_of(op: OpId, completion: &Completion) -> Result<Status> {
         return Err(error);
     }
     if op.is_send() {
-        let mut status = Status::EMPTY;
-        status.set_cancelled(completion.cancelled);
-        return Ok(status);
+        return Ok(Status { cancelled: completion.cancelled, ..Status::EMPTY });
     }
-    let e = &completion.envelope;
-    let mut status = Status::received(e.source as i32, e.tag, completion.length);
-    if completion.cancelled {
-        status.set_cancelled(true);
-    }
-    Ok(status)
+    Ok(Status { cancelled: completion.cancelled, ..status_of_message(completion) })
 }
 
-/// The status that goes with a failed receive: the bytes that did arrive.
-fn status_of_failure(completion: &Completion) -> Status {
+/// The message that was received; of a failed receive the bytes that did arrive.
+#[inline(always)]
+fn status_of_message(completion: &Completion) -> Status {
     let e = &completion.envelope;
-    let mut status = Status::received(e.source as i32, e.tag, completion.length);
-    status.error = completion.error.map_or(0, |e| e.class.0);
-    status
+    Status::received(e.source as i32, e.tag, completion.length)
 }
 
 /// Whether [`test`] would answer. Makes no progress.
@@ -87,7 +79,7 @@ pub fn test_with_status(transfer: Transfer) -> Option<(Result, Status)> {
             let completion = engine::with(|engine| engine.take(op))?;
             Some(match status_of(op, &completion) {
                 Ok(status) => (Ok(()), status),
-                Err(error) => (Err(error), status_of_failure(&completion)),
+                Err(error) => (Err(error), status_of_message(&completion)),
             })
         }
     }
@@ -99,7 +91,7 @@ pub fn peek(transfer: Transfer) -> Status {
         Transfer::Sent => Status::EMPTY,
         Transfer::Null => Status::PROC_NULL,
         Transfer::Pending(op) => match engine::with(|engine| engine.outcome(op)) {
-            Some(completion) => status_of(op, &completion).unwrap_or_else(|_| status_of_failure(&completion)),
+            Some(completion) => status_of(op, &completion).unwrap_or_else(|_| status_of_message(&completion)),
             None => Status::EMPTY,
         },
     }

@@ -7,7 +7,7 @@ use crate::comm::{self, Comm};
 use crate::handle::Handle;
 use crate::owner::Owner;
 use crate::progress::{self, Awaited};
-use crate::request::{self, REQUEST_NULL, UnderWay};
+use crate::request::{self, UnderWay};
 use crate::{agent, call, engine, job};
 use base::ids::{PLANE_MASK, Plane};
 use base::{Peer, log};
@@ -38,7 +38,7 @@ impl Selection {
                 a.into_iter().chain(b).for_each(|op| selection.add_op(op, pending));
             }
             Awaited::All(handles) | Awaited::Any(handles) => {
-                handles.iter().for_each(|handle| selection.add_request(*handle, pending));
+                handles.each(&mut |handle| selection.add_request(handle, pending));
             }
             Awaited::Message(..) | Awaited::Tested => {}
         }
@@ -54,9 +54,6 @@ impl Selection {
     }
 
     fn add_request(&mut self, handle: Handle, pending: &[Pending]) {
-        if handle == REQUEST_NULL {
-            return;
-        }
         match request::under_way(handle) {
             UnderWay::Nothing => {}
             UnderWay::Message(op) => self.add_op(op, pending),

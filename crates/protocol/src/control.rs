@@ -20,6 +20,7 @@ pub mod near;
 pub mod profile;
 pub mod rank;
 pub mod report;
+pub mod sealed;
 pub mod tree;
 
 pub use codec::{Wire, decode, encode};
@@ -27,4 +28,4 @@ pub use endpoint_address::EndpointAddress;
 pub use rank::{JobInfo, ToAgent, ToRank};
 
 /// Version of both conversations; ends of different versions refuse each other.
-pub const VERSION: u16 = 5;
+pub const VERSION: u16 = 7;

@@ -10,7 +10,7 @@
 //!
 //! Invariant: the state `Lost` is final, and is reported once.
 
-use crate::transport::{Caps, Event, Outcome, Token, Transport};
+use crate::transport::{Access, Caps, Event, Outcome, Token, Transport};
 use crate::wire::Header;
 use base::Peer;
 
@@ -55,6 +55,8 @@ pub enum Arrival<P> {
     },
     /// A send that was `Posted` is over.
     Sent(Token),
+    /// An access that was `Posted` is over: done, with the number before it of an atomic, or refused.
+    Accessed(Token, Option<u64>),
     /// Packets to this peer find a lane now.
     Opened(Peer),
     /// No packet will come from this peer any more, and none can be sent.
@@ -215,9 +217,18 @@ impl<T: Transport> Endpoints<T> {
         self.open(peer).map_or(0, |(transport, lane)| transport.expose(lane, source))
     }
 
-    /// See [`Transport::get`].
-    pub fn get(&mut self, peer: Peer, address: u64, sink: &T::Sink, len: usize) -> bool {
-        self.open(peer).is_ok_and(|(transport, lane)| transport.get(lane, address, sink, len))
+    /// See [`Transport::pull`].
+    pub fn pull(&mut self, peer: Peer, address: u64, sink: &T::Sink, len: usize) -> bool {
+        self.open(peer).is_ok_and(|(transport, lane)| transport.pull(lane, address, sink, len))
+    }
+
+    /// Reaches registered memory of `peer` over its lane; `Again` while there is none.
+    pub(crate) fn access(&mut self, peer: Peer, access: impl FnOnce(&mut T, &mut T::Lane) -> Access) -> Access {
+        match self.open(peer) {
+            Ok((transport, lane)) => access(transport, lane),
+            Err(Outcome::Lost) => Access::Lost,
+            Err(_) => Access::Again,
+        }
     }
 
     /// See [`Transport::prefers_stream`].
@@ -245,6 +256,7 @@ impl<T: Transport> Endpoints<T> {
                 Event::Packet(packet) => Arrival::Packet(packet),
                 Event::Landed { peer, header, len } => Arrival::Landed { peer, header, len },
                 Event::Sent(token) => Arrival::Sent(token),
+                Event::Accessed(token, value) => Arrival::Accessed(token, value),
                 event => match self.change(event) {
                     Some(arrival) => arrival,
                     None => continue,
@@ -275,7 +287,7 @@ impl<T: Transport> Endpoints<T> {
                 let before = std::mem::replace(&mut entry.state, State::Lost);
                 (before != State::Lost).then_some(Arrival::Lost(peer))
             }
-            Event::Packet(_) | Event::Landed { .. } | Event::Sent(_) => None,
+            Event::Packet(_) | Event::Landed { .. } | Event::Sent(_) | Event::Accessed(..) => None,
         }
     }
 }

@@ -10,7 +10,7 @@
 //! | larger, contiguous, single copy proven | receiver pulls | `REQUEST_TO_SEND`, back: `FINISHED` |
 //! | the same, where that is faster | streamed | `REQUEST_TO_SEND`, back: `CLEAR_TO_SEND`, then `DATA`…, back: `FINISHED` |
 //! | larger | streamed | `REQUEST_TO_SEND`, back: `CLEAR_TO_SEND`, then `DATA`… |
-//! | one of these, given up before it was matched | | `REQUEST_TO_SEND`, `WITHDRAW`, back: `FINISHED` |
+//! | one of these, taken back before it was matched | | `REQUEST_TO_SEND`, then see [`recall`] |
 //!
 //! Packets to one peer leave in the order of the calls: what finds no room waits in the peer's queue (`flows`), and while there
 //! is one everything queues behind it. `DATA` carries its own address and may overtake.
@@ -22,7 +22,9 @@
 
 mod eager;
 mod flows;
+pub mod one_sided;
 pub mod pending;
+mod recall;
 mod receiving;
 mod sending;
 mod streams;
@@ -30,14 +32,15 @@ mod suspend;
 
 use crate::endpoint::{Arrival, Endpoints};
 use crate::kind::{KINDS_MAX, Kind};
-use crate::matching::{Envelope, Found, Matching, Pattern, Place};
+use crate::matching::{Envelope, Found, Matching, Pattern};
 pub use crate::protocols::Mode;
 use crate::slab::Slab;
 use crate::transport::{Packet, Token, Transport, UnexpectedPool};
 use crate::wire::Header;
 use base::{Class, Error, Peer, Result};
 use flows::Flows;
-use rustc_hash::FxHashMap;
+use one_sided::Accessing;
+use rustc_hash::{FxHashMap, FxHashSet};
 use sending::Send;
 use std::collections::HashSet;
 use streams::{Fragmented, Stream};
@@ -90,19 +93,21 @@ struct Receive<S> {
     /// The process that `pattern.source` names.
     expected: Option<Peer>,
     state: ReceiveState,
+    /// The message, once it has been `Received`.
+    found: Found,
 }
 
-#[derive(Clone, Copy)]
 enum ReceiveState {
     /// Waits for its message.
-    Posted(Place),
+    Posted,
     /// Has its message; the lane to `peer` is still being opened.
-    Matched {
-        peer: Peer,
-    },
+    Matched { peer: Peer },
     /// Its message arrives in pieces.
-    Streaming(Stream),
-    Complete(Completion),
+    Streaming(Box<Stream>),
+    /// All of its message has been delivered.
+    Received,
+    /// It has ended in another way.
+    Ended(Box<Completion>),
 }
 
 /// A message that nobody waits for yet.
@@ -164,14 +169,21 @@ pub struct Engine<T: Transport> {
     matching: Matching,
     receives: Slab<Receive<T::Sink>>,
     unexpected: Slab<Unexpected<Buffer<T>>>,
+    /// Those of them whose data are with the sender, by sender and its operation.
+    offered: FxHashMap<(Peer, u32), u32>,
     sends: Slab<Send<T::Source>>,
     /// Sends whose source the transport uses, by token.
     posted: FxHashMap<Token, u32>,
+    /// Accesses to registered memory of peers.
+    accesses: Slab<Accessing<T>>,
+    access_serial: u64,
+    /// Those that the transport works on, and packets of some whose source it uses, by token.
+    posted_accesses: FxHashMap<Token, u32>,
     flows: Flows,
     /// Messages in fragments that have not arrived in full, by sender and its operation.
     fragmented: FxHashMap<(Peer, u32), Fragmented>,
     /// Receives that are streamed but could be pulled.
-    pullable_streams: Vec<u32>,
+    pullable_streams: FxHashSet<u32>,
     /// When the first poll found nothing since something of theirs came; 0 if none has.
     silent_ns: u64,
     /// Of the last grant.
@@ -200,11 +212,15 @@ impl<T: Transport> Engine<T> {
             matching: Matching::default(),
             receives: Slab::default(),
             unexpected: Slab::default(),
+            offered: FxHashMap::default(),
             sends: Slab::default(),
             posted: FxHashMap::default(),
+            accesses: Slab::default(),
+            access_serial: 0,
+            posted_accesses: FxHashMap::default(),
             flows: Flows::default(),
             fragmented: FxHashMap::default(),
-            pullable_streams: Vec::new(),
+            pullable_streams: FxHashSet::default(),
             silent_ns: 0,
             generation: 0,
             has_pulled_streams: false,
@@ -233,7 +249,8 @@ impl<T: Transport> Engine<T> {
     /// The handlers of all kinds of packets, from the tables of the parts.
     const HANDLERS: [Option<Handler<T>>; KINDS_MAX] = {
         let mut table: [Option<Handler<T>>; KINDS_MAX] = [None; KINDS_MAX];
-        let parts: [&[(Kind, Handler<T>)]; 2] = [Engine::<T>::POINT_TO_POINT, Engine::<T>::CONTROL];
+        let parts: [&[(Kind, Handler<T>)]; 3] =
+            [Engine::<T>::POINT_TO_POINT, Engine::<T>::ONE_SIDED, Engine::<T>::CONTROL];
         let mut part = 0;
         while part < parts.len() {
             let mut at = 0;
@@ -266,6 +283,8 @@ impl<T: Transport> Engine<T> {
         (Kind::EAGER_MIDDLE, Engine::on_fragment),
         (Kind::EAGER_LAST, Engine::on_fragment),
         (Kind::WITHDRAW, Engine::on_withdraw),
+        (Kind::CANCEL, Engine::on_cancel),
+        (Kind::CANCELLED, Engine::on_cancelled),
     ];
 
     /// The kinds of lanes and endpoints.
@@ -288,18 +307,41 @@ impl<T: Transport> Engine<T> {
     }
 
     /// Starts a receive. `expected` is the process that `pattern.source` names, `None` for any source.
-    #[inline]
+    #[inline(always)]
     pub fn post_recv(&mut self, pattern: Pattern, expected: Option<Peer>, sink: T::Sink) -> OpId {
+        if self.matching.has_unexpected() || !self.lost.is_empty() {
+            // A copy, so that the sink of the short path stays in registers.
+            return self.post_recv_after_a_look(pattern, expected, sink.clone());
+        }
+        self.post_recv_unseen(pattern, expected, sink)
+    }
+
+    /// Starts a receive whose message may be there, or never come.
+    #[inline(never)]
+    fn post_recv_after_a_look(&mut self, pattern: Pattern, expected: Option<Peer>, sink: T::Sink) -> OpId {
         if let Some(message) = self.matching.take(&pattern) {
             return self.receive_unexpected(message, pattern, expected, sink);
         }
         if self.is_in_vain(&pattern, expected) {
-            let envelope = envelope_of(&pattern);
-            let state = ReceiveState::Complete(failed(envelope, PEER_LOST));
-            return OpId(self.receives.insert(Receive { sink, pattern, expected, state }));
+            let state = ReceiveState::Ended(Box::new(failed(envelope_of(&pattern), PEER_LOST)));
+            return OpId(self.receives.insert(Receive { sink, pattern, expected, state, found: NOTHING }));
         }
-        let state = ReceiveState::Posted(self.matching.post(pattern, self.receives.next()));
-        OpId(self.receives.insert(Receive { sink, pattern, expected, state }))
+        self.post_recv_unseen(pattern, expected, sink)
+    }
+
+    /// Starts a receive whose message is not there.
+    #[inline(always)]
+    fn post_recv_unseen(&mut self, pattern: Pattern, expected: Option<Peer>, sink: T::Sink) -> OpId {
+        let id = self.receives.insert(Receive { sink, pattern, expected, state: ReceiveState::Posted, found: NOTHING });
+        self.matching.post(&pattern, id);
+        OpId(id)
+    }
+
+    /// Ends a receive with an error.
+    fn fail_receive(&mut self, id: u32, envelope: Envelope, error: Error) {
+        if let Some(receive) = self.receives.get_mut(id) {
+            receive.state = ReceiveState::Ended(Box::new(failed(envelope, error)));
+        }
     }
 
     /// Looks for a message without receiving it. Makes no progress.
@@ -348,13 +390,17 @@ impl<T: Transport> Engine<T> {
         Ok(self.receive_unexpected(message.0, pattern, Some(peer), sink))
     }
 
-    /// Cancels a receive that is not matched. False if it can't be cancelled any more, and for sends.
+    /// Cancels an operation that is not matched. False if it can't be cancelled any more, or not at once: the completion of a send tells.
     pub fn cancel(&mut self, op: OpId) -> bool {
+        if op.is_send() {
+            self.cancel_send(op.0 & !SEND_BIT);
+            return false;
+        }
         let Some(receive) = self.receives.get_mut(op.0) else { return false };
-        let ReceiveState::Posted(place) = receive.state else { return false };
-        self.matching.withdraw(place, op.0);
+        let ReceiveState::Posted = receive.state else { return false };
+        self.matching.withdraw(&receive.pattern, op.0);
         let completion = Completion { cancelled: true, ..failed(envelope_of(&receive.pattern), PEER_LOST) };
-        receive.state = ReceiveState::Complete(Completion { error: None, ..completion });
+        receive.state = ReceiveState::Ended(Box::new(Completion { error: None, ..completion }));
         true
     }
 
@@ -364,7 +410,7 @@ impl<T: Transport> Engine<T> {
         if op.is_send() {
             return self.send_outcome(op.0 & !SEND_BIT).is_some();
         }
-        matches!(self.receives.get(op.0), Some(Receive { state: ReceiveState::Complete(_), .. }))
+        self.receives.get(op.0).is_some_and(|r| matches!(r.state, ReceiveState::Received | ReceiveState::Ended(_)))
     }
 
     /// The outcome of a complete operation.
@@ -372,10 +418,7 @@ impl<T: Transport> Engine<T> {
         if op.is_send() {
             return self.send_outcome(op.0 & !SEND_BIT);
         }
-        match self.receives.get(op.0)?.state {
-            ReceiveState::Complete(completion) => Some(completion),
-            _ => None,
-        }
+        self.receives.get(op.0)?.outcome()
     }
 
     /// The outcome of a complete operation, which is forgotten with it.
@@ -384,9 +427,18 @@ impl<T: Transport> Engine<T> {
         if op.is_send() {
             return self.take_send(op.0 & !SEND_BIT);
         }
-        let ReceiveState::Complete(completion) = self.receives.get(op.0)?.state else { return None };
+        let completion = self.receives.get(op.0)?.outcome()?;
         self.receives.discard(op.0);
         Some(completion)
+    }
+
+    /// As [`Engine::take`], but only of a receive that has succeeded: the commonest outcome, in few words.
+    #[inline(always)]
+    pub fn take_received(&mut self, op: OpId) -> Option<Found> {
+        // The number of a send is none of a receive.
+        let Receive { state: ReceiveState::Received, found, .. } = *self.receives.get(op.0)? else { return None };
+        self.receives.discard(op.0);
+        Some(found)
     }
 
     /// Handles what comes next and moves what waits for room. True if anything happened.
@@ -423,6 +475,7 @@ impl<T: Transport> Engine<T> {
             }
             Arrival::Landed { peer, header, len } => self.on_landed(peer, &header, len as u64),
             Arrival::Sent(token) => self.on_sent(token),
+            Arrival::Accessed(token, value) => self.on_accessed(token, value),
             Arrival::Opened(_) => {}
             Arrival::Lost(peer) => self.on_lost(peer),
         }
@@ -452,28 +505,31 @@ impl<T: Transport> Engine<T> {
         }
         for (id, receive) in self.receives.iter_mut() {
             let hit = match receive.state {
-                ReceiveState::Posted(place) => {
+                ReceiveState::Posted => {
                     let context = receive.pattern.context;
                     let hit = receive.expected.map_or_else(|| (self.membership)(context, peer), |p| p == peer);
                     if hit {
-                        self.matching.withdraw(place, id);
+                        self.matching.withdraw(&receive.pattern, id);
                     }
                     hit
                 }
-                ReceiveState::Matched { peer: from } | ReceiveState::Streaming(Stream { peer: from, .. }) => {
-                    from == peer
-                }
-                ReceiveState::Complete(_) => false,
+                ReceiveState::Matched { peer: from } => from == peer,
+                ReceiveState::Streaming(ref stream) => stream.peer == peer,
+                ReceiveState::Received | ReceiveState::Ended(_) => false,
             };
             if hit {
-                receive.state = ReceiveState::Complete(failed(envelope_of(&receive.pattern), PEER_LOST));
+                receive.state = ReceiveState::Ended(Box::new(failed(envelope_of(&receive.pattern), PEER_LOST)));
             }
         }
         self.flows.remove(peer);
         self.fragmented.retain(|(from, _), _| *from != peer);
         self.fail_sends_to(peer);
+        self.fail_accesses_to(peer);
     }
 }
+
+/// No message.
+const NOTHING: Found = Found { envelope: Envelope { context: 0, source: 0, tag: 0 }, length: 0 };
 
 /// The envelope that a failed receive reports.
 fn envelope_of(pattern: &Pattern) -> Envelope {

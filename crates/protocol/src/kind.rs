@@ -8,6 +8,8 @@
 pub enum Part {
     /// Messages of sends and receives.
     PointToPoint,
+    /// Registered memory, where a lane can't reach it by itself.
+    OneSided,
     /// What lanes and endpoints tell each other.
     Control,
 }
@@ -93,6 +95,23 @@ kinds! {
     RESUME = 15, Control, 0;
     /// The sender takes its `REQUEST_TO_SEND` back, to be answered by `FINISHED`; `token` is the sender's operation.
     WITHDRAW = 11, PointToPoint, 0;
+    /// Bytes for the receiver's registered memory; `token` is the sender's operation, to be answered by `ACCESSED`, the body says where,
+    /// and how many bytes there are from there to the end of the access, so that nothing is written if that does not fit.
+    PUT = 18, OneSided, 32;
+    /// Asks for bytes of the receiver's registered memory; `token` is the sender's operation, the body says where and how many.
+    GET = 19, OneSided, 32;
+    /// A part of the answer to a `GET`; `token` is the receiver's operation, the body the place in the memory.
+    GOT = 20, OneSided, 8;
+    /// Changes a number in the receiver's registered memory; `token` is the sender's operation, to be answered by `ACCESSED`, the body
+    /// says where and how.
+    ATOMIC = 21, OneSided, 48;
+    /// A `PUT` or `ATOMIC` is done, or one of these or a `GET` is refused; `token` is the receiver's operation, the body whether
+    /// it is done, and the number before.
+    ACCESSED = 22, OneSided, 16;
+    /// The sender cancels a message, to be answered by `CANCELLED` if it has not been matched; envelope and `token` are those of the message.
+    CANCEL = 16, PointToPoint, 0;
+    /// The message is gone as if it had never been sent; `token` is the sender's operation.
+    CANCELLED = 17, PointToPoint, 0;
 }
 
 impl Kind {

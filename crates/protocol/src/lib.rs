@@ -9,6 +9,7 @@ pub mod endpoint;
 pub mod engine;
 pub mod kind;
 pub mod matching;
+pub mod memory;
 pub mod pmi;
 pub mod policy;
 pub mod protocols;

@@ -51,15 +51,39 @@ impl Pattern {
 
 const NONE: u32 = u32::MAX;
 
+/// An envelope as it is compared and hashed: the context; source and tag in one word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Key(u64, u64);
+
+impl Key {
+    #[inline(always)]
+    fn of(e: &Envelope) -> Key {
+        Key(e.context, u64::from(e.source) << 32 | u64::from(e.tag as u32))
+    }
+
+    #[inline(always)]
+    fn bin(self, bins: usize) -> usize {
+        ((self.0 ^ self.1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & (bins - 1)
+    }
+
+    fn envelope(self) -> Envelope {
+        Envelope { context: self.0, source: (self.1 >> 32) as u32, tag: self.1 as i32 }
+    }
+}
+
+/// An entry; those before and after it in its bin, and in order of insertion.
+#[derive(Clone, Copy)]
 struct Node {
-    envelope: Envelope,
-    id: u32,
+    key: Key,
     sequence: u64,
     bin_previous: u32,
     bin_next: u32,
     order_previous: u32,
     order_next: u32,
 }
+
+const UNUSED: Node =
+    Node { key: Key(0, 0), sequence: 0, bin_previous: NONE, bin_next: NONE, order_previous: NONE, order_next: NONE };
 
 #[derive(Clone, Copy)]
 struct Ends {
@@ -69,10 +93,10 @@ struct Ends {
 
 const EMPTY: Ends = Ends { first: NONE, last: NONE };
 
-/// Entries with full envelopes, found by envelope in O(1) and, if they are `ORDERED`, by order of insertion.
+/// The caller's small numbers, found by envelope in O(1) and, if they are `ORDERED`, by order of insertion.
 struct Bins<const ORDERED: bool> {
+    /// By the caller's number.
     nodes: Vec<Node>,
-    free: Vec<u32>,
     bins: Vec<Ends>,
     order: Ends,
     len: usize,
@@ -80,110 +104,109 @@ struct Bins<const ORDERED: bool> {
 
 impl<const ORDERED: bool> Default for Bins<ORDERED> {
     fn default() -> Self {
-        Bins { nodes: Vec::new(), free: Vec::new(), bins: vec![EMPTY; 64], order: EMPTY, len: 0 }
+        Bins { nodes: Vec::new(), bins: vec![EMPTY; 64], order: EMPTY, len: 0 }
     }
 }
 
 impl<const ORDERED: bool> Bins<ORDERED> {
-    #[inline]
-    fn bin(&self, e: &Envelope) -> usize {
-        let mixed = e.context ^ (u64::from(e.source) << 32) ^ u64::from(e.tag as u32);
-        (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & (self.bins.len() - 1)
-    }
-
-    #[inline]
-    fn insert(&mut self, envelope: Envelope, id: u32, sequence: u64) -> u32 {
+    #[inline(always)]
+    fn insert(&mut self, envelope: &Envelope, id: u32, sequence: u64) {
         if self.len >= self.bins.len() * 2 {
             self.grow();
         }
-        let bin = self.bin(&envelope);
-        let node = Node {
-            envelope,
-            id,
+        if self.nodes.len() <= id as usize {
+            self.make_room(id);
+        }
+        let key = Key::of(envelope);
+        let bin = key.bin(self.bins.len());
+        let previous = std::mem::replace(&mut self.bins[bin].last, id);
+        self.nodes[id as usize] = Node {
+            key,
             sequence,
-            bin_previous: self.bins[bin].last,
+            bin_previous: previous,
             bin_next: NONE,
             order_previous: self.order.last,
             order_next: NONE,
         };
-        let at = match self.free.pop() {
-            Some(at) => {
-                self.nodes[at as usize] = node;
-                at
-            }
-            None => {
-                self.nodes.push(node);
-                (self.nodes.len() - 1) as u32
-            }
-        };
-        append(&mut self.bins[bin], &mut self.nodes, at);
+        match previous {
+            NONE => self.bins[bin].first = id,
+            last => self.nodes[last as usize].bin_next = id,
+        }
         if ORDERED {
-            match self.order.last {
-                NONE => self.order.first = at,
-                last => self.nodes[last as usize].order_next = at,
+            match std::mem::replace(&mut self.order.last, id) {
+                NONE => self.order.first = id,
+                last => self.nodes[last as usize].order_next = id,
             }
-            self.order.last = at;
         }
         self.len += 1;
-        at
     }
 
-    #[inline]
-    fn remove(&mut self, at: u32) -> u32 {
-        let bin = self.bin(&self.nodes[at as usize].envelope);
-        self.unlink(at, bin)
+    #[cold]
+    fn make_room(&mut self, id: u32) {
+        self.nodes.resize(id as usize + 1, UNUSED);
     }
 
-    /// As [`Bins::remove`] of the first entry with this envelope.
+    /// Takes `id` out, which is there.
     #[inline]
+    fn remove(&mut self, id: u32) {
+        self.unlink(id, self.nodes[id as usize].key.bin(self.bins.len()));
+    }
+
+    /// Takes out the first entry with this envelope.
+    #[inline(always)]
     fn take_first(&mut self, e: &Envelope) -> Option<u32> {
-        let bin = self.bin(e);
-        self.first_in(bin, e).map(|at| self.unlink(at, bin))
+        let key = Key::of(e);
+        let bin = key.bin(self.bins.len());
+        let id = self.first_in(bin, key)?;
+        self.unlink(id, bin);
+        Some(id)
     }
 
-    #[inline]
-    fn unlink(&mut self, at: u32, bin: usize) -> u32 {
-        let node = &self.nodes[at as usize];
-        let id = node.id;
-        let (previous, next) = (node.bin_previous, node.bin_next);
-        let (earlier, later) = (node.order_previous, node.order_next);
-        match previous {
-            NONE => self.bins[bin].first = next,
-            p => self.nodes[p as usize].bin_next = next,
+    #[inline(always)]
+    fn unlink(&mut self, id: u32, bin: usize) {
+        let Node { bin_previous, bin_next, order_previous, order_next, .. } = self.nodes[id as usize];
+        match bin_previous {
+            NONE => self.bins[bin].first = bin_next,
+            p => self.nodes[p as usize].bin_next = bin_next,
         }
-        match next {
-            NONE => self.bins[bin].last = previous,
-            n => self.nodes[n as usize].bin_previous = previous,
+        match bin_next {
+            NONE => self.bins[bin].last = bin_previous,
+            n => self.nodes[n as usize].bin_previous = bin_previous,
         }
         if ORDERED {
-            match earlier {
-                NONE => self.order.first = later,
-                p => self.nodes[p as usize].order_next = later,
+            match order_previous {
+                NONE => self.order.first = order_next,
+                p => self.nodes[p as usize].order_next = order_next,
             }
-            match later {
-                NONE => self.order.last = earlier,
-                n => self.nodes[n as usize].order_previous = earlier,
+            match order_next {
+                NONE => self.order.last = order_previous,
+                n => self.nodes[n as usize].order_previous = order_previous,
             }
         }
-        self.free.push(at);
         self.len -= 1;
-        id
     }
 
     #[inline]
     fn first(&self, e: &Envelope) -> Option<u32> {
-        self.first_in(self.bin(e), e)
+        let key = Key::of(e);
+        self.first_in(key.bin(self.bins.len()), key)
     }
 
-    #[inline]
-    fn first_in(&self, bin: usize, e: &Envelope) -> Option<u32> {
-        let mut at = self.bins[bin].first;
-        while at != NONE {
-            let node = &self.nodes[at as usize];
-            if node.envelope == *e {
-                return Some(at);
+    #[inline(always)]
+    fn first_in(&self, bin: usize, key: Key) -> Option<u32> {
+        self.first_such(bin, key, |_| true)
+    }
+
+    /// The first entry with this envelope whose number `accepts`.
+    #[inline(always)]
+    fn first_such(&self, bin: usize, key: Key, accepts: impl Fn(u32) -> bool) -> Option<u32> {
+        let mut id = self.bins[bin].first;
+        while id != NONE {
+            let node = &self.nodes[id as usize];
+            if node.key == key && accepts(id) {
+                return Some(id);
             }
-            at = node.bin_next;
+            id = node.bin_next;
         }
         None
     }
@@ -200,14 +223,17 @@ impl<const ORDERED: bool> Bins<ORDERED> {
     fn grow(&mut self) {
         let more = vec![EMPTY; self.bins.len() * 2];
         for old in std::mem::replace(&mut self.bins, more) {
-            let mut at = old.first;
-            while at != NONE {
-                let bin = self.bin(&self.nodes[at as usize].envelope);
-                let node = &mut self.nodes[at as usize];
+            let mut id = old.first;
+            while id != NONE {
+                let node = &mut self.nodes[id as usize];
+                let bin = node.key.bin(self.bins.len());
                 let next = std::mem::replace(&mut node.bin_next, NONE);
-                node.bin_previous = self.bins[bin].last;
-                append(&mut self.bins[bin], &mut self.nodes, at);
-                at = next;
+                node.bin_previous = std::mem::replace(&mut self.bins[bin].last, id);
+                match node.bin_previous {
+                    NONE => self.bins[bin].first = id,
+                    last => self.nodes[last as usize].bin_next = id,
+                }
+                id = next;
             }
         }
     }
@@ -215,24 +241,15 @@ impl<const ORDERED: bool> Bins<ORDERED> {
 
 impl Bins<true> {
     fn first_in_order(&self, pattern: &Pattern) -> Option<u32> {
-        let mut at = self.order.first;
-        while at != NONE {
-            let node = &self.nodes[at as usize];
-            if pattern.accepts(&node.envelope) {
-                return Some(at);
+        let mut id = self.order.first;
+        while id != NONE {
+            let node = &self.nodes[id as usize];
+            if pattern.accepts(&node.key.envelope()) {
+                return Some(id);
             }
-            at = node.order_next;
+            id = node.order_next;
         }
         None
-    }
-}
-
-/// Puts `at`, which knows its predecessor, at the end of a bin.
-#[inline]
-fn append(bin: &mut Ends, nodes: &mut [Node], at: u32) {
-    match std::mem::replace(&mut bin.last, at) {
-        NONE => bin.first = at,
-        last => nodes[last as usize].bin_next = at,
     }
 }
 
@@ -240,15 +257,6 @@ struct Wildcard {
     pattern: Pattern,
     id: u32,
     sequence: u64,
-}
-
-/// Where a posted receive waits; needed to withdraw it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
-    /// Among the exact receives.
-    Exact(u32),
-    /// Among those with wildcards.
-    Wildcard,
 }
 
 /// Posted receives and unexpected messages of one process; values are the caller's numbers.
@@ -262,70 +270,48 @@ pub struct Matching {
 
 impl Matching {
     /// Lets receive `id` wait for a message. The caller has looked for an unexpected one before.
-    #[inline]
-    pub fn post(&mut self, pattern: Pattern, id: u32) -> Place {
+    #[inline(always)]
+    pub fn post(&mut self, pattern: &Pattern, id: u32) {
         self.sequence += 1;
         match pattern.exact() {
-            Some(envelope) => Place::Exact(self.exact.insert(envelope, id, self.sequence)),
-            None => {
-                self.wildcards.push(Wildcard { pattern, id, sequence: self.sequence });
-                Place::Wildcard
-            }
+            Some(envelope) => self.exact.insert(&envelope, id, self.sequence),
+            None => self.wildcards.push(Wildcard { pattern: *pattern, id, sequence: self.sequence }),
         }
     }
 
     /// Takes out the receive that this message belongs to.
-    #[inline]
+    #[inline(always)]
     pub fn arrive(&mut self, envelope: &Envelope) -> Option<u32> {
-        if self.wildcards.is_empty() { self.exact.take_first(envelope) } else { self.arrive_among_wildcards(envelope) }
+        if self.wildcards.is_empty() { self.exact.take_first(envelope) } else { self.arrive_among_wildcards(*envelope) }
     }
 
-    fn arrive_among_wildcards(&mut self, envelope: &Envelope) -> Option<u32> {
-        let exact = self.exact.first(envelope);
-        if let Some(i) = self.wildcards.iter().position(|w| w.pattern.accepts(envelope))
-            && exact.is_none_or(|at| self.wildcards[i].sequence < self.exact.nodes[at as usize].sequence)
+    #[inline(never)]
+    fn arrive_among_wildcards(&mut self, envelope: Envelope) -> Option<u32> {
+        let exact = self.exact.first(&envelope);
+        if let Some(i) = self.wildcards.iter().position(|w| w.pattern.accepts(&envelope))
+            && exact.is_none_or(|id| self.wildcards[i].sequence < self.exact.nodes[id as usize].sequence)
         {
             return Some(self.wildcards.remove(i).id);
         }
-        exact.map(|at| self.exact.remove(at))
+        exact.inspect(|id| self.exact.remove(*id))
     }
 
     /// Withdraws a posted receive that has not been matched.
-    pub fn withdraw(&mut self, place: Place, id: u32) {
-        match place {
-            Place::Exact(at) => {
-                self.exact.remove(at);
-            }
-            Place::Wildcard => self.wildcards.retain(|w| w.id != id),
+    pub fn withdraw(&mut self, pattern: &Pattern, id: u32) {
+        match pattern.exact() {
+            Some(_) => self.exact.remove(id),
+            None => self.wildcards.retain(|w| w.id != id),
         }
     }
 
     /// Keeps message `id` until somebody asks for it.
-    pub fn keep(&mut self, envelope: Envelope, id: u32) {
+    pub fn keep(&mut self, envelope: &Envelope, id: u32) {
         self.unexpected.insert(envelope, id, 0);
     }
 
     /// The first unexpected message that `pattern` accepts.
     #[inline]
     pub fn peek(&self, pattern: &Pattern) -> Option<u32> {
-        self.find(pattern).map(|at| self.unexpected.nodes[at as usize].id)
-    }
-
-    /// Takes out the first unexpected message that `pattern` accepts.
-    #[inline]
-    pub fn take(&mut self, pattern: &Pattern) -> Option<u32> {
-        let at = self.find(pattern)?;
-        Some(self.unexpected.remove(at))
-    }
-
-    /// Gives memory for unexpected messages back if there are none, and room for more than `most`.
-    #[inline]
-    pub fn shrink(&mut self, most: usize) {
-        self.unexpected.shrink(most);
-    }
-
-    #[inline]
-    fn find(&self, pattern: &Pattern) -> Option<u32> {
         if self.unexpected.len == 0 {
             return None;
         }
@@ -333,6 +319,27 @@ impl Matching {
             Some(envelope) => self.unexpected.first(&envelope),
             None => self.unexpected.first_in_order(pattern),
         }
+    }
+
+    /// Takes out the first unexpected message that `pattern` accepts.
+    pub fn take(&mut self, pattern: &Pattern) -> Option<u32> {
+        let id = self.peek(pattern)?;
+        self.unexpected.remove(id);
+        Some(id)
+    }
+
+    /// Takes out the unexpected message with this envelope whose number `accepts`.
+    pub fn take_such(&mut self, envelope: &Envelope, accepts: impl Fn(u32) -> bool) -> Option<u32> {
+        let key = Key::of(envelope);
+        let id = self.unexpected.first_such(key.bin(self.unexpected.bins.len()), key, accepts)?;
+        self.unexpected.remove(id);
+        Some(id)
+    }
+
+    /// Gives memory for unexpected messages back if there are none, and room for more than `most`.
+    #[inline]
+    pub fn shrink(&mut self, most: usize) {
+        self.unexpected.shrink(most);
     }
 
     /// Whether nothing is posted and nothing unexpected is kept.
@@ -345,6 +352,12 @@ impl Matching {
     #[inline]
     pub fn has_posted(&self) -> bool {
         self.exact.len | self.wildcards.len() != 0
+    }
+
+    /// Whether any message waits for its receive.
+    #[inline]
+    pub fn has_unexpected(&self) -> bool {
+        self.unexpected.len != 0
     }
 
     /// Number of posted receives and of unexpected messages.
@@ -381,6 +394,8 @@ mod tests {
         Receive(Pattern),
         Message(Envelope),
         Cancel(usize),
+        /// Takes back a message, by its place among those that wait.
+        Recall(usize),
         Probe(Pattern),
     }
 
@@ -392,6 +407,7 @@ mod tests {
             4 => pattern.clone().prop_map(Step::Receive),
             4 => envelope.prop_map(Step::Message),
             1 => (0..8usize).prop_map(Step::Cancel),
+            1 => (0..8usize).prop_map(Step::Recall),
             1 => pattern.prop_map(Step::Probe),
         ]
     }
@@ -400,7 +416,6 @@ mod tests {
         #[test]
         fn agrees_with_the_linear_definition(steps in proptest::collection::vec(step(), 1..600)) {
             let (mut real, mut model) = (Matching::default(), Linear::default());
-            let mut places = std::collections::HashMap::new();
             for (id, step) in steps.into_iter().enumerate() {
                 let id = id as u32;
                 match step {
@@ -409,7 +424,7 @@ mod tests {
                         prop_assert_eq!(real.take(&p), found);
                         if found.is_none() {
                             model.posted.push((p, id));
-                            places.insert(id, real.post(p, id));
+                            real.post(&p, id);
                         }
                     }
                     Step::Message(e) => {
@@ -417,14 +432,22 @@ mod tests {
                         prop_assert_eq!(real.arrive(&e), found);
                         if found.is_none() {
                             model.unexpected.push((e, id));
-                            real.keep(e, id);
+                            real.keep(&e, id);
                         }
                     }
                     Step::Cancel(i) if i < model.posted.len() => {
-                        let (_, id) = model.posted.remove(i);
-                        real.withdraw(places[&id], id);
+                        let (p, id) = model.posted.remove(i);
+                        real.withdraw(&p, id);
                     }
                     Step::Cancel(_) => real.shrink(0),
+                    Step::Recall(i) if i < model.unexpected.len() => {
+                        let (envelope, id) = model.unexpected.remove(i);
+                        prop_assert_eq!(real.take_such(&envelope, |other| other == id), Some(id));
+                    }
+                    Step::Recall(_) => {
+                        let nobodys = Envelope { context: 0, source: 0, tag: 0 };
+                        prop_assert_eq!(real.take_such(&nobodys, |_| false), None);
+                    }
                     Step::Probe(p) => {
                         let first = model.unexpected.iter().find(|(e, _)| p.accepts(e)).map(|(_, id)| *id);
                         prop_assert_eq!(real.peek(&p), first);

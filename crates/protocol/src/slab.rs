@@ -22,18 +22,25 @@ impl<T> Default for Slab<T> {
 
 impl<T> Slab<T> {
     /// Stores a value and returns its number.
-    #[inline]
+    #[inline(always)]
     pub fn insert(&mut self, value: T) -> u32 {
-        self.len += 1;
-        let at = self.free;
-        if let Some(entry) = self.entries.get_mut(at as usize) {
-            let Entry::Free(next) = *entry else { unreachable!("free list points at a used entry") };
-            self.free = next;
-            *entry = Entry::Used(value);
-            return at;
+        // The value is named once, so that its fields go straight to their places.
+        if self.free == NONE {
+            self.make_room();
         }
-        self.entries.push(Entry::Used(value));
-        (self.entries.len() - 1) as u32
+        let at = self.free;
+        let Some(entry @ &mut Entry::Free(next)) = self.entries.get_mut(at as usize) else {
+            unreachable!("the free list names a free entry")
+        };
+        (self.free, self.len) = (next, self.len + 1);
+        *entry = Entry::Used(value);
+        at
+    }
+
+    #[cold]
+    fn make_room(&mut self) {
+        self.free = self.entries.len() as u32;
+        self.entries.push(Entry::Free(NONE));
     }
 
     /// The number that the next value gets.

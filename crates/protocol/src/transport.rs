@@ -7,6 +7,7 @@
 //! Incoming packets are tokens whose payload stays in the lane until [`Transport::release`].
 
 use crate::matching::Found;
+use crate::memory::{Atomic, Key, Verbs};
 use crate::wire::Header;
 use base::Peer;
 
@@ -22,7 +23,7 @@ pub struct Caps {
     pub eager_max: usize,
     /// Largest message that is sent eagerly in several packets (fragments); 0 for none. The lane must keep order.
     pub fragments_max: usize,
-    /// Smallest message worth pulling from the sender's memory ([`Transport::get`]); `usize::MAX` if that is not possible.
+    /// Smallest message worth pulling from the sender's memory ([`Transport::pull`]); `usize::MAX` if that is not possible.
     pub pull_min: usize,
 }
 
@@ -55,6 +56,23 @@ pub enum Outcome {
     Lost,
 }
 
+/// What became of an attempt to reach registered memory of a peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// It has been done; of an atomic, the number before it.
+    Done(u64),
+    /// It will be done. Source or sink is in use until [`Event::Accessed`] with this token, or until the peer is lost.
+    Posted(Token),
+    /// Nothing has happened. Try again after a poll.
+    Again,
+    /// The key names no memory of the peer, or not so much of it. Nothing was touched.
+    Refused,
+    /// The lane can't do this (any more), and says so by its [`Verbs`]. A part may have been done; it may be done again by packets.
+    Unable,
+    /// The peer is gone.
+    Lost,
+}
+
 /// What became of the payload handed to [`Transport::deliver`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Delivery {
@@ -80,6 +98,8 @@ pub enum Event<P, L> {
     },
     /// A send that was `Posted` is over; its source may be reused.
     Sent(Token),
+    /// An access that was `Posted` is over: done, with the number before it of an atomic, or refused.
+    Accessed(Token, Option<u64>),
     /// A lane to this peer is there, as [`Transport::connect`] asked, or because the peer waits for one.
     Opened(Peer, Box<L>),
     /// This process has to open a lane to the peer, who waits for an answer that needs one.
@@ -112,14 +132,35 @@ pub trait Source: Clone {
     }
 }
 
-/// Where the bytes of an incoming message go.
-pub trait Sink {
+/// Where the bytes of an incoming message go. A clone is the same place.
+pub trait Sink: Clone {
     /// Bytes that fit.
     fn len(&self) -> usize;
     /// Whether nothing fits.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// Memory of this process that peers may read and write while it is registered.
+pub trait Region: Clone {
+    /// As of the transport.
+    type Source: Source;
+    /// As of the transport.
+    type Sink: Sink;
+
+    /// Bytes.
+    fn len(&self) -> usize;
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// A part of it, to be sent.
+    fn source(&self, at: usize, len: usize) -> Self::Source;
+    /// All of it, to be written.
+    fn sink(&self) -> Self::Sink;
+    /// Changes the number at `at`, which [fits](Atomic::fits), in one step; the number before.
+    fn atomic(&self, at: usize, atomic: &Atomic) -> u64;
 }
 
 /// Memory for messages that arrive before their receives.
@@ -146,6 +187,8 @@ pub trait Transport: 'static {
     type Source: Source;
     /// Where the bytes of an incoming message go.
     type Sink: Sink;
+    /// Memory that peers may read and write.
+    type Region: Region<Source = Self::Source, Sink = Self::Sink>;
     /// A packet that has arrived.
     type Packet: Packet + 'static;
     /// An eager message that has arrived, on the short path.
@@ -187,12 +230,47 @@ pub trait Transport: 'static {
         len: usize,
     ) -> Outcome;
 
-    /// The address at which the lane's peer can pull all of `source` by [`Transport::get`] until its message is over; 0 if it can't.
+    /// The address at which the lane's peer can pull all of `source` by [`Transport::pull`] until its message is over; 0 if it can't.
     fn expose(&mut self, lane: &mut Self::Lane, source: &Self::Source) -> u64;
 
     /// Copies `len` bytes at `address`, which the lane's peer has exposed, to the start of `sink`. False (having copied an unknown part)
     /// if that is not possible; the caps then say so and the message is streamed.
-    fn get(&mut self, lane: &mut Self::Lane, address: u64, sink: &Self::Sink, len: usize) -> bool;
+    fn pull(&mut self, lane: &mut Self::Lane, address: u64, sink: &Self::Sink, len: usize) -> bool;
+
+    /// From now on peers may read and write the region by the key, until [`Transport::deregister`].
+    fn register(&mut self, region: Self::Region) -> Key;
+
+    /// Ends a registration: the key names nothing any more. Accesses of peers must be over, as at the end of an MPI window; one that isn't
+    /// may still be carried out. False if there is no such registration.
+    fn deregister(&mut self, key: &Key) -> bool;
+
+    /// What this process has registered so.
+    fn registered(&self, number: u32, nonce: u64) -> Option<Self::Region>;
+
+    /// What the lane can do with registered memory now.
+    fn verbs(&self, _lane: &Self::Lane) -> Verbs {
+        Verbs::NONE
+    }
+
+    /// Writes all of `source` to what the peer has registered, at `at`. Others may see it only after [`Transport::flush`].
+    fn put(&mut self, _lane: &mut Self::Lane, _key: &Key, _at: u64, _source: &Self::Source) -> Access {
+        Access::Unable
+    }
+
+    /// Reads what the peer has registered, from `at` on, into all of `sink`.
+    fn get(&mut self, _lane: &mut Self::Lane, _key: &Key, _at: u64, _sink: &Self::Sink) -> Access {
+        Access::Unable
+    }
+
+    /// Changes a number that the peer has registered in one step, as seen by all who do it by the same means.
+    fn atomic(&mut self, _lane: &mut Self::Lane, _key: &Key, _at: u64, _atomic: &Atomic) -> Access {
+        Access::Unable
+    }
+
+    /// Whether all accesses so far are visible at the peer: `Done`, `Again` or `Lost`.
+    fn flush(&mut self, _lane: &mut Self::Lane) -> Access {
+        Access::Done(0)
+    }
 
     /// Whether the lane's peer should rather be asked to stream `len` bytes that could also be pulled.
     fn prefers_stream(&self, _lane: &Self::Lane, _len: usize) -> bool {

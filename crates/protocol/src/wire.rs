@@ -10,7 +10,7 @@ use crate::matching::Envelope;
 pub const HEADER_BYTES: usize = 24;
 
 /// Version of this format; exchanged when a lane is opened.
-pub const WIRE_VERSION: u8 = 4;
+pub const WIRE_VERSION: u8 = 5;
 
 /// Identity of a message and of the operation that it belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

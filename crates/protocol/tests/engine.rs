@@ -294,15 +294,98 @@ fn a_withdrawn_message_ends_on_both_sides() {
     }
 }
 
+/// Many wait unreceived, also in the hands of a matched probe; each is withdrawn, cancelled or received alone.
+#[test]
+fn of_many_messages_the_right_one_is_taken_back() {
+    const MESSAGES: i32 = 600;
+    let mut job = Job::new(1, 2, Faults::default());
+    let sent: Vec<_> = (0..MESSAGES).map(|tag| job.send(0, 1, tag, Mode::Standard, vec![tag as u8; 5000])).collect();
+    for _ in 0..20 * MESSAGES {
+        for engine in &mut job.engines {
+            engine.progress();
+        }
+    }
+    let pattern = |tag| Pattern { context: CONTEXT, source: Some(0), tag: Some(tag) };
+    let probed: Vec<_> = (0..MESSAGES).step_by(5).map(|tag| job.engines[1].extract(&pattern(tag))).collect();
+    assert!(probed.iter().all(Option::is_some));
+    for (tag, op) in (0..MESSAGES).zip(&sent).rev() {
+        let op = op.expect("pending");
+        match tag % 3 {
+            0 => job.engines[0].withdraw(op),
+            1 if tag % 5 != 0 => assert!(!job.engines[0].cancel(op)),
+            _ => continue,
+        }
+        assert_eq!(job.finish(0, op).cancelled, tag % 3 == 1, "{tag}");
+    }
+    for (tag, op) in (0..MESSAGES).zip(sent).filter(|(tag, _)| tag % 5 != 0 && tag % 3 != 1) {
+        let (received, sink) = job.recv(1, Some(0), Some(tag), 5000);
+        let error = job.finish(1, received).error;
+        assert_eq!(error.map(|error| error.class), (tag % 3 == 0).then_some(Class::ERR_PROC_ABORTED), "{tag}");
+        if tag % 3 == 2 {
+            assert_eq!(sink.bytes(), [tag as u8; 5000]);
+            job.finish(0, op.expect("pending"));
+        }
+    }
+}
+
+#[test]
+fn a_cancelled_send_is_received_or_gone() {
+    for seed in 0..100 {
+        let mut job = Job::new(seed, 2, Faults { delay: 50, ..Faults::default() });
+        let (mode, len) = [(Mode::Synchronous, 8), (Mode::Synchronous, 100), (Mode::Standard, 5000)][seed as usize % 3];
+        // Nobody receives the message, or somebody may have before the cancellation comes.
+        let early = seed.is_multiple_of(4).then(|| job.recv(1, None, Some(1), 5000));
+        let sent = job.send(0, 1, 1, mode, vec![7; len]).expect("pending");
+        for _ in 0..seed / 3 {
+            job.engines[0].progress();
+            job.engines[1].progress();
+        }
+        assert!(!job.engines[0].cancel(sent) && !job.engines[0].cancel(sent));
+        let ended = job.finish(0, sent);
+        assert_eq!(ended.error, None);
+        // The next message with this envelope finds the receive if the first one is gone.
+        let next = job.send(0, 1, 1, mode, vec![8; len]).expect("pending");
+        let (op, sink) = early.unwrap_or_else(|| job.recv(1, Some(0), Some(1), 5000));
+        assert_eq!(job.finish(1, op).length, len as u64);
+        assert_eq!(sink.bytes()[..len], vec![if ended.cancelled { 8 } else { 7 }; len]);
+        if !ended.cancelled {
+            assert!(seed.is_multiple_of(4), "a message that nobody received was not cancelled");
+            let (op, sink) = job.recv(1, Some(0), Some(1), 5000);
+            job.finish(1, op);
+            assert_eq!(sink.bytes()[..len], vec![8; len]);
+        }
+        job.finish(0, next);
+        assert_eq!(job.engines[1].unexpected_count(), 0);
+    }
+}
+
+#[test]
+fn a_probed_message_is_not_cancelled() {
+    let mut job = Job::new(6, 2, Faults::default());
+    let sent = job.send(0, 1, 1, Mode::Synchronous, vec![7; 8]).expect("pending");
+    let pattern = Pattern { context: CONTEXT, source: Some(0), tag: Some(1) };
+    job.run_until("arrival", |job| job.engines[1].probe(&pattern).is_some());
+    let (message, _) = job.engines[1].extract(&pattern).expect("just seen");
+    job.engines[0].cancel(sent);
+    for _ in 0..100 {
+        job.engines[0].progress();
+        job.engines[1].progress();
+    }
+    let op = job.engines[1].post_recv_message(message, Bytes::new(vec![0; 8])).expect("extracted");
+    assert_eq!(job.finish(1, op).length, 8);
+    assert!(!job.finish(0, sent).cancelled);
+}
+
 #[test]
 fn hostile_packets_are_dropped() {
     let mut rng = Rng::new(5);
     let mut job = Job::new(5, 2, Faults::default());
-    let kinds = [Kind::CLEAR_TO_SEND, Kind::DATA, Kind::FINISHED, Kind::SYNC_ACK, Kind::GOODBYE];
+    let kinds =
+        [Kind::CLEAR_TO_SEND, Kind::DATA, Kind::FINISHED, Kind::SYNC_ACK, Kind::GOODBYE, Kind::CANCEL, Kind::CANCELLED];
     let pending = job.send(0, 1, 1, Mode::Synchronous, vec![1; 500]).expect("pending");
     for _ in 0..2000 {
         let header = Header {
-            kind: kinds[rng.below(5)],
+            kind: kinds[rng.below(kinds.len())],
             source: rng.bits() as u32,
             tag: rng.bits() as i32,
             token: if rng.chance(50) { 1 } else { rng.bits() as u32 },

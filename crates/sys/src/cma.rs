@@ -1,4 +1,4 @@
-//! Reading another process's memory: `process_vm_readv`, and `pread` on its `/proc/self/mem`.
+//! Another process's memory: `process_vm_readv` and `process_vm_writev`, and `pread` on its `/proc/self/mem`.
 //!
 //! Both can be denied at any moment by seccomp, namespaces or ptrace rules, and a pid can name the wrong process; so
 //! callers first read a random word that they know (decision 0020).
@@ -53,6 +53,17 @@ pub unsafe fn read_by_pid(pid: i32, address: u64, into: &[Piece]) -> io::Result<
     })
 }
 
+/// Copies `len` bytes at `from` to `address` in process `pid`. Fewer bytes than wanted may go.
+///
+/// # Safety
+/// `from` is readable for `len` bytes.
+pub unsafe fn write_by_pid(pid: i32, address: u64, from: *const u8, len: usize) -> io::Result<usize> {
+    let local = libc::iovec { iov_base: from.cast_mut().cast(), iov_len: len };
+    let remote = libc::iovec { iov_base: std::ptr::without_provenance_mut(address as usize), iov_len: len };
+    // SAFETY: the caller promises the source. The remote address belongs to the other process: the kernel checks it.
+    count(unsafe { libc::process_vm_writev(pid, &raw const local, 1, &raw const remote, 1, 0) })
+}
+
 /// Copies `len` bytes at `address` of the process whose memory is `memory` to `into`. Fewer bytes may come; 0 means that
 /// the process is gone.
 ///
@@ -68,6 +79,17 @@ pub unsafe fn read_by_fd(memory: BorrowedFd<'_>, address: u64, into: *mut u8, le
 mod tests {
     use super::*;
     use std::os::fd::AsFd;
+
+    #[test]
+    fn own_memory_is_writable() {
+        let word = Box::new(std::sync::atomic::AtomicU64::new(1));
+        let address = (&raw const *word).addr() as u64;
+        let new = 7u64;
+        // SAFETY: eight readable bytes.
+        if let Ok(n) = unsafe { write_by_pid(own_pid(), address, (&raw const new).cast(), 8) } {
+            assert_eq!((n, word.load(std::sync::atomic::Ordering::Relaxed)), (8, 7));
+        }
+    }
 
     #[test]
     fn own_memory_is_readable_both_ways() {

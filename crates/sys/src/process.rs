@@ -120,6 +120,13 @@ pub fn forced_switches() -> u64 {
     u64::try_from(usage.ru_nivcsw).unwrap_or(0)
 }
 
+/// Whether this process has rights that whoever started it lacks: a set-user-id program, or one with capabilities. Then its environment
+/// may come from an attacker.
+pub fn is_privileged() -> bool {
+    // SAFETY: it reads a value that the kernel has left in this process.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
 /// The effective user.
 pub fn effective_uid() -> u32 {
     // SAFETY: plain system call.

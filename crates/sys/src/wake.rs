@@ -49,13 +49,20 @@ impl AsFd for Bell {
 
 /// Sleeps until `fd` (a bell, a socket, an epoll set) is readable, or for `timeout`. True if it is readable.
 pub fn sleep_until_readable(fd: BorrowedFd<'_>, timeout: Duration) -> bool {
-    let mut entry = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    sleep_until_either_readable(fd, None, timeout)
+}
+
+/// As [`sleep_until_readable`], until `fd` or `other` is readable.
+pub fn sleep_until_either_readable(fd: BorrowedFd<'_>, other: Option<BorrowedFd<'_>>, timeout: Duration) -> bool {
+    // The kernel skips an entry with a negative descriptor.
+    let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let mut entries = [entry(fd.as_raw_fd()), entry(other.map_or(-1, |other| other.as_raw_fd()))];
     let limit = libc::timespec {
         tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(timeout.subsec_nanos()),
     };
-    // SAFETY: one entry, a valid time-out, no signal mask. An interrupted call counts as time-out: callers poll again.
-    unsafe { libc::ppoll(&raw mut entry, 1, &raw const limit, std::ptr::null()) > 0 }
+    // SAFETY: two entries, a valid time-out, no signal mask. An interrupted call counts as time-out: callers poll again.
+    unsafe { libc::ppoll(entries.as_mut_ptr(), 2, &raw const limit, std::ptr::null()) > 0 }
 }
 
 /// Gives the rest of the time slice to another runnable thread.
@@ -95,6 +102,18 @@ mod tests {
         bell.silence();
         assert!(!sleep_until_readable(bell.as_fd(), Duration::ZERO));
         bell.silence();
+    }
+
+    #[test]
+    fn either_of_two_bells_wakes() {
+        let (first, second) = (Bell::new().unwrap(), Bell::new().unwrap());
+        let wakes = |timeout| sleep_until_either_readable(first.as_fd(), Some(second.as_fd()), timeout);
+        assert!(!wakes(Duration::from_millis(1)));
+        second.ring();
+        assert!(wakes(Duration::from_secs(5)));
+        second.silence();
+        first.ring();
+        assert!(wakes(Duration::from_secs(5)));
     }
 
     #[test]

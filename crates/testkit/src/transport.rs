@@ -4,9 +4,13 @@
 //! shared vectors, so a test can look at them. A source that is `Posted` is read when its packet is delivered, not before: who reuses it too
 //! early sends garbage.
 
+use crate::memory::{Memory, What};
 use crate::rng::Rng;
 use base::Peer;
-use protocol::transport::{Caps, Delivery, Event, Outcome, Packet, Sink, Source, Token, Transport, UnexpectedPool};
+use protocol::memory::{Atomic, Key, Verbs};
+use protocol::transport::{
+    Access, Caps, Delivery, Event, Outcome, Packet, Sink, Source, Token, Transport, UnexpectedPool,
+};
 use protocol::wire::Header;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -32,8 +36,12 @@ impl Bytes {
         self.0.borrow_mut().fill(value);
     }
 
-    fn part(&self, from: usize, len: usize) -> Vec<u8> {
+    pub(crate) fn part(&self, from: usize, len: usize) -> Vec<u8> {
         self.0.borrow()[from..from + len].to_vec()
+    }
+
+    pub(crate) fn write(&self, at: usize, bytes: &[u8]) {
+        self.0.borrow_mut()[at..at + bytes.len()].copy_from_slice(bytes);
     }
 }
 
@@ -87,9 +95,12 @@ pub struct Faults {
     pub stream: usize,
     /// Packets that nobody waits for yet that stay in their lane for up to [`HOLD_POLLS`].
     pub hold: usize,
-    /// Sends without a copy whose source stays in use until the packet is delivered.
+    /// Sends without a copy whose source stays in use until the packet is delivered, and accesses that are done later.
     pub post: usize,
 }
+
+/// Packets that a lane takes before it is full.
+const LANE_PACKETS: usize = 200;
 
 /// Longest time for which a packet is held.
 const HOLD_POLLS: u64 = 50;
@@ -123,7 +134,8 @@ pub struct World {
     caps: Caps,
     lanes: HashMap<(Peer, Peer), VecDeque<Parcel>>,
     /// Exposed sources by address.
-    memory: HashMap<u64, Bytes>,
+    exposed: HashMap<u64, Bytes>,
+    memory: Memory,
     dead: HashSet<Peer>,
     /// How often each process has moved: lanes to an earlier address lead nowhere.
     addresses: HashMap<Peer, u64>,
@@ -149,7 +161,8 @@ impl World {
             faults,
             caps,
             lanes: HashMap::new(),
-            memory: HashMap::new(),
+            exposed: HashMap::new(),
+            memory: Memory::default(),
             dead: HashSet::new(),
             addresses: HashMap::new(),
             hostile: HashSet::new(),
@@ -165,12 +178,18 @@ impl World {
     /// A process dies; what it had sent still arrives.
     pub fn kill(&mut self, peer: Peer) {
         self.dead.insert(peer);
+        self.memory.forget(peer);
+    }
+
+    /// What all lanes do with registered memory from now on. At first nothing.
+    pub fn offer_verbs(&mut self, verbs: Verbs) {
+        self.memory.verbs = verbs;
     }
 
     /// A process moves: its memory and its address are others now.
     pub fn move_to_another_host(&mut self, peer: Peer) {
         *self.addresses.entry(peer).or_default() += 1;
-        self.memory.clear();
+        self.exposed.clear();
     }
 
     /// Lanes that a process has closed so far.
@@ -247,7 +266,8 @@ impl SimTransport {
         if world.dead.contains(&peer) {
             return Outcome::Lost;
         }
-        if world.rng.chance(world.faults.refuse) {
+        let lane = world.lanes.entry((self.me, peer)).or_default();
+        if lane.len() >= LANE_PACKETS || world.rng.chance(world.faults.refuse) {
             return Outcome::Again;
         }
         world.packets += 1;
@@ -269,10 +289,28 @@ impl SimTransport {
     }
 }
 
+impl SimTransport {
+    fn access(&mut self, lane: &SimLane, target: (&Key, u64), what: What) -> Access {
+        let world = &mut *self.world.borrow_mut();
+        if world.dead.contains(&lane.peer) {
+            return Access::Lost;
+        }
+        if world.rng.chance(world.faults.refuse) {
+            return Access::Again;
+        }
+        let later = world.rng.chance(world.faults.post).then(|| {
+            world.tokens += 1;
+            Token(world.tokens)
+        });
+        world.memory.access((self.me, lane.peer), target, what, later)
+    }
+}
+
 impl Transport for SimTransport {
     type Lane = SimLane;
     type Source = Bytes;
     type Sink = Bytes;
+    type Region = Bytes;
     type Packet = Parcel;
     type Eager = ();
     type Pool = Heap;
@@ -319,16 +357,48 @@ impl Transport for SimTransport {
     /// The identity of the vector is its address.
     fn expose(&mut self, _: &mut SimLane, source: &Bytes) -> u64 {
         let address = Rc::as_ptr(&source.0) as *const u8 as u64;
-        self.world.borrow_mut().memory.insert(address, source.clone());
+        self.world.borrow_mut().exposed.insert(address, source.clone());
         address
     }
 
-    fn get(&mut self, lane: &mut SimLane, address: u64, sink: &Bytes, len: usize) -> bool {
+    fn register(&mut self, region: Bytes) -> Key {
+        self.world.borrow_mut().memory.register(self.me, region)
+    }
+
+    fn deregister(&mut self, key: &Key) -> bool {
+        self.world.borrow_mut().memory.deregister(self.me, key)
+    }
+
+    fn registered(&self, number: u32, nonce: u64) -> Option<Bytes> {
+        self.world.borrow().memory.registered(self.me, number, nonce)
+    }
+
+    fn verbs(&self, _: &SimLane) -> Verbs {
+        self.world.borrow().memory.verbs
+    }
+
+    fn put(&mut self, lane: &mut SimLane, key: &Key, at: u64, source: &Bytes) -> Access {
+        self.access(lane, (key, at), What::Put(source.clone()))
+    }
+
+    fn get(&mut self, lane: &mut SimLane, key: &Key, at: u64, sink: &Bytes) -> Access {
+        self.access(lane, (key, at), What::Get(sink.clone()))
+    }
+
+    fn atomic(&mut self, lane: &mut SimLane, key: &Key, at: u64, atomic: &Atomic) -> Access {
+        self.access(lane, (key, at), What::Atomic(*atomic))
+    }
+
+    fn flush(&mut self, lane: &mut SimLane) -> Access {
+        if self.world.borrow().memory.is_busy(self.me, lane.peer) { Access::Again } else { Access::Done(0) }
+    }
+
+    fn pull(&mut self, lane: &mut SimLane, address: u64, sink: &Bytes, len: usize) -> bool {
         let world = &mut *self.world.borrow_mut();
         if world.rng.chance(world.faults.pull_fails) || world.dead.contains(&lane.peer) {
             return false;
         }
-        let Some(source) = world.memory.get(&address) else { return false };
+        let Some(source) = world.exposed.get(&address) else { return false };
         sink.0.borrow_mut()[..len].copy_from_slice(&source.0.borrow()[..len]);
         true
     }
@@ -359,12 +429,12 @@ impl Transport for SimTransport {
         if let Some(token) = world.sent.get_mut(&self.me).and_then(Vec::pop) {
             return Some(Event::Sent(token));
         }
-        if let Some(peer) = self.opening.pop() {
-            return Some(if world.dead.contains(&peer) {
-                Event::Lost(peer)
-            } else {
-                Event::Opened(peer, Box::new(SimLane { peer, address: world.address_of(peer) }))
-            });
+        if let Some((token, value)) = world.memory.next(self.me, &mut world.rng) {
+            return Some(Event::Accessed(token, value));
+        }
+        // The dead are reported below, when all that they had sent has been polled.
+        if let Some(peer) = self.opening.pop().filter(|peer| !world.dead.contains(peer)) {
+            return Some(Event::Opened(peer, Box::new(SimLane { peer, address: world.address_of(peer) })));
         }
         let start = world.rng.below(self.size as usize) as u32;
         for i in 0..self.size {

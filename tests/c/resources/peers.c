@@ -1,8 +1,9 @@
 /* exchange N [TIMES]: exchanges messages of several sizes with N peers, each TIMES times; late N [TIMES]: the same, but nobody receives before
  * all has been sent; burst N: streams 32 MiB to and fro; collect N [TIMES]: collectives of all ranks. Then rests in MPI, prints its pid and
- * stops. stream N: as burst, prints its pid and goes on for ever. idle: all but rank 0 wait in MPI_Recv for ever.
+ * stops. stream N: as burst, prints its pid and goes on for ever. idle: all but rank 0 wait in MPI_Recv for ever; threads: two threads of each.
  * The buffers are static, and plain.c has the same. */
 #include <mpi.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,14 +59,22 @@ static void rest(void)
     }
 }
 
+static void *wait_for_ever(void *unused)
+{
+    int v;
+    MPI_Recv(&v, 1, MPI_INT, 0, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    return unused;
+}
+
 int main(int argc, char **argv)
 {
-    MPI_Init(&argc, &argv);
+    int has_threads = argc > 1 && !strcmp(argv[1], "threads"), provided;
+    MPI_Init_thread(&argc, &argv, has_threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     const char *what = argc > 1 ? argv[1] : "exchange";
     int active = argc > 2 ? atoi(argv[2]) : size - 1, times = argc > 3 ? atoi(argv[3]) : 1, v;
-    int is_idle = !strcmp(what, "idle"), streams = !strcmp(what, "stream"), is_large = streams || !strcmp(what, "burst");
+    int is_idle = has_threads || !strcmp(what, "idle"), streams = !strcmp(what, "stream"), is_large = streams || !strcmp(what, "burst");
     for (int s = 0; s < (int)(sizeof SIZES / sizeof *SIZES) && !is_idle && !is_large; s++)
         for (int i = 0; i < times; i++)
             if (!strcmp(what, "late")) late(active, SIZES[s]);
@@ -82,6 +91,8 @@ int main(int argc, char **argv)
     printf("ready %d\n", (int)getpid());
     fflush(stdout);
     if (is_idle && rank + 1 < size) MPI_Send(&rank, 1, MPI_INT, rank + 1, 1, MPI_COMM_WORLD);
+    pthread_t other;
+    if (has_threads && rank) pthread_create(&other, NULL, wait_for_ever, NULL);
     if (is_idle && rank) MPI_Recv(&v, 1, MPI_INT, 0, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     while (streams) exchange(active, LARGEST);
     for (;;) pause();

@@ -72,7 +72,7 @@ objects! {
     /// A communicator.
     Comm, CComm => Held<mpi::comm::Comm>, "MPI_Comm @", |c| lookup::comm(c);
     /// A group.
-    Group, CGroup => Rc<mpi::group::Group>, "MPI_Group @", |c| mpi::group::from_handle(c.0);
+    Group, CGroup => Rc<mpi::group::Group>, "MPI_Group @", |c| mpi::group::from_handle(c.known());
     /// A committed datatype.
     Type, CType => Held<mpi::datatype::Datatype>, "MPI_Datatype @", |c| {
         let datatype = lookup::datatype(c)?;
@@ -84,18 +84,18 @@ objects! {
     /// A datatype, committed or not.
     AnyType, CType => Held<mpi::datatype::Datatype>, "MPI_Datatype @", |c| lookup::datatype(c);
     /// An info object, or `MPI_INFO_NULL`.
-    Info, CInfo => Option<Rc<mpi::info::Info>>, "MPI_Info @", |c| mpi::info::from_handle_or_null(c.0);
+    Info, CInfo => Option<Rc<mpi::info::Info>>, "MPI_Info @", |c| mpi::info::from_handle_or_null(c.known());
     /// An info object.
-    InfoObject, CInfo => Rc<mpi::info::Info>, "MPI_Info @", |c| mpi::info::from_handle(c.0);
+    InfoObject, CInfo => Rc<mpi::info::Info>, "MPI_Info @", |c| mpi::info::from_handle(c.known());
     /// A session.
-    Session, CSession => Rc<mpi::session::Session>, "MPI_Session @", |c| mpi::session::from_handle(c.0);
+    Session, CSession => Rc<mpi::session::Session>, "MPI_Session @", |c| mpi::session::from_handle(c.known());
     /// A reduction operation.
     Op, COp => Held<mpi::op::Op>, "MPI_Op @", |c| lookup::op(c);
 }
 
-/// Kinds that are the address of a handle.
+/// Kinds that are the address of a handle; where a new one goes, with whether there is room for one more.
 macro_rules! places {
-    ($($(#[doc = $doc:literal])+ $kind:ident, $c:ty, $text:literal;)*) => {
+    ($($(#[doc = $doc:literal])+ $kind:ident, $c:ty, $text:literal $(, $room:expr)?;)*) => {
         $(
             $(#[doc = $doc])+
             pub struct $kind;
@@ -105,6 +105,7 @@ macro_rules! places {
                 const TEXT: &'static str = $text;
                 #[inline(always)]
                 unsafe fn take(p: *mut $c, _: &Scope) -> Result<Out<$c>> {
+                    $($room?;)?
                     Out::new(p)
                 }
             }
@@ -120,8 +121,9 @@ impl<W: Width> Kind<W> for OutComm {
     const TEXT: &'static str = "MPI_Comm *@";
     #[inline(always)]
     unsafe fn take(p: *mut CComm, _: &Scope) -> Result<Out<CComm>> {
+        mpi::comm::COMMS.ensure_room()?;
         let out = Out::new(p)?;
-        out.set(CComm(mpi::comm::COMM_NULL));
+        out.set(CComm::null());
         Ok(out)
     }
 }
@@ -130,35 +132,35 @@ places! {
     /// Communicator to free.
     InOutComm, CComm, "MPI_Comm *@";
     /// Where a new group goes.
-    OutGroup, CGroup, "MPI_Group *@";
+    OutGroup, CGroup, "MPI_Group *@", mpi::group::ensure_room();
     /// Group to free.
     InOutGroup, CGroup, "MPI_Group *@";
     /// Where a new datatype goes.
-    OutType, CType, "MPI_Datatype *@";
+    OutType, CType, "MPI_Datatype *@", mpi::datatype::DATATYPES.ensure_room();
     /// Datatype to commit or free.
     InOutType, CType, "MPI_Datatype *@";
     /// Where a new operation goes.
-    OutOp, COp, "MPI_Op *@";
+    OutOp, COp, "MPI_Op *@", mpi::op::OPS.ensure_room();
     /// Operation to free.
     InOutOp, COp, "MPI_Op *@";
     /// Where a new request goes.
-    OutRequest, CRequest, "MPI_Request *@";
+    OutRequest, CRequest, "MPI_Request *@", mpi::request::ensure_room();
     /// Request to start, complete, cancel or free.
     InOutRequest, CRequest, "MPI_Request *@";
     /// Where a matched message goes.
-    OutMessage, CMessage, "MPI_Message *@";
+    OutMessage, CMessage, "MPI_Message *@", mpi::p2p::probe::ensure_room();
     /// Matched message to receive.
     InOutMessage, CMessage, "MPI_Message *@";
     /// Where an error handler goes.
-    OutErrhandler, CErrhandler, "MPI_Errhandler *@";
+    OutErrhandler, CErrhandler, "MPI_Errhandler *@", mpi::errhandler::ensure_room();
     /// Error handler to free.
     InOutErrhandler, CErrhandler, "MPI_Errhandler *@";
     /// Where a new info object goes.
-    OutInfo, CInfo, "MPI_Info *@";
+    OutInfo, CInfo, "MPI_Info *@", mpi::info::ensure_room();
     /// Info object to free.
     InOutInfo, CInfo, "MPI_Info *@";
     /// Where a new session goes.
-    OutSession, CSession, "MPI_Session *@";
+    OutSession, CSession, "MPI_Session *@", mpi::session::ensure_room();
     /// Session to finalize.
     InOutSession, CSession, "MPI_Session *@";
     /// Where a new window goes.

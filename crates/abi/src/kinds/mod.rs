@@ -46,6 +46,27 @@ impl Width for Large {
     type Int = i64;
 }
 
+/// Whether this declarator names a handle of an info, error handler or session.
+const fn is_for_any_thread(text: &str) -> bool {
+    contains(text, "MPI_Info ") || contains(text, "MPI_Errhandler ") || contains(text, "MPI_Session ")
+}
+
+const fn contains(text: &str, part: &str) -> bool {
+    let (text, part) = (text.as_bytes(), part.as_bytes());
+    let mut start = 0;
+    while start + part.len() <= text.len() {
+        let mut same = 0;
+        while same < part.len() && text[start + same] == part[same] {
+            same += 1;
+        }
+        if same == part.len() {
+            return true;
+        }
+        start += 1;
+    }
+    false
+}
+
 /// A kind of parameter.
 pub trait Kind<W: Width> {
     /// C type.
@@ -54,6 +75,8 @@ pub trait Kind<W: Width> {
     type R;
     /// C declarator, with `@` for the name.
     const TEXT: &'static str;
+    /// Whether the argument is of a kind of object that any thread may use at any time (MPI-5.0, 11.4): the function takes the lock.
+    const ANY_THREAD: bool = is_for_any_thread(Self::TEXT);
     /// Checks and converts.
     ///
     /// # Safety

@@ -1,10 +1,13 @@
 //! Where results are written: numbers, flags, strings, statuses.
 
 use super::{Kind, Width};
+use crate::convert::Abi;
 use crate::raise::Scope;
-use base::{Result, ensure};
+use crate::standard::Standard;
+use crate::status::CStatus;
+use base::{Class, Result, ensure};
 use core::ffi::{c_char, c_int};
-use mpi::status::{Status, UNDEFINED};
+use mpi::status::{Place, Status};
 
 /// A place for one result, known not to be null.
 #[derive(Clone, Copy)]
@@ -90,7 +93,7 @@ outs! {
     /// `MPI_Offset` to write.
     OutOffset, i64, "MPI_Offset *@";
     /// Status to change.
-    InOutStatus, Status, "MPI_Status *@";
+    InOutStatus, CStatus, "MPI_Status *@";
 }
 
 /// A place for a count, `int` or `MPI_Count`.
@@ -107,7 +110,7 @@ impl OutNumber {
     #[inline]
     pub fn set(self, value: i64) {
         match self {
-            OutNumber::Narrow(out) => out.set(c_int::try_from(value).unwrap_or(UNDEFINED)),
+            OutNumber::Narrow(out) => out.set(c_int::try_from(value).unwrap_or(Standard::UNDEFINED)),
             OutNumber::Wide(out) => out.set(value),
         }
     }
@@ -197,42 +200,42 @@ impl<W: Width> Kind<W> for OutText {
 
 /// Room for a status, or `MPI_STATUS_IGNORE`.
 #[derive(Clone, Copy)]
-pub struct StatusPlace(*mut Status);
+pub struct StatusPlace(*mut CStatus);
 
 impl StatusPlace {
     /// Writes all fields but `MPI_ERROR`, which only calls that complete several operations set (MPI-5.0, 3.2.5).
     #[inline(always)]
-    pub fn set(self, status: &Status) {
-        if self.0.is_null() {
-            return;
-        }
-        // SAFETY: not null, so the program passed a status; the fields are written apart so that its error field stays.
-        unsafe {
-            (*self.0).source = status.source;
-            (*self.0).tag = status.tag;
-            (*self.0).internal = status.internal;
+    pub fn set(mut self, status: &Status) {
+        Place::set(&mut self, status);
+    }
+}
+
+impl Place for StatusPlace {
+    #[inline(always)]
+    fn set(&mut self, status: &Status) {
+        // SAFETY: null, or the program passed a status for this call alone.
+        if let Some(place) = unsafe { self.0.as_mut() } {
+            place.set(status);
         }
     }
 
-    /// The program's status, or `scratch` if it wants none.
-    ///
-    /// # Safety
-    /// Nothing else of this call reads or writes it meanwhile.
     #[inline(always)]
-    pub unsafe fn or(self, scratch: &mut Status) -> &mut Status {
-        // SAFETY: null, or the program passed a status; exclusive by the caller.
-        unsafe { self.0.as_mut() }.unwrap_or(scratch)
+    fn set_error(&mut self, error: Class) {
+        // SAFETY: as in `set`.
+        if let Some(place) = unsafe { self.0.as_mut() } {
+            place.set_error(error);
+        }
     }
 }
 
 /// Status to write, or `MPI_STATUS_IGNORE`.
 pub struct OutStatus;
 impl<W: Width> Kind<W> for OutStatus {
-    type C = *mut Status;
+    type C = *mut CStatus;
     type R = StatusPlace;
     const TEXT: &'static str = "MPI_Status *@";
     #[inline(always)]
-    unsafe fn take(p: *mut Status, _: &Scope) -> Result<StatusPlace> {
+    unsafe fn take(p: *mut CStatus, _: &Scope) -> Result<StatusPlace> {
         Ok(StatusPlace(p))
     }
 }
@@ -240,11 +243,11 @@ impl<W: Width> Kind<W> for OutStatus {
 /// Array of statuses to write, or `MPI_STATUSES_IGNORE`.
 pub struct OutStatusArray;
 impl<W: Width> Kind<W> for OutStatusArray {
-    type C = *mut Status;
-    type R = *mut Status;
+    type C = *mut CStatus;
+    type R = *mut CStatus;
     const TEXT: &'static str = "MPI_Status *@";
     #[inline(always)]
-    unsafe fn take(p: *mut Status, _: &Scope) -> Result<*mut Status> {
+    unsafe fn take(p: *mut CStatus, _: &Scope) -> Result<*mut CStatus> {
         Ok(p)
     }
 }
@@ -252,11 +255,11 @@ impl<W: Width> Kind<W> for OutStatusArray {
 /// A status to read.
 pub struct InStatus;
 impl<W: Width> Kind<W> for InStatus {
-    type C = *const Status;
-    type R = Status;
+    type C = *const CStatus;
+    type R = CStatus;
     const TEXT: &'static str = "const MPI_Status *@";
     #[inline(always)]
-    unsafe fn take(p: *const Status, _: &Scope) -> Result<Status> {
+    unsafe fn take(p: *const CStatus, _: &Scope) -> Result<CStatus> {
         ensure!(!p.is_null(), ERR_ARG, "MPI_STATUS_IGNORE where a status is read");
         // SAFETY: not null, so the program passed a status.
         Ok(unsafe { *p })

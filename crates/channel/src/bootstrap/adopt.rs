@@ -1,7 +1,7 @@
 //! Joining a job that another launcher has started: its ranks start the node agents.
 //!
 //! ```text
-//! each node's first rank: put host name          fence          rank 0: starts the head process, puts its invitation, the key and the nodes
+//! each node's first rank: put host name          fence          rank 0: starts the head process, puts its invitation, the meeting key and the nodes
 //! fence          each other node's first rank: starts an agent with the invitation          every rank: calls its node's agent
 //! ```
 //! There are two fences, whatever the number of ranks. From then on everything is as under our own mpiexec: endpoint addresses and descriptors, deaths, waits.
@@ -65,7 +65,7 @@ fn enter(launcher: &mut dyn Launcher, place: &Place) -> Result<Bootstrap> {
     Ok(bootstrap)
 }
 
-/// Starts what this rank has to start; gives the ranks' key.
+/// Starts what this rank has to start; gives the key with which it finds its agent.
 fn exchange(launcher: &mut dyn Launcher) -> Result<[u8; 16]> {
     let Place { rank, leader, .. } = *launcher.place();
     if rank == leader {
@@ -106,7 +106,7 @@ fn own_host() -> String {
 }
 
 /// Rank 0: starts the head process, and tells the others how to reach it.
-fn found(launcher: &mut dyn Launcher, rank_key: [u8; 16]) -> Result {
+fn found(launcher: &mut dyn Launcher, meeting_key: [u8; 16]) -> Result {
     let leaders = launcher.leaders()?;
     ensure!(leaders.len() == launcher.place().size as usize, ERR_OTHER, "the launcher does not place all ranks");
     let mut nodes: Vec<u32> = leaders.clone();
@@ -118,7 +118,7 @@ fn found(launcher: &mut dyn Launcher, rank_key: [u8; 16]) -> Result {
     let plan = Plan {
         version: VERSION,
         launcher: launcher.name().into(),
-        rank_key,
+        meeting_key,
         hosts,
         node_of: leaders.iter().map(number).collect(),
         universe_size: launcher.place().universe_size,
@@ -206,11 +206,11 @@ fn try_start(path: &std::path::Path, words: &[String], input: &[u8], answers: bo
 }
 
 /// Calls the agent of this rank's node.
-fn call(rank_key: [u8; 16], place: &Place) -> Result<OwnedFd> {
+fn call(meeting_key: [u8; 16], place: &Place) -> Result<OwnedFd> {
     let deadline = Instant::now() + PATIENCE;
     let mut pause = Duration::from_micros(200);
     loop {
-        match try_call(rank_key, place) {
+        match try_call(meeting_key, place) {
             Ok(stream) => return Ok(stream.into()),
             Err(e) if Instant::now() > deadline || e.kind() == std::io::ErrorKind::PermissionDenied => {
                 log!(Error, "cannot reach the node agent that rank {} has started on this node: {e}", place.leader);
@@ -223,15 +223,15 @@ fn call(rank_key: [u8; 16], place: &Place) -> Result<OwnedFd> {
     }
 }
 
-fn try_call(rank_key: [u8; 16], place: &Place) -> std::io::Result<UnixStream> {
+fn try_call(meeting_key: [u8; 16], place: &Place) -> std::io::Result<UnixStream> {
     let mut stream =
-        UnixStream::connect_addr(&SocketAddr::from_abstract_name(rank_socket_name(rank_key, place.leader))?)?;
+        UnixStream::connect_addr(&SocketAddr::from_abstract_name(rank_socket_name(meeting_key, place.leader))?)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let (mut challenge, mut nonce, mut proof) = ([0; CHALLENGE], [0; 16], [0; PROOF]);
     sys::process::random(&mut nonce);
     let wrong = |e: base::Error| std::io::Error::new(std::io::ErrorKind::PermissionDenied, e.origin);
     stream.read_exact(&mut challenge)?;
-    let key = pair_key(rank_key, place.rank);
+    let key = pair_key(meeting_key, place.rank);
     let answer = handshake::answer(key, &challenge, place.rank, nonce).map_err(wrong)?;
     stream.write_all(&answer)?;
     stream.read_exact(&mut proof)?;

@@ -71,7 +71,7 @@ pub fn run(startup: &mut Startup<'_>, mut exchange: Box<dyn Exchange>) -> Result
                 log!(Error, "rank {} was lost during the exchange of endpoints", peer.0);
                 fail!(ERR_PROC_ABORTED, "a rank was lost during the exchange of endpoints");
             }
-            Some(Arrival::Landed { .. } | Arrival::Sent(_) | Arrival::Opened(_)) | None => {}
+            Some(Arrival::Landed { .. } | Arrival::Sent(_) | Arrival::Accessed(..) | Arrival::Opened(_)) | None => {}
         }
     }
 }

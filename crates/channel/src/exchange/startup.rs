@@ -74,7 +74,7 @@ impl<'a> Startup<'a> {
                 transports::arm(self.endpoints);
                 let found = self.endpoints.poll();
                 if found.is_none() && !moves(self.endpoints)? {
-                    wait::sleep(Some(self.waiting.sleep_set().fd()), self.endpoints.transport().sleep_limit());
+                    wait::sleep(self.waiting.sleep_set().fd(), self.endpoints.transport().sleep_limit());
                 }
                 self.waiting.disarm(self.endpoints);
                 return Ok(found);

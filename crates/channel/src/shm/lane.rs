@@ -170,6 +170,11 @@ impl ShmLane {
         &self.single
     }
 
+    /// The same, to reach registered memory.
+    pub fn single_copy_mut(&mut self) -> &mut SingleCopy {
+        &mut self.single
+    }
+
     /// Before this process sleeps: if the ring was full, the peer rings when there is room. Try once more afterwards.
     pub fn arm(&mut self) {
         self.outbox.rest();

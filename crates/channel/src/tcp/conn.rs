@@ -3,20 +3,27 @@
 //! Receiving: bytes come into a buffer and packets are parsed in place. The payload of a large `Data` packet goes
 //! straight from the kernel into its sink: the packet is shown as soon as its offset is there, and what `deliver` doesn't
 //! find in the buffer lands later.
-//! Sending: a packet goes from the program's memory to the kernel in one call. If the kernel takes only a part, the rest of a
-//! `Data` packet is sent later from where it is — the answer is `Again`, and the engine's identical retry gets
-//! `Done` when all has left — and the rest of any other packet is copied, so that queues stay shorter than one eager packet.
+//! Sending: a packet goes from the program's memory to the kernel in one call. What the peer's process hasn't acknowledged stays in the replay
+//! buffer (`replay.rs`): small packets as copies, made once the kernel has them; pieces of large messages stay where they are, so their sends
+//! are `Posted`.
 //!
-//! Invariant: a sink or source is only touched while its operation lives, that is until the engine has been told `Landed`, `Done` or
-//! that the peer is lost; after an error nothing is transferred any more.
+//! A [`Link`] is what outlives a broken connection. Both directions are streams of bytes: the reader goes on with the byte after the last one
+//! that it has read, in the middle of a frame or of a landing payload if need be, so nothing is lost, doubled or reordered.
+//!
+//! Invariant: a sink or source is only touched while its operation lives, that is until the engine has been told `Landed`, `Sent` or
+//! that the peer is lost; after that nothing is transferred any more.
 
 mod receive;
+mod replay;
 mod send;
 
 use super::frame::FRAME_BYTES;
-use crate::buffer::{RecvBuf, SendBuf};
+use crate::buffer::RecvBuf;
 use protocol::kind::BODY_MAX;
+use protocol::transport::Token;
 use protocol::wire::Header;
+use replay::Replay;
+pub use replay::WrongPosition;
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -30,6 +37,18 @@ pub struct Sizes {
     pub packet_max: usize,
     /// Most bytes that the kernel is given at once; less if that makes whole segments.
     pub write_max: usize,
+    /// Bytes of copied packets that the peer may leave unacknowledged; 0 keeps nothing, and a broken connection is the end.
+    pub replay_max: usize,
+}
+
+/// Most bytes that are received before they are acknowledged.
+const ACKNOWLEDGED_MAX: usize = 256 << 10;
+
+impl Sizes {
+    /// Bytes that are received before they are acknowledged: so few that a sender whose replay buffer is full is always answered.
+    fn acknowledge_every(&self) -> u64 {
+        (self.replay_max / 4).min(ACKNOWLEDGED_MAX) as u64
+    }
 }
 
 /// Bytes read ahead behind a payload that lands in the program's memory: the next frame's front and a little.
@@ -42,6 +61,8 @@ pub enum End {
     Goodbye,
     /// The stream ended or failed without a goodbye.
     Broken(String),
+    /// The peer breaks the format.
+    Wrong(String),
 }
 
 /// What [`Conn::poll`] found.
@@ -51,6 +72,8 @@ pub enum Polled {
     Packet(Header, usize),
     /// All of a landing payload is there: header and delivered bytes.
     Landed(Header, usize),
+    /// The source of a packet that was `Posted` is no longer in use.
+    Sent(Token),
     /// Nothing now.
     Nothing,
     /// Nothing any more.
@@ -90,18 +113,12 @@ struct Receiver {
     /// Whether the last packet was large `Data`, so that the next probably is too.
     bulk: bool,
     goodbye: bool,
-}
-
-/// Identity of a `Data` packet: token, offset, length.
-type DataId = (u32, [u8; 8], usize);
-
-struct Started {
-    id: DataId,
-    source: SendBuf,
-    from: usize,
-    len: usize,
-    front: Front,
-    sent: usize,
+    /// Bytes of the stream that were read.
+    received: u64,
+    /// When `received` gets here the peer is told.
+    acknowledge_at: u64,
+    /// End of the last packet for whose acknowledgement the peer waits.
+    awaited: u64,
 }
 
 /// Frame and body.
@@ -111,26 +128,27 @@ struct Front {
     len: usize,
 }
 
-#[derive(Default)]
 struct Sender {
     sequence: u32,
-    /// The rest of a packet that the kernel has not taken, from `queue_at` on.
-    queue: Vec<u8>,
-    queue_at: usize,
-    started: Option<Box<Started>>,
-    /// `Data` packets that have left since their sender was told `Again`.
-    finished: Vec<DataId>,
+    replay: Replay,
     /// The kernel did not take everything.
     full: bool,
     broken: Option<String>,
+    /// Of the next packet that is `Posted`.
+    token: Token,
+}
+
+/// Both directions to one peer, whatever connection carries them.
+pub struct Link {
+    sizes: Sizes,
+    rx: Receiver,
+    tx: Sender,
 }
 
 /// An open connection to one peer.
 pub struct Conn {
     stream: TcpStream,
-    sizes: Sizes,
-    rx: Receiver,
-    tx: Sender,
+    link: Link,
     /// Token of the descriptor in the epoll set is watched for writing too.
     pub watched_for_writing: bool,
 }
@@ -139,9 +157,9 @@ fn would_block(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-impl Conn {
-    /// A connection over an authenticated stream.
-    pub fn new(stream: TcpStream, sizes: Sizes) -> Conn {
+impl Link {
+    /// A link over which nothing has travelled.
+    fn new(sizes: Sizes, tokens: Token) -> Link {
         let rx = Receiver {
             buffer: Vec::new(),
             start: 0,
@@ -152,8 +170,80 @@ impl Conn {
             skip: 0,
             bulk: false,
             goodbye: false,
+            received: 0,
+            acknowledge_at: 0,
+            awaited: 0,
         };
-        Conn { stream, sizes, rx, tx: Sender::default(), watched_for_writing: false }
+        let tx = Sender { sequence: 0, replay: Replay::default(), full: false, broken: None, token: tokens };
+        let mut link = Link { sizes, rx, tx };
+        link.acknowledged_now();
+        link
+    }
+
+    /// Bytes that this process has received: where the peer has to go on.
+    pub fn received(&self) -> u64 {
+        self.rx.received
+    }
+
+    /// Bytes that have been sent after the first `received` ones.
+    pub fn sent_after(&self, received: u64) -> u64 {
+        self.tx.replay.sent_after(received)
+    }
+
+    /// Whether the peer can have received so much and no more.
+    pub fn may_resume(&self, received: u64) -> bool {
+        self.tx.replay.may_resume(received)
+    }
+
+    /// Whether nothing waits for the peer.
+    pub fn is_acknowledged(&self) -> bool {
+        self.tx.replay.is_acknowledged()
+    }
+
+    /// Whether the peer has said goodbye: it wants nothing any more.
+    pub fn is_finished(&self) -> bool {
+        self.rx.goodbye
+    }
+
+    /// The peer has just been told how much was received.
+    fn acknowledged_now(&mut self) {
+        let (every, rx) = (self.sizes.acknowledge_every(), &mut self.rx);
+        rx.acknowledge_at = match rx.received + every {
+            _ if every == 0 => u64::MAX,
+            regular if rx.awaited > rx.received => regular.min(rx.awaited),
+            regular => regular,
+        };
+    }
+}
+
+impl Conn {
+    /// A connection over an authenticated stream, the first of its pair. Tokens of `Posted` packets count up from `tokens`.
+    pub fn new(stream: TcpStream, sizes: Sizes, tokens: Token) -> Conn {
+        Conn { stream, link: Link::new(sizes, tokens), watched_for_writing: false }
+    }
+
+    /// Goes on with `link` over an authenticated stream, at the other end of which the peer has received so many bytes.
+    pub fn resume(stream: TcpStream, mut link: Link, received: u64) -> Result<Conn, WrongPosition> {
+        link.tx.replay.resume(received)?;
+        link.tx.full = !link.tx.replay.is_taken();
+        link.tx.broken = None;
+        link.acknowledged_now();
+        Ok(Conn { stream, link, watched_for_writing: false })
+    }
+
+    /// Gives the connection up and keeps the link.
+    pub fn into_link(self) -> Link {
+        self.link
+    }
+
+    /// The link that it carries.
+    pub fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// The next source that is no longer in use.
+    pub fn pop_sent(&mut self) -> Option<Token> {
+        self.link.tx.replay.pop_over()
     }
 
     /// Its descriptor.
@@ -169,12 +259,12 @@ impl Conn {
     /// Whether something waits until the kernel takes more.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.tx.full
+        self.link.tx.full
     }
 
     /// Why nothing can be sent any more.
     pub fn send_error(&self) -> Option<&str> {
-        self.tx.broken.as_deref()
+        self.link.tx.broken.as_deref()
     }
 }
 

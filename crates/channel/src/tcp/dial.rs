@@ -23,10 +23,19 @@ pub enum Step {
     GiveUp,
 }
 
+/// What came of an address.
+#[derive(Debug)]
+struct Tried {
+    address: SocketAddr,
+    why: String,
+    /// Since when nobody listens there.
+    refused_since: Option<Instant>,
+}
+
 /// The dialling of one peer.
 #[derive(Debug)]
 pub struct Dial {
-    addresses: Vec<(SocketAddr, &'static str, String)>,
+    addresses: Vec<Tried>,
     next: usize,
     live: usize,
     next_at: Instant,
@@ -37,7 +46,8 @@ pub struct Dial {
 impl Dial {
     /// Begins at `now` to dial `addresses`, until `deadline`.
     pub fn new(addresses: Vec<SocketAddr>, now: Instant, deadline: Instant) -> Dial {
-        let addresses = addresses.into_iter().map(|a| (a, "no answer", String::new())).collect();
+        let tried = |address| Tried { address, why: String::new(), refused_since: None };
+        let addresses = addresses.into_iter().map(tried).collect();
         Dial { addresses, next: 0, live: 0, next_at: now, backoff: BACKOFF, deadline }
     }
 
@@ -57,31 +67,38 @@ impl Dial {
         if now < self.next_at {
             return Step::Wait;
         }
-        let address = self.addresses[self.next].0;
+        let address = self.addresses[self.next].address;
         self.next += 1;
         self.live += 1;
         self.next_at = now + STAGGER;
         Step::Attempt(address)
     }
 
-    /// An attempt has failed.
-    pub fn failed(&mut self, address: SocketAddr, why: String, now: Instant) {
+    /// An attempt has failed; `refused`: nobody listens there.
+    pub fn failed(&mut self, address: SocketAddr, why: String, refused: bool, now: Instant) {
         self.live = self.live.saturating_sub(1);
         if self.next < self.addresses.len() {
             self.next_at = now;
         }
-        if let Some(entry) = self.addresses.iter_mut().find(|(a, ..)| *a == address) {
-            (entry.1, entry.2) = ("", why);
+        if let Some(tried) = self.addresses.iter_mut().find(|t| t.address == address) {
+            tried.why = why;
+            tried.refused_since = if refused { tried.refused_since.or(Some(now)) } else { None };
+        }
+    }
+
+    /// Since when nobody has listened at `known`, or, if that is not one of the peer's addresses, at all of them.
+    pub fn refused_since(&self, known: Option<SocketAddr>) -> Option<Instant> {
+        match self.addresses.iter().find(|t| Some(t.address) == known) {
+            Some(tried) => tried.refused_since,
+            None => self.addresses.iter().map(|t| t.refused_since).min_by(later)?,
         }
     }
 
     /// The addresses that were tried in vain before `winner` answered, with what came of each; empty if there was none.
     pub fn describe_skipped(&self, winner: SocketAddr) -> String {
-        let tried = |(i, (a, _, why)): &(usize, &(SocketAddr, &str, String))| {
-            *a != winner && (*i < self.next || !why.is_empty())
-        };
+        let tried = |(i, t): &(usize, &Tried)| t.address != winner && (*i < self.next || !t.why.is_empty());
         let all = self.addresses.iter().enumerate().filter(tried);
-        all.map(|(_, (a, none, why))| format!("{a}: {none}{why}")).collect::<Vec<_>>().join(", ")
+        all.map(|(_, t)| t.to_string()).collect::<Vec<_>>().join(", ")
     }
 
     /// Each address with what came of it.
@@ -89,9 +106,19 @@ impl Dial {
         if self.addresses.is_empty() {
             return "its endpoint address has no TCP address".into();
         }
-        let all: Vec<String> = self.addresses.iter().map(|(a, none, why)| format!("{a}: {none}{why}")).collect();
-        all.join(", ")
+        self.addresses.iter().map(Tried::to_string).collect::<Vec<_>>().join(", ")
     }
+}
+
+impl std::fmt::Display for Tried {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.address, if self.why.is_empty() { "no answer" } else { &self.why })
+    }
+}
+
+/// Orders "never" first, and then the latest.
+fn later(a: &Option<Instant>, b: &Option<Instant>) -> std::cmp::Ordering {
+    a.is_some().cmp(&b.is_some()).then(b.cmp(a))
 }
 
 #[cfg(test)]
@@ -111,12 +138,16 @@ mod tests {
         assert_eq!(dial.describe_skipped(b), "10.0.0.1:1: no answer");
         assert_eq!(dial.describe_skipped(a), "10.0.0.2:1: no answer");
         assert_eq!(dial.step(at(160)), Step::Wait);
-        dial.failed(b, "refused".into(), at(170));
+        dial.failed(b, "refused".into(), true, at(170));
+        assert_eq!(dial.refused_since(None), None, "the first has no answer yet");
+        assert_eq!(dial.refused_since(Some(b)), Some(at(170)));
         assert_eq!(dial.step(at(170)), Step::Wait, "the first is still trying");
-        dial.failed(a, "unreachable".into(), at(180));
+        dial.failed(a, "refused".into(), true, at(180));
+        assert_eq!(dial.refused_since(None), Some(at(180)));
         assert_eq!(dial.step(at(180)), Step::Wait);
         assert_eq!(dial.step(at(200)), Step::Attempt(a));
-        dial.failed(a, "unreachable".into(), at(201));
+        dial.failed(a, "unreachable".into(), false, at(201));
+        assert_eq!(dial.refused_since(None), None);
         assert_eq!(dial.step(at(201)), Step::Attempt(b), "at once after a failure");
         assert_eq!(dial.step(at(1000)), Step::GiveUp);
         assert_eq!(dial.describe(), "10.0.0.1:1: unreachable, 10.0.0.2:1: refused");

@@ -1,121 +1,217 @@
 //! How connections end: by a goodbye, broken, with their peer, or because this process closes them.
 
-use super::conn::{Conn, End};
-use super::{Net, NetEvent, State};
-use base::Peer;
+use super::conn::{Conn, End, Link};
+use super::slot::{Broken, State};
+use super::{Net, NetEvent, TCP_RECONNECT, TCP_RECONNECT_TIMEOUT_MS, TCP_REFUSED_TIMEOUT_MS};
+use base::{Peer, log};
 use protocol::kind::Kind;
 use protocol::transport::Outcome;
 use protocol::wire::Header;
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
-/// How long a broken connection waits for the node agent to say what happened to its peer.
+/// How long a connection that is not made again waits for the node agent to say what happened to its peer.
 const GRACE: Duration = Duration::from_millis(300);
 /// How long a connection to a dead peer may go on to deliver what had been sent.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long a closing process waits for the peer's process when the peer's kernel has everything.
+const LINGER: Duration = Duration::from_millis(500);
+/// How long a closing process tries to mend a broken connection.
+const MEND: Duration = Duration::from_secs(5);
+
+/// Events that a closing process drops between two looks at its connections.
+const CLOSING_POLLS: usize = 1000;
 
 impl Net {
     #[cold]
-    pub(super) fn ended(&mut self, index: u32, end: End) -> Option<NetEvent> {
-        self.open.retain(|s| *s != index);
+    pub(super) fn ended(&mut self, index: u32, end: End) {
         let slot = &mut self.slots[index as usize];
         match end {
             End::Goodbye => {
                 slot.state = State::Finished;
-                None
+                self.open.retain(|s| *s != index);
             }
-            End::Broken(why) if slot.dead_since.is_some() => {
-                slot.state = State::Lost;
-                slot.dead_since = None;
+            End::Broken(why) if slot.dead_since.is_none() => self.on_broken(index, why),
+            End::Broken(why) | End::Wrong(why) => self.lose(index, why),
+        }
+    }
+
+    /// The connection has gone, the peer maybe not.
+    pub(super) fn on_broken(&mut self, index: u32, why: String) {
+        let Some(link) = self.take_link(index) else { return };
+        let now = Instant::now();
+        let slot = &mut self.slots[index as usize];
+        log!(Info, "the connection with rank {} broke: {why}", slot.peer.0);
+        slot.state = State::Broken(Box::new(Broken { link, since: now, why }));
+        self.timed += 1;
+        if TCP_RECONNECT.value() {
+            self.start_dialling(index, now + Duration::from_millis(TCP_RECONNECT_TIMEOUT_MS.value()));
+        }
+    }
+
+    /// Takes the link out of an open connection, which is closed, or a broken one. The slot is idle then.
+    pub(super) fn take_link(&mut self, index: u32) -> Option<Link> {
+        let slot = &mut self.slots[index as usize];
+        match std::mem::replace(&mut slot.state, State::Idle) {
+            State::Open(conn) => {
+                self.open.retain(|s| *s != index);
+                self.readable.retain(|s| *s != index);
+                Some(conn.into_link())
+            }
+            State::Broken(broken) => {
                 self.timed -= 1;
-                Some(NetEvent::Lost(slot.peer, why))
+                Some(broken.link)
             }
-            End::Broken(why) => {
-                slot.state = State::Ending { since: Instant::now(), why };
-                self.timed += 1;
+            other => {
+                slot.state = other;
                 None
             }
         }
+    }
+
+    /// The peer can't be reached any more.
+    pub(super) fn lose(&mut self, index: u32, why: String) {
+        self.take_link(index);
+        self.abandon(index);
+        let slot = &mut self.slots[index as usize];
+        slot.state = State::Lost;
+        if slot.dead_since.take().is_some() {
+            self.timed -= 1;
+        }
+        self.events.push_back(NetEvent::Lost(slot.peer, why));
     }
 
     /// The node agent says that `peer` is dead. True if nothing of it is left to be read; otherwise `Lost` follows.
     pub fn peer_gone(&mut self, peer: Peer) -> bool {
         let Some(index) = self.by_peer.get(&peer).copied() else { return true };
         let slot = &mut self.slots[index as usize];
-        match slot.state {
-            State::Open(_) if slot.dead_since.is_none() => {
+        if let State::Open(_) = slot.state {
+            if slot.dead_since.is_none() {
                 slot.dead_since = Some(Instant::now());
                 self.timed += 1;
-                return false;
             }
-            State::Open(_) => return false,
-            State::Ending { .. } => self.timed -= 1,
-            State::Idle => self.abandon(index),
-            State::Finished | State::Lost => {}
+            return false;
         }
+        self.take_link(index);
+        self.abandon(index);
         self.slots[index as usize].state = State::Lost;
         true
     }
 
-    /// What only time decides: dialling, grace.
+    /// What only time decides: dialling, broken connections, dead peers.
     pub(super) fn on_timers(&mut self, now: Instant) {
         for index in 0..self.slots.len() as u32 {
             if self.slots[index as usize].dial.is_some() {
                 self.dial_on(index, now);
             }
-            let slot = &mut self.slots[index as usize];
-            let over = match &mut slot.state {
-                State::Ending { since, why } if now - *since >= GRACE => Some(std::mem::take(why)),
-                State::Open(_) if slot.dead_since.is_some_and(|t| now - t >= LAST_WORDS) => {
-                    slot.dead_since = None;
-                    self.open.retain(|s| *s != index);
-                    Some("its process is dead".into())
-                }
-                _ => None,
-            };
-            if let Some(why) = over {
-                slot.state = State::Lost;
-                self.timed -= 1;
-                self.events.push_back(NetEvent::Lost(slot.peer, why));
+            if let Some(why) = self.is_over(index, now) {
+                self.lose(index, why);
             }
         }
     }
 
-    /// Says goodbye on every connection and waits until the peers' kernels have all that was sent. What still comes in is
-    /// dropped.
+    /// Why a peer is to be given up.
+    fn is_over(&self, index: u32, now: Instant) -> Option<String> {
+        let slot = &self.slots[index as usize];
+        match &slot.state {
+            State::Broken(broken) if !TCP_RECONNECT.value() => {
+                (now - broken.since >= GRACE).then(|| broken.why.clone())
+            }
+            State::Broken(broken) => {
+                let refused = slot.dial.as_ref().and_then(|dial| dial.refused_since(slot.known));
+                let is_refused = refused.is_some_and(|t| now - t >= ms(TCP_REFUSED_TIMEOUT_MS.value()));
+                let is_late = now - broken.since >= ms(TCP_RECONNECT_TIMEOUT_MS.value());
+                let tried = slot.dial.as_ref().map_or("it did not connect again".into(), |dial| dial.describe());
+                match (is_refused, is_late) {
+                    (true, _) => Some(format!("{}; then {tried} (FERRULE_TCP_REFUSED_TIMEOUT_MS)", broken.why)),
+                    (_, true) => Some(format!("{}; then {tried} (FERRULE_TCP_RECONNECT_TIMEOUT_MS)", broken.why)),
+                    _ => None,
+                }
+            }
+            State::Open(_) if slot.dead_since.is_some_and(|t| now - t >= LAST_WORDS) => {
+                Some("its process is dead".into())
+            }
+            _ => None,
+        }
+    }
+
+    /// Says goodbye on every connection and waits until the peers have all that was sent. What still comes in is dropped.
     pub fn close(&mut self) {
-        self.listener = None;
-        self.pendings.clear();
-        let goodbye = Header { kind: Kind::GOODBYE, source: self.id.me.0, tag: 0, token: 0, context: 0 };
-        let mut conns: Vec<(Box<Conn>, bool)> = Vec::new();
-        for slot in &mut self.slots {
-            if let State::Open(conn) = std::mem::replace(&mut slot.state, State::Finished) {
-                conns.push((conn, false));
+        self.closing = true;
+        for index in 0..self.slots.len() as u32 {
+            if let State::Idle = self.slots[index as usize].state {
+                self.abandon(index);
             }
         }
-        (self.open, self.full) = (Vec::new(), Vec::new());
+        let since = Instant::now();
+        let mut told = vec![false; self.slots.len()];
         loop {
-            conns.retain_mut(|(conn, told)| !closed(conn, told, &goodbye));
-            let Some((first, told)) = conns.first() else { return };
-            let _ = sys::sock::wait_one(first.fd(), true, !told, 10);
+            let mut first = None;
+            for index in 0..told.len() as u32 {
+                if !self.closed(index, &mut told[index as usize], since) {
+                    first.get_or_insert(index);
+                }
+            }
+            let Some(first) = first else { break };
+            match &self.slots[first as usize].state {
+                State::Open(conn) => drop(sys::sock::wait_one(conn.fd(), true, conn.is_full(), 10)),
+                _ => std::thread::sleep(Duration::from_millis(1)),
+            }
+            self.attend();
+            // Not for ever: a peer may send all the time.
+            for _ in 0..CLOSING_POLLS {
+                let Some(event) = self.poll() else { break };
+                if let NetEvent::Packet(packet) = event {
+                    self.release(&packet);
+                }
+            }
         }
+        self.listener = None;
+        self.pendings.clear();
+        self.handshakes = 0;
+    }
+
+    /// Moves the closing of one connection on; true when there is nothing more to wait for.
+    fn closed(&mut self, index: u32, told: &mut bool, since: Instant) -> bool {
+        let goodbye = Header { kind: Kind::GOODBYE, source: self.id.me.0, tag: 0, token: 0, context: 0 };
+        let slot = &mut self.slots[index as usize];
+        let is_over = match &mut slot.state {
+            State::Open(conn) => {
+                conn.discard();
+                conn.flush();
+                if !*told {
+                    *told = conn.send(&goodbye, &[], None) == Outcome::Done;
+                    conn.flush();
+                }
+                *told && has_left(conn, since)
+            }
+            State::Broken(broken) => {
+                let is_refused = slot.dial.as_ref().is_some_and(|dial| dial.refused_since(slot.known).is_some());
+                broken.link.is_finished() || is_refused || !TCP_RECONNECT.value() || since.elapsed() >= MEND
+            }
+            State::Idle | State::Finished | State::Lost => return true,
+        };
+        if is_over {
+            self.take_link(index);
+            self.abandon(index);
+            self.slots[index as usize].state = State::Finished;
+        }
+        is_over
     }
 }
 
-/// Moves the closing of one connection on; true when there is nothing more to wait for.
-fn closed(conn: &mut Conn, told: &mut bool, goodbye: &Header) -> bool {
-    conn.flush();
-    if !*told && conn.is_flushed() {
-        match conn.send(goodbye, &[], None) {
-            Outcome::Done | Outcome::Posted(_) => *told = true,
-            Outcome::Again => {}
-            Outcome::Lost => return true,
-        }
+/// Whether all that was sent over a connection, the goodbye too, has got to the peer: its process, or, if that is gone or doesn't answer,
+/// its kernel.
+fn has_left(conn: &mut Conn, since: Instant) -> bool {
+    let link = conn.link();
+    let is_known = link.is_acknowledged() || link.is_finished() || since.elapsed() >= LINGER;
+    if !is_known || !conn.is_flushed() {
+        return false;
     }
-    let over = conn.drain();
-    if *told && conn.is_flushed() {
-        let _ = conn.stream().shutdown(Shutdown::Write);
-        return over || sys::sock::unacknowledged(conn.fd()).map_or(true, |left| left == 0);
-    }
-    over
+    let _ = conn.stream().shutdown(Shutdown::Write);
+    sys::sock::unacknowledged(conn.fd()).map_or(true, |left| left == 0)
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
 }

@@ -1,13 +1,16 @@
 //! The handshake of a data connection: both ends prove that they belong to the job, without sending its key. No I/O.
 //!
 //! ```text
-//! dialler ─ Hello{magic, version, from, to, job, nonce_d} ─────────► listener
+//! dialler ─ Hello{magic, version, from, to, job, nonce_d, format} ─────────► listener
 //! dialler ◄ Challenge{magic, nonce_l, mac(key, "l", hello, nonce_l)} listener
-//! dialler ─ Proof{mac(key, "d", hello, nonce_l)} ──────────────────► listener
-//! dialler ◄ Accepted ─────────────────────────────────────────────── listener     then frames both ways
+//! dialler ─ Proof{terms_d, mac(key, "d", hello, nonce_l, terms_d)} ► listener
+//! dialler ◄ Answer{verdict, terms_l, mac(key, verdict, …, terms_l)}  listener     then frames both ways
 //! ```
+//! A pair of processes has one link, which goes on over broken connections. [`Terms`] say which connection of the pair this one is, and how
+//! many bytes of the link the process has received: there its peer goes on. They are told when it is certain that this connection
+//! is to be the next one, so nothing can arrive any more over an older one.
 //! Fresh nonces on both sides make every recorded message useless. The dialler sends its proof on one connection only, and
-//! the listener accepts one only: when both dial at once, the connection that the lower rank dialled is kept.
+//! the listener accepts one only: when both have sent a proof, the connection that the lower rank dialled is kept.
 //! The MAC is SipHash-2-4, run twice under different prefixes for 128 bits.
 
 use base::Peer;
@@ -17,13 +20,56 @@ use protocol::wire::WIRE_VERSION;
 use std::collections::HashMap;
 
 /// Bytes of [`hello`].
-pub const HELLO_BYTES: usize = 44;
+pub const HELLO_BYTES: usize = 48;
 /// Bytes of [`challenge`].
 pub const CHALLENGE_BYTES: usize = 40;
 /// Bytes of [`proof`].
-pub const PROOF_BYTES: usize = 16;
+pub const PROOF_BYTES: usize = TERMS_BYTES + 16;
+/// Bytes of [`answer`].
+pub const ANSWER_BYTES: usize = 8 + TERMS_BYTES + 16;
+
+const TERMS_BYTES: usize = 16;
+
+/// On which terms a process goes on with its link to another.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Terms {
+    /// The number of the connection among those of the pair, from 1: larger than that of any earlier one.
+    pub connection: u64,
+    /// Bytes of the link that the process has received.
+    pub received: u64,
+}
+
+impl Terms {
+    fn encode(self) -> [u8; TERMS_BYTES] {
+        let mut out = [0; TERMS_BYTES];
+        out[..8].copy_from_slice(&self.connection.to_le_bytes());
+        out[8..].copy_from_slice(&self.received.to_le_bytes());
+        out
+    }
+
+    fn decode(bytes: &[u8]) -> Terms {
+        let half = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+        Terms { connection: half(0), received: half(8) }
+    }
+}
+
 /// The listener's last word.
-pub const ACCEPTED: [u8; 8] = *b"accepted";
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Frames may travel.
+    Accepted,
+    /// For the listener the link is over: one of the two has said goodbye, or was given up.
+    Over,
+}
+
+impl Verdict {
+    fn word(self) -> [u8; 8] {
+        match self {
+            Verdict::Accepted => *b"accepted",
+            Verdict::Over => *b"is over.",
+        }
+    }
+}
 
 const MAGIC: [u8; 8] = *b"ferrule\n";
 
@@ -38,6 +84,8 @@ pub struct Identity {
     pub job_id: u64,
     /// Secret of the job.
     pub key: [u8; 16],
+    /// Stands for the settings that change what travels: equal on all ranks.
+    pub format: u32,
     /// Endpoint ids, if the job has exchanged some.
     pub ids: Ids,
 }
@@ -68,12 +116,18 @@ pub enum Stranger {
     Garbage,
     /// It has another version of Ferrule.
     Version,
+    /// Its settings change what travels.
+    Settings,
     /// It belongs to another job.
     Job,
     /// It wanted another rank.
     Misdirected,
     /// It doesn't know the key, or replays somebody else's messages.
     Proof,
+    /// It goes on with bytes that were never sent, or are acknowledged.
+    Position,
+    /// Its connection is older than the last one of the pair.
+    Stale,
     /// It did not say who it is in time.
     Silent,
     /// It closed the connection in the middle of a word.
@@ -89,9 +143,14 @@ impl std::fmt::Display for Stranger {
         f.write_str(match self {
             Stranger::Garbage => "it does not speak ferrule's protocol",
             Stranger::Version => "it has another version of ferrule",
+            Stranger::Settings => {
+                "its FERRULE_TCP_EAGER_MAX, FERRULE_TCP_PACKET_MAX, FERRULE_TCP_RECONNECT or FERRULE_TCP_REPLAY_MAX is not ours"
+            }
             Stranger::Job => "it belongs to another job",
             Stranger::Misdirected => "it wanted another rank",
             Stranger::Proof => "it does not know the job key",
+            Stranger::Position => "it wants to go on where it can't have stopped",
+            Stranger::Stale => "it goes on with a connection that has been replaced",
             Stranger::Silent => "it did not introduce itself in time (FERRULE_TCP_HELLO_TIMEOUT_MS)",
             Stranger::Truncated => "it left in the middle of its introduction",
             Stranger::Left => "it left without introducing itself",
@@ -108,7 +167,8 @@ pub fn hello(id: &Identity, to: Peer, nonce: &[u8; 16]) -> [u8; HELLO_BYTES] {
     out[12..16].copy_from_slice(&id.me.0.to_le_bytes());
     out[16..20].copy_from_slice(&to.0.to_le_bytes());
     out[20..28].copy_from_slice(&id.job_id.to_le_bytes());
-    out[28..].copy_from_slice(nonce);
+    out[28..44].copy_from_slice(nonce);
+    out[44..].copy_from_slice(&id.format.to_le_bytes());
     out
 }
 
@@ -123,6 +183,7 @@ pub fn check_hello(id: &Identity, bytes: &[u8; HELLO_BYTES]) -> Result<Peer, Str
         () if job != id.job_id => Err(Stranger::Job),
         () if to != id.me.0 => Err(Stranger::Misdirected),
         () if from >= id.size || from == to => Err(Stranger::Garbage),
+        () if word(44) != id.format => Err(Stranger::Settings),
         () => Ok(Peer(from)),
     }
 }
@@ -132,38 +193,85 @@ pub fn challenge(id: &Identity, hello: &[u8; HELLO_BYTES], nonce: &[u8; 16]) -> 
     let mut out = [0; CHALLENGE_BYTES];
     out[..8].copy_from_slice(&MAGIC);
     out[8..24].copy_from_slice(nonce);
-    out[24..].copy_from_slice(&mac(id, b'l', hello, nonce));
+    out[24..].copy_from_slice(&mac(id, b'l', hello, nonce, Terms::default()));
     out
 }
 
-/// The dialler checks the listener's answer; its own proof.
-pub fn proof(
+/// The dialler checks the listener's answer to its hello; the listener's nonce.
+pub fn check_challenge(
     id: &Identity,
     hello: &[u8; HELLO_BYTES],
     challenge: &[u8; CHALLENGE_BYTES],
-) -> Result<[u8; PROOF_BYTES], Stranger> {
+) -> Result<[u8; 16], Stranger> {
     let nonce = std::array::from_fn(|i| challenge[8 + i]);
     if challenge[..8] != MAGIC {
         return Err(Stranger::Garbage);
     }
-    if !same(&challenge[24..], &mac(id, b'l', hello, &nonce)) {
+    if !same(&challenge[24..], &mac(id, b'l', hello, &nonce, Terms::default())) {
         return Err(Stranger::Proof);
     }
-    Ok(mac(id, b'd', hello, &nonce))
+    Ok(nonce)
+}
+
+/// The dialler's proof, and its terms; `nonce` is the listener's.
+pub fn proof(id: &Identity, hello: &[u8; HELLO_BYTES], nonce: &[u8; 16], terms: Terms) -> [u8; PROOF_BYTES] {
+    let mut out = [0; PROOF_BYTES];
+    out[..TERMS_BYTES].copy_from_slice(&terms.encode());
+    out[TERMS_BYTES..].copy_from_slice(&mac(id, b'd', hello, nonce, terms));
+    out
 }
 
 /// The listener checks the dialler's proof; `nonce` is that of its challenge.
-pub fn check_proof(id: &Identity, hello: &[u8; HELLO_BYTES], nonce: &[u8; 16], proof: &[u8; PROOF_BYTES]) -> bool {
-    same(proof, &mac(id, b'd', hello, nonce))
+pub fn check_proof(
+    id: &Identity,
+    hello: &[u8; HELLO_BYTES],
+    nonce: &[u8; 16],
+    proof: &[u8; PROOF_BYTES],
+) -> Result<Terms, Stranger> {
+    let terms = Terms::decode(&proof[..TERMS_BYTES]);
+    let good = same(&proof[TERMS_BYTES..], &mac(id, b'd', hello, nonce, terms));
+    if good { Ok(terms) } else { Err(Stranger::Proof) }
 }
 
-fn mac(id: &Identity, role: u8, hello: &[u8; HELLO_BYTES], nonce: &[u8; 16]) -> [u8; 16] {
+/// The listener's verdict and terms; `nonce` is its own.
+pub fn answer(
+    id: &Identity,
+    hello: &[u8; HELLO_BYTES],
+    nonce: &[u8; 16],
+    verdict: Verdict,
+    terms: Terms,
+) -> [u8; ANSWER_BYTES] {
+    let mut out = [0; ANSWER_BYTES];
+    let word = verdict.word();
+    out[..8].copy_from_slice(&word);
+    out[8..8 + TERMS_BYTES].copy_from_slice(&terms.encode());
+    out[8 + TERMS_BYTES..].copy_from_slice(&mac(id, word[0], hello, nonce, terms));
+    out
+}
+
+/// The dialler checks the listener's last word; `nonce` is the listener's.
+pub fn check_answer(
+    id: &Identity,
+    hello: &[u8; HELLO_BYTES],
+    nonce: &[u8; 16],
+    answer: &[u8; ANSWER_BYTES],
+) -> Result<(Verdict, Terms), Stranger> {
+    let verdict = [Verdict::Accepted, Verdict::Over].into_iter().find(|v| v.word() == answer[..8]);
+    let verdict = verdict.ok_or(Stranger::Garbage)?;
+    let terms = Terms::decode(&answer[8..8 + TERMS_BYTES]);
+    let good = same(&answer[8 + TERMS_BYTES..], &mac(id, verdict.word()[0], hello, nonce, terms));
+    if good { Ok((verdict, terms)) } else { Err(Stranger::Proof) }
+}
+
+/// `role` tells the four messages apart: `l` and `d` for challenge and proof, the first byte of the verdict for the answer.
+fn mac(id: &Identity, role: u8, hello: &[u8; HELLO_BYTES], nonce: &[u8; 16], terms: Terms) -> [u8; 16] {
     let rank = |at: usize| Peer(u32::from_le_bytes(std::array::from_fn(|i| hello[at + i])));
     let secret = id.secret(rank(12), rank(16));
-    let mut text = [0; 2 + HELLO_BYTES + 16];
+    let mut text = [0; 2 + HELLO_BYTES + 16 + TERMS_BYTES];
     text[0] = role;
     text[2..2 + HELLO_BYTES].copy_from_slice(hello);
-    text[2 + HELLO_BYTES..].copy_from_slice(nonce);
+    text[2 + HELLO_BYTES..][..16].copy_from_slice(nonce);
+    text[2 + HELLO_BYTES + 16..].copy_from_slice(&terms.encode());
     let mut out = [0; 16];
     for half in 0..2u8 {
         text[1] = half;
@@ -177,8 +285,10 @@ mod tests {
     use super::*;
 
     fn id(me: u32) -> Identity {
-        Identity { me: Peer(me), size: 4, job_id: 77, key: [9; 16], ids: Ids::default() }
+        Identity { me: Peer(me), size: 4, job_id: 77, key: [9; 16], format: 5, ids: Ids::default() }
     }
+
+    const TERMS: Terms = Terms { connection: 3, received: 1 << 40 };
 
     #[test]
     fn only_members_of_the_job_agree() {
@@ -186,17 +296,38 @@ mod tests {
         let h = hello(&dialler, Peer(2), &[1; 16]);
         assert_eq!(check_hello(&listener, &h), Ok(Peer(1)));
         let c = challenge(&listener, &h, &[2; 16]);
-        let p = proof(&dialler, &h, &c).unwrap();
-        assert!(check_proof(&listener, &h, &[2; 16], &p));
-        assert!(!check_proof(&listener, &h, &[3; 16], &p), "a replayed proof");
+        assert_eq!(check_challenge(&dialler, &h, &c), Ok([2; 16]));
+        let p = proof(&dialler, &h, &[2; 16], TERMS);
+        assert_eq!(check_proof(&listener, &h, &[2; 16], &p), Ok(TERMS));
+        assert_eq!(check_proof(&listener, &h, &[3; 16], &p), Err(Stranger::Proof), "a replayed proof");
+        let a = answer(&listener, &h, &[2; 16], Verdict::Accepted, TERMS);
+        assert_eq!(check_answer(&dialler, &h, &[2; 16], &a), Ok((Verdict::Accepted, TERMS)));
+        assert_eq!(check_answer(&dialler, &h, &[3; 16], &a), Err(Stranger::Proof), "a replayed answer");
         let spy = Identity { key: [8; 16], ..id(1) };
-        assert_eq!(proof(&spy, &h, &c), Err(Stranger::Proof));
-        assert!(!check_proof(&spy, &h, &[2; 16], &p));
-        assert_eq!(
-            proof(&dialler, &hello(&dialler, Peer(2), &[5; 16]), &c),
-            Err(Stranger::Proof),
-            "a replayed challenge"
-        );
+        assert_eq!(check_challenge(&spy, &h, &c), Err(Stranger::Proof));
+        assert_eq!(check_proof(&spy, &h, &[2; 16], &p), Err(Stranger::Proof));
+        let other = hello(&dialler, Peer(2), &[5; 16]);
+        assert_eq!(check_challenge(&dialler, &other, &c), Err(Stranger::Proof), "a replayed challenge");
+    }
+
+    #[test]
+    fn terms_and_verdicts_cannot_be_changed() {
+        let (dialler, listener) = (id(1), id(2));
+        let h = hello(&dialler, Peer(2), &[1; 16]);
+        let (p, a) = (proof(&dialler, &h, &[2; 16], TERMS), answer(&listener, &h, &[2; 16], Verdict::Accepted, TERMS));
+        for at in 0..PROOF_BYTES {
+            let mut wrong = p;
+            wrong[at] ^= 1;
+            assert_eq!(check_proof(&listener, &h, &[2; 16], &wrong), Err(Stranger::Proof), "byte {at}");
+        }
+        for at in 0..ANSWER_BYTES {
+            let mut wrong = a;
+            wrong[at] ^= 1;
+            assert!(check_answer(&dialler, &h, &[2; 16], &wrong).is_err(), "byte {at}");
+        }
+        let mut over = a;
+        over[..8].copy_from_slice(&Verdict::Over.word());
+        assert_eq!(check_answer(&dialler, &h, &[2; 16], &over), Err(Stranger::Proof));
     }
 
     #[test]
@@ -205,14 +336,15 @@ mod tests {
         listener.ids.own.insert(Peer(1), [5; 16]);
         let h = hello(&dialler, Peer(2), &[1; 16]);
         let c = challenge(&listener, &h, &[2; 16]);
-        assert_eq!(proof(&dialler, &h, &c), Err(Stranger::Proof));
+        assert_eq!(check_challenge(&dialler, &h, &c), Err(Stranger::Proof));
         dialler.ids.theirs.insert(Peer(2), [6; 16]);
-        assert_eq!(proof(&dialler, &h, &c), Err(Stranger::Proof));
+        assert_eq!(check_challenge(&dialler, &h, &c), Err(Stranger::Proof));
         dialler.ids.theirs.insert(Peer(2), [5; 16]);
-        let p = proof(&dialler, &h, &c).unwrap();
-        assert!(check_proof(&listener, &h, &[2; 16], &p));
+        let nonce = check_challenge(&dialler, &h, &c).unwrap();
+        let p = proof(&dialler, &h, &nonce, TERMS);
+        assert_eq!(check_proof(&listener, &h, &[2; 16], &p), Ok(TERMS));
         listener.ids.own.insert(Peer(1), [7; 16]);
-        assert!(!check_proof(&listener, &h, &[2; 16], &p));
+        assert_eq!(check_proof(&listener, &h, &[2; 16], &p), Err(Stranger::Proof));
     }
 
     #[test]
@@ -229,5 +361,6 @@ mod tests {
         assert_eq!(with(12, 2), Err(Stranger::Garbage));
         assert_eq!(with(16, 3), Err(Stranger::Misdirected));
         assert_eq!(with(20, 0), Err(Stranger::Job));
+        assert_eq!(with(44, 6), Err(Stranger::Settings));
     }
 }

@@ -1,21 +1,21 @@
-//! From the first byte to an open connection: listening, dialling, handshakes, and which of several connections stays.
+//! From the first byte to a handshake: listening, dialling, and looking after both (which connection stays: `settle.rs`).
 
 use super::dial::{Dial, Step};
 use super::hello::{Identity, Stranger};
-use super::pending::{Failure, Pending, Progress};
+use super::pending::{Failure, Pending};
+use super::slot::State;
 use super::{
-    Conn, DIRECT_MAX, Net, NetEvent, PORT_RANGE, State, TCP_CONNECT_TIMEOUT_MS, TCP_HALF_OPEN_MAX,
-    TCP_HELLO_TIMEOUT_MS, TCP_KEEPALIVE_S, TCP_RECEIVE_BUFFER, TCP_SEND_BUFFER, TCP_USER_TIMEOUT_MS, TOKEN_CONN,
+    DIRECT_MAX, Net, PORT_RANGE, TCP_CONNECT_TIMEOUT_MS, TCP_HALF_OPEN_MAX, TCP_HELLO_TIMEOUT_MS, TOKEN_CONN,
     TOKEN_INDEX, TOKEN_LISTENER, TOKEN_PENDING,
 };
-use base::{Peer, counters, log};
+use base::{Peer, log};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::ops::RangeInclusive;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 use sys::epoll::Interest;
-use sys::sock::{self, Tuning};
+use sys::sock;
 
 /// Connections that the kernel keeps for us until they are accepted.
 const BACKLOG: i32 = 1024;
@@ -56,14 +56,24 @@ impl Net {
     pub fn dial(&mut self, peer: Peer, addresses: Vec<SocketAddr>) -> u32 {
         let index = self.slot_of(peer);
         let slot = &mut self.slots[index as usize];
+        if !addresses.is_empty() {
+            slot.addresses = addresses;
+        }
         if matches!(slot.state, State::Idle) && slot.dial.is_none() {
-            let now = Instant::now();
-            let deadline = now + Duration::from_millis(TCP_CONNECT_TIMEOUT_MS.value());
-            slot.dial = Some(Box::new(Dial::new(addresses, now, deadline)));
-            self.timed += 1;
-            self.dial_on(index, now);
+            self.start_dialling(index, Instant::now() + Duration::from_millis(TCP_CONNECT_TIMEOUT_MS.value()));
         }
         index
+    }
+
+    /// Starts to dial a peer. One without addresses must call us.
+    pub(super) fn start_dialling(&mut self, index: u32, deadline: Instant) {
+        let (now, slot) = (Instant::now(), &mut self.slots[index as usize]);
+        if slot.addresses.is_empty() && slot.opened > 0 {
+            return;
+        }
+        slot.dial = Some(Box::new(Dial::new(slot.addresses_to_dial(), now, deadline)));
+        self.timed += 1;
+        self.dial_on(index, now);
     }
 
     /// Does what the plan for dialling a peer says.
@@ -78,7 +88,10 @@ impl Net {
                     let deadline = now + Duration::from_millis(TCP_HELLO_TIMEOUT_MS.value());
                     match Pending::dial(&self.id, slot.peer, address, deadline) {
                         Ok(pending) => self.watch(pending),
-                        Err(error) => dial.failed(address, error.to_string(), now),
+                        Err(error) => {
+                            let refused = error.kind() == io::ErrorKind::ConnectionRefused;
+                            dial.failed(address, error.to_string(), refused, now);
+                        }
                     }
                 }
             }
@@ -87,21 +100,28 @@ impl Net {
 
     /// No address has answered in time.
     pub(super) fn give_up(&mut self, index: u32) {
-        if let Some(parked) = self.slots[index as usize].parked.take() {
-            self.stop_dialling(index, None);
-            return self.settle(parked);
+        if self.slots[index as usize].parked.is_some() {
+            return self.accept_parked(index);
         }
-        let slot = &mut self.slots[index as usize];
+        let slot = &self.slots[index as usize];
         let tried = slot.dial.as_ref().map(|d| d.describe()).unwrap_or_default();
-        let why = format!("it can't be reached ({tried}; FERRULE_TCP_CONNECT_TIMEOUT_MS)");
-        slot.state = State::Lost;
-        let peer = slot.peer;
+        let why = match &slot.state {
+            State::Broken(broken) => format!("{}; then {tried} (FERRULE_TCP_RECONNECT_TIMEOUT_MS)", broken.why),
+            _ => format!("it can't be reached ({tried}; FERRULE_TCP_CONNECT_TIMEOUT_MS)"),
+        };
+        self.lose(index, why);
+    }
+
+    /// Our own dialling leads to nothing, but the peer has called us.
+    pub(super) fn accept_parked(&mut self, index: u32) {
         self.stop_dialling(index, None);
-        self.events.push_back(NetEvent::Lost(peer, why));
+        if let Some(parked) = self.slots[index as usize].parked.take() {
+            self.settle(parked);
+        }
     }
 
     /// Ends our own attempts to reach a peer, but for handshake `keep`.
-    fn stop_dialling(&mut self, index: u32, keep: Option<usize>) {
+    pub(super) fn stop_dialling(&mut self, index: u32, keep: Option<usize>) {
         let slot = &mut self.slots[index as usize];
         if slot.dial.take().is_some() {
             self.timed -= 1;
@@ -123,7 +143,7 @@ impl Net {
         }
     }
 
-    fn drop_pending(&mut self, at: usize) -> Option<Pending> {
+    pub(super) fn drop_pending(&mut self, at: usize) -> Option<Pending> {
         let pending = self.pendings.get_mut(at)?.take()?;
         self.handshakes -= 1;
         Some(pending)
@@ -228,148 +248,6 @@ impl Net {
             let _ = self.epoll.modify(pending.fd(), TOKEN_PENDING | at as u64, Interest::READ);
         }
         self.on_progress(at, progress);
-    }
-
-    fn on_progress(&mut self, at: usize, progress: Progress) {
-        match progress {
-            Progress::Waiting => {}
-            Progress::Proposed(peer) => self.propose(at, peer),
-            Progress::Open(peer) => self.establish(at, peer),
-            Progress::Failed(failure) => self.fail(at, failure),
-        }
-    }
-
-    /// Both ends know each other: is this connection to be kept?
-    fn propose(&mut self, at: usize, peer: Peer) {
-        let index = self.slot_of(peer);
-        let Some(Some(pending)) = self.pendings.get(at) else { return };
-        let dialled = pending.dialled;
-        let slot = &mut self.slots[index as usize];
-        match slot.state {
-            State::Idle if dialled => {
-                let proven = |p: &Pending| p.is_proven() && p.peer == Some(peer);
-                if !self.pendings.iter().flatten().any(proven) {
-                    self.settle(at);
-                }
-            }
-            // Both dial: the lower rank's connection is kept, so ours, unless it fails.
-            State::Idle if slot.dial.is_some() && self.id.me < peer => {
-                if let Some(older) = slot.parked.replace(at) {
-                    self.drop_pending(older);
-                }
-            }
-            State::Idle => self.settle(at),
-            _ => {
-                log!(Debug, "a second connection with rank {} is not needed", peer.0);
-                self.drop_pending(at);
-            }
-        }
-    }
-
-    fn settle(&mut self, at: usize) {
-        let Some(Some(pending)) = self.pendings.get_mut(at) else { return };
-        let progress = pending.settle();
-        self.on_progress(at, progress);
-    }
-
-    /// Names the addresses that were dialled in vain before one answered: a bridge of the peer's host, for example.
-    fn tell_skipped(&self, index: u32, at: usize) {
-        let slot = &self.slots[index as usize];
-        if let (Some(dial), Some(Some(pending))) = (&slot.dial, self.pendings.get(at))
-            && pending.dialled
-        {
-            let skipped = dial.describe_skipped(pending.address);
-            if !skipped.is_empty() {
-                log!(Info, "reached rank {} at {}; skipped {skipped}", slot.peer.0, pending.address);
-            }
-        }
-    }
-
-    /// The handshake is complete.
-    fn establish(&mut self, at: usize, peer: Peer) {
-        let index = self.slot_of(peer);
-        self.tell_skipped(index, at);
-        self.stop_dialling(index, Some(at));
-        let Some(pending) = self.drop_pending(at) else { return };
-        if let Some(parked) = self.slots[index as usize].parked.take() {
-            self.drop_pending(parked);
-        }
-        let tuning = Tuning {
-            user_timeout_ms: TCP_USER_TIMEOUT_MS.value() as u32,
-            keepalive_s: TCP_KEEPALIVE_S.value() as u32,
-            send_buffer_bytes: TCP_SEND_BUFFER.value() as u32,
-            receive_buffer_bytes: TCP_RECEIVE_BUFFER.value() as u32,
-        };
-        let address = pending.address;
-        let conn = Conn::new(pending.into_stream(), self.sizes);
-        let token = TOKEN_CONN | u64::from(index);
-        let ready = sock::tune(conn.fd(), &tuning).and_then(|()| self.epoll.modify(conn.fd(), token, Interest::READ));
-        let slot = &mut self.slots[index as usize];
-        if let Err(error) = ready {
-            slot.state = State::Lost;
-            self.events.push_back(NetEvent::Lost(peer, format!("{address}: {error}")));
-            return;
-        }
-        counters::CONNECTIONS.add(1);
-        log!(Debug, "connected with rank {} at {address}", peer.0);
-        slot.state = State::Open(Box::new(conn));
-        self.open.push(index);
-    }
-
-    /// A handshake came to nothing.
-    fn fail(&mut self, at: usize, failure: Failure) {
-        let Some(pending) = self.drop_pending(at) else { return };
-        let parked_of = pending.peer.filter(|_| pending.is_proposed()).and_then(|p| self.by_peer.get(&p).copied());
-        match parked_of {
-            Some(index) if !pending.dialled => {
-                let slot = &mut self.slots[index as usize];
-                slot.parked = slot.parked.filter(|parked| *parked != at);
-            }
-            _ if pending.dialled => self.attempt_failed(&pending, failure),
-            _ => self.turn_away(pending.address, failure),
-        }
-    }
-
-    fn attempt_failed(&mut self, pending: &Pending, failure: Failure) {
-        let why = match failure {
-            Failure::Network(why) => why,
-            Failure::Stranger(Stranger::Silent) => "no answer".into(),
-            Failure::Stranger(Stranger::Left | Stranger::Truncated) => "the other end hung up".into(),
-            Failure::Stranger(stranger) => format!("somebody else answers: {stranger}"),
-        };
-        let Some(index) = pending.peer.and_then(|p| self.by_peer.get(&p).copied()) else { return };
-        let now = Instant::now();
-        if let Some(dial) = &mut self.slots[index as usize].dial {
-            dial.failed(pending.address, why, now);
-            self.dial_on(index, now);
-        }
-        // Another address may have answered meanwhile.
-        let waits = |p: &Pending| p.dialled && p.is_proposed() && p.peer == pending.peer;
-        if let Some(other) = self.pendings.iter().position(|p| p.as_ref().is_some_and(waits))
-            && let Some(peer) = pending.peer
-        {
-            self.propose(other, peer);
-        }
-    }
-
-    /// A caller who is no peer: counted, and logged once per kind.
-    fn turn_away(&mut self, address: SocketAddr, failure: Failure) {
-        let Failure::Stranger(stranger) = failure else { return };
-        if stranger == Stranger::Left {
-            return log!(Debug, "a connection from {address} ended: {stranger}");
-        }
-        counters::PACKETS_REJECTED.add(1);
-        let bit = 1 << stranger as u8;
-        if stranger == Stranger::Misdirected {
-            // An address that several hosts have, such as a container bridge's, leads peers astray; they try another one.
-            log!(Info, "turned away a connection from {address}: {stranger}");
-        } else if self.strangers_logged & bit == 0 {
-            self.strangers_logged |= bit;
-            log!(
-                Warn,
-                "turned away a connection from {address}: {stranger} (further ones of this kind are only counted)"
-            );
-        }
     }
 }
 

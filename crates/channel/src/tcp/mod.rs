@@ -1,14 +1,17 @@
 //! The network lane: packets over TCP, connected on demand.
 //!
-//! [`Net`] owns the listener, the connections in their handshake and the open ones, one per peer. `intro.rs` brings
+//! [`Net`] owns the listener, the connections in their handshake and the open ones, one per peer. `intro.rs` and `settle.rs` bring
 //! connections from the first byte to open, this file uses them. A peer has a *slot* from the moment that it is dialled or has
 //! introduced itself.
 //!
 //! ```text
 //! slot: Idle ─ dialled, or introduced ─► Open ─ goodbye, end ─► Finished
-//!         │                               └─ end without goodbye ─► Ending ─ grace, or news from the agent ─► Lost
-//!         └─ no address answers ─► Lost
+//!         │                              │  ▲
+//!         │      end without goodbye     ▼  │ connected again, by either side
+//!         └─ no address answers ─► Lost ◄─ Broken
+//!                                       └─ time is over, nobody listens any more, or news from the agent
 //! ```
+//! The link of a pair goes on over broken connections (`conn.rs`); only a peer that can't be reached, or is dead, is lost.
 //! With few connections each is read at every poll; with many, epoll says which. Strangers never disturb: they are
 //! dropped, counted and logged once per kind.
 
@@ -20,15 +23,19 @@ pub mod hello;
 pub mod ids;
 mod intro;
 mod pending;
+mod settle;
+mod slot;
 
 use crate::buffer::{RecvBuf, SendBuf};
 use base::Peer;
 use conn::{Conn, Polled, Sizes};
-use dial::Dial;
+use frame::FRAME_BYTES;
 use hello::Identity;
 use pending::Pending;
-use protocol::transport::{Caps, Delivery, Outcome};
+use protocol::kind::BODY_MAX;
+use protocol::transport::{Caps, Delivery, Outcome, Token};
 use protocol::wire::Header;
+use slot::{Slot, State};
 use std::collections::{HashMap, VecDeque};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -46,6 +53,14 @@ base::config! {
     TCP_WRITE_MAX: u64 = 524288, 4096..=1073741824, "bytes";
     /// How long a peer is dialled at all of its addresses before it is given up.
     TCP_CONNECT_TIMEOUT_MS: u64 = 30000, 1..=3600000, "ms";
+    /// Whether a broken connection is made again; the same on all ranks.
+    TCP_RECONNECT: bool = true;
+    /// How long a broken connection may stay so before the peer is given up.
+    TCP_RECONNECT_TIMEOUT_MS: u64 = 30000, 1..=3600000, "ms";
+    /// How long the peer's address of a broken connection may refuse connections before the peer is given up.
+    TCP_REFUSED_TIMEOUT_MS: u64 = 1000, 1..=3600000, "ms";
+    /// What is kept of small packets that a peer's process has not acknowledged, in case of a reconnect; at least room for two of the largest; the same on all ranks.
+    TCP_REPLAY_MAX: u64 = 2097152, 4096..=1073741824, "bytes";
     /// How long whoever connects may take to introduce himself.
     TCP_HELLO_TIMEOUT_MS: u64 = 10000, 1..=3600000, "ms";
     /// Connections that may wait to be introduced; the oldest makes room for a new one.
@@ -84,6 +99,8 @@ pub enum NetEvent {
         /// Bytes delivered.
         len: usize,
     },
+    /// The source of a packet that was `Posted` is no longer in use.
+    Sent(Token),
     /// The peer can't be reached any more, and why.
     Lost(Peer, String),
 }
@@ -98,28 +115,6 @@ pub struct NetPacket {
     /// Bytes of its payload.
     pub len: usize,
     slot: u32,
-}
-
-enum State {
-    Idle,
-    Open(Box<Conn>),
-    /// Broken; the node agent may still say why.
-    Ending {
-        since: Instant,
-        why: String,
-    },
-    Finished,
-    Lost,
-}
-
-struct Slot {
-    peer: Peer,
-    state: State,
-    dial: Option<Box<Dial>>,
-    /// An introduced connection that waits until our own dialling has failed; index of its handshake.
-    parked: Option<usize>,
-    /// When the agent told that the peer is dead.
-    dead_since: Option<Instant>,
 }
 
 /// All TCP connections of one process.
@@ -141,20 +136,33 @@ pub struct Net {
     cursor: usize,
     pendings: Vec<Option<Pending>>,
     handshakes: usize,
-    /// Slots that wait for a timer: dialling, ending, or dead.
+    /// Slots that wait for a timer: dialling, broken, or dead.
     timed: usize,
     ready: Vec<Ready>,
     readable: Vec<u32>,
     events: VecDeque<NetEvent>,
     strangers_logged: u32,
     tick: u32,
+    closing: bool,
 }
 
 /// The sizes that the settings ask for.
 fn configured_sizes() -> Sizes {
     let [eager_max, packet_max, write_max] =
         [&TCP_EAGER_MAX, &TCP_PACKET_MAX, &TCP_WRITE_MAX].map(|size| size.value() as usize);
-    Sizes { eager_max, packet_max: packet_max.max(eager_max), write_max }
+    let replay_max = (TCP_REPLAY_MAX.value() as usize).max(2 * (eager_max + FRAME_BYTES + BODY_MAX));
+    let replay_max = if TCP_RECONNECT.value() { replay_max } else { 0 };
+    Sizes { eager_max, packet_max: packet_max.max(eager_max), write_max, replay_max }
+}
+
+/// Stands for the settings that must be the same on all ranks, in the introduction.
+pub fn format_number() -> u32 {
+    let Sizes { eager_max, packet_max, replay_max, .. } = configured_sizes();
+    // Multiplied by different primes, so that two differences don't cancel each other out.
+    let mixed = [(eager_max, 2_654_435_761), (packet_max, 2_246_822_519), (replay_max, 3_266_489_917)]
+        .into_iter()
+        .fold(0u64, |sum, (size, prime)| sum.wrapping_add((size as u64).wrapping_mul(prime)));
+    (mixed ^ mixed >> 32) as u32
 }
 
 #[inline]
@@ -196,6 +204,7 @@ impl Net {
             events: VecDeque::new(),
             strangers_logged: 0,
             tick: 0,
+            closing: false,
         })
     }
 
@@ -216,7 +225,7 @@ impl Net {
 
     /// Whether the kernel has taken everything that was sent.
     pub fn is_flushed(&self) -> bool {
-        self.full.is_empty()
+        self.full.is_empty() && !self.slots.iter().any(|s| matches!(s.state, State::Broken(_)))
     }
 
     /// Whether there is a connection with `peer`.
@@ -237,6 +246,11 @@ impl Net {
         !self.open.is_empty() || self.handshakes > 0 || self.timed > 0 || !self.events.is_empty()
     }
 
+    /// Whether epoll doesn't know of all that is left to do: what waits for room, and what may have been read and not been looked at.
+    pub fn has_own_work(&self) -> bool {
+        !self.full.is_empty() || !self.events.is_empty() || !self.readable.is_empty() || self.current.is_some()
+    }
+
     /// How long a sleep may be while peers are dialled: the next address has its time.
     pub fn sleep_limit(&self) -> Option<Duration> {
         (self.timed > 0).then_some(dial::STAGGER)
@@ -244,13 +258,13 @@ impl Net {
 
     /// Whether a connection broke and the agent could say why.
     pub fn wants_news(&self) -> bool {
-        self.timed > 0 && self.slots.iter().any(|s| matches!(s.state, State::Ending { .. }))
+        self.timed > 0 && self.slots.iter().any(|s| matches!(s.state, State::Broken(_)))
     }
 
     fn slot_of(&mut self, peer: Peer) -> u32 {
         let slots = &mut self.slots;
         *self.by_peer.entry(peer).or_insert_with(|| {
-            slots.push(Slot { peer, state: State::Idle, dial: None, parked: None, dead_since: None });
+            slots.push(Slot::new(peer));
             slots.len() as u32 - 1
         })
     }
@@ -273,7 +287,7 @@ impl Net {
                 }
                 outcome
             }
-            State::Idle | State::Ending { .. } => Outcome::Again,
+            State::Idle | State::Broken(_) => Outcome::Again,
             State::Finished | State::Lost => Outcome::Lost,
         }
     }
@@ -336,10 +350,12 @@ impl Net {
     }
 
     fn flush_full(&mut self) {
-        let slots = &mut self.slots;
+        let (slots, events) = (&mut self.slots, &mut self.events);
         self.full.retain(|slot| match &mut slots[*slot as usize].state {
             State::Open(conn) => {
                 conn.flush();
+                // Without reconnects a source is over when the kernel has it.
+                events.extend(std::iter::from_fn(|| conn.pop_sent()).map(NetEvent::Sent));
                 conn.is_full() && conn.send_error().is_none()
             }
             _ => false,
@@ -351,11 +367,21 @@ impl Net {
         let slot = &mut self.slots[index as usize];
         let State::Open(conn) = &mut slot.state else { return None };
         let peer = slot.peer;
-        match conn.poll() {
+        let was_full = conn.is_full();
+        let polled = conn.poll();
+        if !was_full && conn.is_full() {
+            // It has acknowledged something.
+            self.full.push(index);
+        }
+        match polled {
             Polled::Packet(header, len) => Some(NetEvent::Packet(NetPacket { peer, header, len, slot: index })),
             Polled::Landed(header, len) => Some(NetEvent::Landed { peer, header, len }),
+            Polled::Sent(token) => Some(NetEvent::Sent(token)),
             Polled::Nothing => None,
-            Polled::Ended(end) => self.ended(index, end),
+            Polled::Ended(end) => {
+                self.ended(index, end);
+                None
+            }
         }
     }
 
@@ -383,13 +409,6 @@ impl Net {
     ) -> Delivery {
         let header = packet.header;
         self.conn(packet).map_or(Delivery::Complete, |conn| conn.deliver(header, skip, place, may_land))
-    }
-
-    /// See [`protocol::transport::Transport::deliver`], of all that follows `skip`.
-    pub fn stash(&mut self, packet: &NetPacket, skip: usize, take: impl FnMut(&[u8])) {
-        if let Some(conn) = self.conn(packet) {
-            conn.stash(skip, take);
-        }
     }
 
     /// Gives a packet's room back.
@@ -427,5 +446,7 @@ impl Net {
     }
 }
 
+#[cfg(test)]
+mod reconnect_tests;
 #[cfg(test)]
 mod tests;

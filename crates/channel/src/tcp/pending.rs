@@ -1,13 +1,13 @@
 //! A connection that is not introduced yet: the handshake of [`super::hello`] over a non-blocking socket.
 //!
 //! ```text
-//! dialled:  Connecting ─► AwaitChallenge ─► Proposed ─(prove)─► AwaitAccepted ─► Open
+//! dialled:  Connecting ─► AwaitChallenge ─► Proposed ─(prove)─► AwaitAnswer ─► Open
 //! accepted: AwaitHello ─► AwaitProof ─► Proposed ─(accept)─► Open
 //! ```
 //! A proposed connection waits for the coordinator, which keeps one of several to the same peer. Messages of the handshake
 //! are so small that a fresh socket takes them whole; one that doesn't is given up.
 
-use super::hello::{self, CHALLENGE_BYTES, HELLO_BYTES, Identity, PROOF_BYTES, Stranger};
+use super::hello::{self, ANSWER_BYTES, CHALLENGE_BYTES, HELLO_BYTES, Identity, PROOF_BYTES, Stranger, Terms, Verdict};
 use base::Peer;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -22,6 +22,8 @@ pub enum Failure {
     Stranger(Stranger),
     /// The network says no.
     Network(String),
+    /// Nobody listens there.
+    Refused(String),
 }
 
 /// How far a handshake is.
@@ -33,6 +35,8 @@ pub enum Progress {
     Proposed(Peer),
     /// Frames may travel.
     Open(Peer),
+    /// The peer has no use for a connection any more.
+    Over(Peer),
     /// It has failed.
     Failed(Failure),
 }
@@ -44,7 +48,7 @@ enum Phase {
     AwaitHello,
     AwaitProof,
     Proposed,
-    AwaitAccepted,
+    AwaitAnswer,
 }
 
 /// A connection in its handshake.
@@ -60,8 +64,10 @@ pub struct Pending {
     pub deadline: Instant,
     phase: Phase,
     hello: [u8; HELLO_BYTES],
+    /// The listener's.
     nonce: [u8; 16],
-    proof: [u8; PROOF_BYTES],
+    /// What the other end says about the link, once it has proven who it is.
+    pub terms: Terms,
     input: [u8; HELLO_BYTES],
     have: usize,
 }
@@ -94,8 +100,8 @@ impl Pending {
         peer: Option<Peer>,
     ) -> Pending {
         let dialled = phase == Phase::Connecting;
-        let (nonce, proof, input) = ([0; 16], [0; PROOF_BYTES], [0; HELLO_BYTES]);
-        Pending { stream, address, peer, dialled, deadline, phase, hello, nonce, proof, input, have: 0 }
+        let (nonce, terms, input) = ([0; 16], Terms::default(), [0; HELLO_BYTES]);
+        Pending { stream, address, peer, dialled, deadline, phase, hello, nonce, terms, input, have: 0 }
     }
 
     /// Its descriptor.
@@ -115,7 +121,7 @@ impl Pending {
 
     /// Whether this side has sent its proof: the peer may have accepted.
     pub fn is_proven(&self) -> bool {
-        self.phase == Phase::AwaitAccepted
+        self.phase == Phase::AwaitAnswer
     }
 
     /// The stream of an open connection.
@@ -145,7 +151,7 @@ impl Pending {
         match self.phase {
             Phase::Connecting | Phase::AwaitChallenge => {
                 let Some(challenge) = self.read::<CHALLENGE_BYTES>()? else { return Ok(Progress::Waiting) };
-                self.proof = hello::proof(id, &self.hello, &challenge).map_err(Failure::Stranger)?;
+                self.nonce = hello::check_challenge(id, &self.hello, &challenge).map_err(Failure::Stranger)?;
                 self.phase = Phase::Proposed;
                 self.proposed()
             }
@@ -159,19 +165,18 @@ impl Pending {
             }
             Phase::AwaitProof => {
                 let Some(proof) = self.read::<PROOF_BYTES>()? else { return Ok(Progress::Waiting) };
-                if !hello::check_proof(id, &self.hello, &self.nonce, &proof) {
-                    return Err(Failure::Stranger(Stranger::Proof));
-                }
+                self.terms = hello::check_proof(id, &self.hello, &self.nonce, &proof).map_err(Failure::Stranger)?;
                 self.phase = Phase::Proposed;
                 self.proposed()
             }
             Phase::Proposed => self.watch_end(),
-            Phase::AwaitAccepted => {
-                let Some(word) = self.read::<8>()? else { return Ok(Progress::Waiting) };
-                match self.peer {
-                    Some(peer) if word == hello::ACCEPTED => Ok(Progress::Open(peer)),
-                    _ => Err(Failure::Stranger(Stranger::Garbage)),
-                }
+            Phase::AwaitAnswer => {
+                let Some(answer) = self.read::<ANSWER_BYTES>()? else { return Ok(Progress::Waiting) };
+                let (verdict, terms) =
+                    hello::check_answer(id, &self.hello, &self.nonce, &answer).map_err(Failure::Stranger)?;
+                self.terms = terms;
+                let peer = self.peer.ok_or(Failure::Stranger(Stranger::Garbage))?;
+                Ok(if verdict == Verdict::Accepted { Progress::Open(peer) } else { Progress::Over(peer) })
             }
         }
     }
@@ -188,19 +193,24 @@ impl Pending {
         }
     }
 
-    /// This connection is to be kept: sends the proof, or accepts.
-    pub fn settle(&mut self) -> Progress {
-        let (word, next): (&[u8], _) = match self.dialled {
-            true => (&self.proof, Phase::AwaitAccepted),
-            false => (&hello::ACCEPTED, Phase::Proposed),
-        };
-        if let Err(failure) = self.write(word) {
+    /// This connection is to be kept: sends the proof, or accepts, with our terms.
+    pub fn settle(&mut self, id: &Identity, terms: Terms) -> Progress {
+        if !self.dialled {
+            return self.answer(id, Verdict::Accepted, terms);
+        }
+        if let Err(failure) = self.write(&hello::proof(id, &self.hello, &self.nonce, terms)) {
             return Progress::Failed(failure);
         }
-        self.phase = next;
-        match self.peer {
-            Some(peer) if !self.dialled => Progress::Open(peer),
-            _ => Progress::Waiting,
+        self.phase = Phase::AwaitAnswer;
+        Progress::Waiting
+    }
+
+    /// Tells a peer that has proven itself what becomes of its connection.
+    pub fn answer(&mut self, id: &Identity, verdict: Verdict, terms: Terms) -> Progress {
+        match (self.write(&hello::answer(id, &self.hello, &self.nonce, verdict, terms)), self.peer) {
+            (Err(failure), _) => Progress::Failed(failure),
+            (Ok(()), Some(peer)) => Progress::Open(peer),
+            (Ok(()), None) => Progress::Failed(Failure::Stranger(Stranger::Garbage)),
         }
     }
 
@@ -234,5 +244,8 @@ impl Pending {
 }
 
 fn network(error: io::Error) -> Failure {
-    Failure::Network(error.to_string())
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => Failure::Refused(error.to_string()),
+        _ => Failure::Network(error.to_string()),
+    }
 }

@@ -1,6 +1,6 @@
 //! Several [`Net`]s in one thread, over loopback; and callers who are no peers.
 
-use super::hello::{ACCEPTED, CHALLENGE_BYTES};
+use super::hello::{ANSWER_BYTES, CHALLENGE_BYTES, HELLO_BYTES, PROOF_BYTES, Terms, Verdict};
 use super::*;
 use protocol::kind::Kind;
 use std::io::{Read, Write};
@@ -8,36 +8,44 @@ use std::net::{Ipv4Addr, TcpStream};
 
 const KEY: [u8; 16] = [3; 16];
 
-fn id(me: u32) -> Identity {
-    Identity { me: Peer(me), size: 8, job_id: 4711, key: KEY, ids: Default::default() }
+pub(super) fn id(me: u32) -> Identity {
+    Identity { me: Peer(me), size: 8, job_id: 4711, key: KEY, format: 1, ids: Default::default() }
 }
 
-fn net(me: u32) -> Net {
+pub(super) fn net(me: u32) -> Net {
     Net::open(id(me), Arc::new(Epoll::new().unwrap()), true).unwrap()
 }
 
-fn at(net: &Net) -> SocketAddr {
+pub(super) fn at(net: &Net) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, net.addresses()[0].port()))
 }
 
-fn eager(tag: i32) -> Header {
+pub(super) fn eager(tag: i32) -> Header {
     Header { kind: Kind::EAGER, source: 0, tag, token: 0, context: 1 }
 }
 
-/// Polls all until `done`; packets are stashed as (receiver, sender, tag, bytes).
-type Got = Vec<(u32, u32, i32, Box<[u8]>)>;
+/// A copy of a packet's payload, which is all there.
+pub(super) fn taken(net: &mut Net, packet: &NetPacket) -> Box<[u8]> {
+    let mut bytes = vec![0; packet.len];
+    // SAFETY: `bytes` is not touched meanwhile.
+    let sink = unsafe { RecvBuf::contiguous(bytes.as_mut_ptr(), bytes.len()) };
+    assert_eq!(net.deliver(packet, 0, (&sink, 0, packet.len), false), Delivery::Complete);
+    net.release(packet);
+    bytes.into_boxed_slice()
+}
 
-fn run(nets: &mut [Net], got: &mut Got, mut done: impl FnMut(&mut [Net], &Got) -> bool) {
+/// Polls all until `done`; packets are noted as (receiver, sender, tag, bytes).
+pub(super) type Got = Vec<(u32, u32, i32, Box<[u8]>)>;
+
+pub(super) fn run(nets: &mut [Net], got: &mut Got, mut done: impl FnMut(&mut [Net], &Got) -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !done(nets, got) {
         assert!(Instant::now() < deadline, "nothing happens any more: {got:?}");
         for net in &mut *nets {
             match net.poll() {
                 Some(NetEvent::Packet(packet)) => {
-                    let mut bytes = Vec::new();
-                    net.stash(&packet, 0, |piece| bytes.extend_from_slice(piece));
-                    net.release(&packet);
-                    got.push((net.id.me.0, packet.peer.0, packet.header.tag, bytes.into_boxed_slice()));
+                    let bytes = taken(net, &packet);
+                    got.push((net.id.me.0, packet.peer.0, packet.header.tag, bytes));
                 }
                 Some(NetEvent::Lost(peer, why)) => {
                     got.push((net.id.me.0, peer.0, i32::MIN, why.into_bytes().into()));
@@ -83,20 +91,36 @@ fn the_higher_rank_gets_through_when_the_lower_cannot_dial() {
     let mut nets = [net(1), net(2)];
     let a = at(&nets[0]);
     let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-    let slots = [nets[0].dial(Peer(2), vec![nowhere]), nets[1].dial(Peer(1), vec![nowhere, a])];
-    // As if the lower rank's time were over.
+    nets[0].dial(Peer(2), vec![nowhere]);
+    let slot = nets[1].dial(Peer(1), vec![nowhere, a]);
     let mut got = Vec::new();
-    let mut parked = false;
-    run(&mut nets, &mut got, |nets, _| {
-        if nets[0].slots[slots[0] as usize].parked.is_some() && !parked {
-            parked = true;
-            nets[0].slots[slots[0] as usize].dial = Some(Box::new(Dial::new(vec![], Instant::now(), Instant::now())));
-        }
-        nets[1].send(slots[1], &eager(5), b"x", None) == Outcome::Done
-    });
-    assert!(parked);
+    run(&mut nets, &mut got, |nets, _| nets[1].send(slot, &eager(5), b"x", None) == Outcome::Done);
     run(&mut nets, &mut got, |_, got| got.len() == 1);
     assert_eq!((nets[0].open.len(), nets[1].open.len()), (1, 1));
+    assert_eq!((nets[0].timed, nets[1].timed), (0, 0));
+}
+
+#[test]
+fn the_higher_rank_waits_while_a_proof_of_the_lower_is_out() {
+    let mut nets = [net(1), net(2)];
+    let a = at(&nets[0]);
+    // It plays rank 2 up to the proof, and then says nothing.
+    let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let slot = nets[0].dial(Peer(2), vec![listener.local_addr().unwrap()]);
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    let hello = answer::<HELLO_BYTES>(&mut nets, &mut stream).unwrap();
+    stream.write_all(&hello::challenge(&id(2), &hello, &[4; 16])).unwrap();
+    assert!(answer::<PROOF_BYTES>(&mut nets, &mut stream).is_some());
+    let theirs = nets[1].dial(Peer(1), vec![a]);
+    let mut got = Vec::new();
+    run(&mut nets, &mut got, |nets, _| nets[0].slots[slot as usize].parked.is_some());
+    assert_eq!((nets[0].open.len(), nets[1].open.len()), (0, 0));
+    drop((stream, listener));
+    run(&mut nets, &mut got, |nets, _| nets[1].send(theirs, &eager(5), b"x", None) == Outcome::Done);
+    run(&mut nets, &mut got, |_, got| got.len() == 1);
+    assert_eq!((nets[0].open.len(), nets[1].open.len()), (1, 1));
+    assert_eq!((nets[0].timed, nets[1].timed), (0, 0));
 }
 
 #[test]
@@ -161,6 +185,8 @@ fn a_peer_that_vanishes_is_lost_after_its_last_packet() {
     let slot = nets[0].dial(Peer(2), vec![b]);
     let mut got = Vec::new();
     run(&mut nets, &mut got, |nets, _| nets[0].send(slot, &eager(9), b"last", None) == Outcome::Done);
+    let a = at(&nets[0]);
+    nets[1].dial(Peer(1), vec![a]);
     nets.remove(0);
     run(&mut nets, &mut got, |_, got| lost(got, 2, 1).is_some());
     assert_eq!(&*got[0].3, b"last");
@@ -168,14 +194,14 @@ fn a_peer_that_vanishes_is_lost_after_its_last_packet() {
 }
 
 /// A connected stranger with time-outs, so that no test hangs.
-fn call(net: &Net) -> TcpStream {
+pub(super) fn call(net: &Net) -> TcpStream {
     let stream = TcpStream::connect(at(net)).unwrap();
     stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     stream
 }
 
 /// Polls `net` until the stranger has an answer of `N` bytes, or None when it was hung up on.
-fn answer<const N: usize>(nets: &mut [Net], stranger: &mut TcpStream) -> Option<[u8; N]> {
+pub(super) fn answer<const N: usize>(nets: &mut [Net], stranger: &mut TcpStream) -> Option<[u8; N]> {
     let mut out = [0; N];
     let mut have = 0;
     for _ in 0..200 {
@@ -206,8 +232,9 @@ fn strangers_are_turned_away_and_the_job_goes_on() {
     let misdirected = hello::hello(&id(3), Peer(2), &[1; 16]);
     let mut old = good;
     old[8] += 1;
-    let garbage = [0x55; 44];
-    for bytes in [&garbage, &other_job, &misdirected, &old] {
+    let garbage = [0x55; HELLO_BYTES];
+    let other_settings = hello::hello(&Identity { format: 2, ..id(3) }, Peer(1), &[1; 16]);
+    for bytes in [&garbage, &other_job, &misdirected, &old, &other_settings] {
         let mut stranger = call(&nets[0]);
         stranger.write_all(bytes).unwrap();
         assert_eq!(answer::<CHALLENGE_BYTES>(&mut nets, &mut stranger), None);
@@ -216,9 +243,9 @@ fn strangers_are_turned_away_and_the_job_goes_on() {
     let mut stranger = call(&nets[0]);
     stranger.write_all(&good).unwrap();
     assert!(answer::<CHALLENGE_BYTES>(&mut nets, &mut stranger).is_some());
-    stranger.write_all(&[9; 16]).unwrap();
-    assert_eq!(answer::<8>(&mut nets, &mut stranger), None);
-    assert!(base::counters::PACKETS_REJECTED.value() >= before + 5);
+    stranger.write_all(&[9; PROOF_BYTES]).unwrap();
+    assert_eq!(answer::<ANSWER_BYTES>(&mut nets, &mut stranger), None);
+    assert!(base::counters::PACKETS_REJECTED.value() >= before + 6);
     // The peers still find each other.
     let b = at(&nets[1]);
     let slot = nets[0].dial(Peer(2), vec![b]);
@@ -234,9 +261,11 @@ fn a_recorded_handshake_is_worthless() {
     let mut first = call(&nets[0]);
     first.write_all(&hello).unwrap();
     let challenge = answer::<CHALLENGE_BYTES>(&mut nets, &mut first).unwrap();
-    let proof = hello::proof(&dialler, &hello, &challenge).unwrap();
+    let nonce = hello::check_challenge(&dialler, &hello, &challenge).unwrap();
+    let proof = hello::proof(&dialler, &hello, &nonce, Terms { connection: 1, received: 0 });
     first.write_all(&proof).unwrap();
-    assert_eq!(answer::<8>(&mut nets, &mut first), Some(ACCEPTED));
+    let verdict = answer::<ANSWER_BYTES>(&mut nets, &mut first).unwrap();
+    assert_eq!(hello::check_answer(&dialler, &hello, &nonce, &verdict).unwrap().0, Verdict::Accepted);
     let mut replay = call(&nets[1]);
     replay.write_all(&hello).unwrap();
     assert_eq!(answer::<CHALLENGE_BYTES>(&mut nets, &mut replay), None, "it was meant for another rank");
@@ -245,7 +274,7 @@ fn a_recorded_handshake_is_worthless() {
     replay.write_all(&hello).unwrap();
     assert!(answer::<CHALLENGE_BYTES>(&mut nets, &mut replay).is_some());
     replay.write_all(&proof).unwrap();
-    assert_eq!(answer::<8>(&mut nets, &mut replay), None);
+    assert_eq!(answer::<ANSWER_BYTES>(&mut nets, &mut replay), None);
 }
 
 #[test]
@@ -255,7 +284,7 @@ fn a_dialler_does_not_prove_itself_to_a_stranger() {
     nets[0].dial(Peer(2), vec![listener.local_addr().unwrap()]);
     let (mut stream, _) = listener.accept().unwrap();
     stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
-    assert!(answer::<44>(&mut nets, &mut stream).is_some());
+    assert!(answer::<HELLO_BYTES>(&mut nets, &mut stream).is_some());
     stream.write_all(&[1; CHALLENGE_BYTES]).unwrap();
     assert_eq!(answer::<1>(&mut nets, &mut stream), None);
 }
@@ -265,7 +294,7 @@ fn truncated_hellos_and_crowds_pass() {
     let mut nets = [net(1), net(2)];
     let mut crowd: Vec<TcpStream> = (0..40).map(|_| call(&nets[0])).collect();
     for (i, stranger) in crowd.iter_mut().enumerate() {
-        stranger.write_all(&hello::hello(&id(3), Peer(1), &[1; 16])[..i % 44]).unwrap();
+        stranger.write_all(&hello::hello(&id(3), Peer(1), &[1; 16])[..i % HELLO_BYTES]).unwrap();
     }
     crowd.truncate(20);
     let b = at(&nets[0]);

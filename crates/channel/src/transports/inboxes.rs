@@ -6,8 +6,8 @@ use super::{TOKEN_DOORBELL, Transports};
 use crate::bootstrap::JobInfo;
 use crate::locality;
 use crate::shm::ShmHub;
-use crate::tcp::Net;
 use crate::tcp::hello::{Identity, Ids};
+use crate::tcp::{self, Net};
 use base::{Peer, log};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -74,7 +74,8 @@ pub(super) fn net(job: &JobInfo, epoll: &Arc<Epoll>) -> Option<Box<Net>> {
     if !locality::allowed().tcp {
         return None;
     }
-    let id = Identity { me: job.rank, size: job.size, job_id: job.job_id, key: job.key, ids: Ids::default() };
+    let format = tcp::format_number();
+    let id = Identity { me: job.rank, size: job.size, job_id: job.job_id, key: job.key, format, ids: Ids::default() };
     let one_host = job.local_ranks.len() == job.size as usize;
     Net::open(id, epoll.clone(), one_host)
         .map(Box::new)

@@ -3,12 +3,14 @@
 use super::poll::SHM_STREAK;
 use super::{AnyPacket, Change, Lane, Transports};
 use crate::buffer::{RecvBuf, SendBuf};
+use crate::memory::{self, Exposed};
 use crate::self_;
 use crate::shm::ShmEvent;
 use crate::unexpected::UnexpectedBuffers;
 use base::Peer;
 use protocol::matching::Found;
-use protocol::transport::{Caps, Delivery, Event, Outcome, Transport};
+use protocol::memory::{Atomic, Key, Verbs};
+use protocol::transport::{Access, Caps, Delivery, Event, Outcome, Transport};
 use protocol::wire::Header;
 use shm::inbox::Record;
 
@@ -44,6 +46,7 @@ impl Transport for Transports {
     type Lane = Lane;
     type Source = SendBuf;
     type Sink = RecvBuf;
+    type Region = Exposed;
     type Packet = AnyPacket;
     type Eager = Record;
     type Pool = UnexpectedBuffers;
@@ -116,7 +119,50 @@ impl Transport for Transports {
         source.as_contiguous(0).map_or(0, |at| at.expose_provenance() as u64)
     }
 
-    fn get(&mut self, lane: &mut Lane, address: u64, sink: &RecvBuf, len: usize) -> bool {
+    fn register(&mut self, region: Exposed) -> Key {
+        self.registered.register(region)
+    }
+
+    fn deregister(&mut self, key: &Key) -> bool {
+        self.registered.deregister(key)
+    }
+
+    fn registered(&self, number: u32, nonce: u64) -> Option<Exposed> {
+        self.registered.find(number, nonce)
+    }
+
+    fn verbs(&self, lane: &Lane) -> Verbs {
+        match lane {
+            Lane::Own => Verbs::ALL,
+            Lane::Shm(lane) => memory::verbs(lane.single_copy()),
+            Lane::Net(_) => Verbs::NONE,
+        }
+    }
+
+    fn put(&mut self, lane: &mut Lane, key: &Key, at: u64, source: &SendBuf) -> Access {
+        match lane {
+            Lane::Own => self.registered.put(key, at, source),
+            Lane::Shm(lane) => memory::put(lane.single_copy_mut(), key, at, source),
+            Lane::Net(_) => Access::Unable,
+        }
+    }
+
+    fn get(&mut self, lane: &mut Lane, key: &Key, at: u64, sink: &RecvBuf) -> Access {
+        match lane {
+            Lane::Own => self.registered.get(key, at, sink),
+            Lane::Shm(lane) => memory::get(lane.single_copy_mut(), key, at, sink),
+            Lane::Net(_) => Access::Unable,
+        }
+    }
+
+    fn atomic(&mut self, lane: &mut Lane, key: &Key, at: u64, atomic: &Atomic) -> Access {
+        match lane {
+            Lane::Own => self.registered.atomic(key, at, atomic),
+            Lane::Shm(_) | Lane::Net(_) => Access::Unable,
+        }
+    }
+
+    fn pull(&mut self, lane: &mut Lane, address: u64, sink: &RecvBuf, len: usize) -> bool {
         match lane {
             Lane::Shm(shm) => {
                 let done = shm.pull(address, sink, len);

@@ -95,6 +95,7 @@ impl Transports {
         match found? {
             NetEvent::Packet(packet) => Some(Event::Packet(AnyPacket::Net(packet))),
             NetEvent::Landed { peer, header, len } => Some(Event::Landed { peer, header, len }),
+            NetEvent::Sent(token) => Some(Event::Sent(token)),
             NetEvent::Lost(peer, why) => {
                 log!(Warn, "lost the connection to rank {} on {}: {why}", peer.0, self.host(peer));
                 self.lose(peer);

@@ -115,6 +115,7 @@ impl Agent {
             bound_cpus: Vec::new(),
             node_cpus: 0,
             continue_on_failure: true,
+            collectives: Vec::new(),
             launched: true,
             startup: protocol::control::exchange::Startup::LAZY,
             profile: protocol::control::profile::Orders::OFF,
@@ -156,14 +157,8 @@ impl End {
     }
 }
 
-/// Runs `body` as each rank of a job, in threads; `node_of` says on which node each rank is.
-pub fn run_job(node_of: &[u32], body: fn(&mut Rank, &mut End)) {
-    // The others would wait for a rank that has failed.
-    let default = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        default(info);
-        std::process::exit(101);
-    }));
+/// Starts an agent for a job, and gives each rank's end of its socket.
+pub fn start(node_of: &[u32]) -> Vec<UnixStream> {
     let (theirs, sockets): (Vec<_>, Vec<_>) = node_of.iter().map(|_| UnixStream::pair().unwrap()).unzip();
     let addresses = Mutex::new(node_of.iter().map(|_| None).collect());
     let agent = Arc::new(Agent { node_of: node_of.to_vec(), sockets, addresses });
@@ -172,7 +167,18 @@ pub fn run_job(node_of: &[u32], body: fn(&mut Rank, &mut End)) {
         let agent = agent.clone();
         std::thread::spawn(move || agent.serve(rank));
     }
-    let ranks: Vec<_> = theirs
+    theirs
+}
+
+/// Runs `body` as each rank of a job, in threads; `node_of` says on which node each rank is.
+pub fn run_job(node_of: &[u32], body: fn(&mut Rank, &mut End)) {
+    // The others would wait for a rank that has failed.
+    let default = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        default(info);
+        std::process::exit(101);
+    }));
+    let ranks: Vec<_> = start(node_of)
         .into_iter()
         .map(|socket: UnixStream| {
             std::thread::spawn(move || {

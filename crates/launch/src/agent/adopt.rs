@@ -31,7 +31,7 @@ const UNAUTHENTICATED_MAX: usize = 64;
 pub struct RankListener {
     listener: UnixListener,
     guests: Vec<Guest>,
-    rank_key: [u8; 16],
+    meeting_key: [u8; 16],
     /// When ranks that have not called are given up.
     by: Instant,
     /// The rank that has started this agent, if it could be found.
@@ -57,14 +57,14 @@ struct Guest {
 
 impl RankListener {
     fn open(job: &JobSpec, first: u32) -> std::io::Result<RankListener> {
-        let name = rank_socket_name(job.rank_key, first);
+        let name = rank_socket_name(job.meeting_key, first);
         let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
         listener.set_nonblocking(true)?;
         let now = Instant::now();
         let starter = Watched::open(STARTER.load(Ordering::Relaxed));
         // If it is gone already, there is nothing to wait for.
         let by = if starter.is_ok() { now + Duration::from_secs(CONNECT_TIMEOUT.value()) } else { now };
-        Ok(RankListener { listener, guests: Vec::new(), rank_key: job.rank_key, by, starter: starter.ok() })
+        Ok(RankListener { listener, guests: Vec::new(), meeting_key: job.meeting_key, by, starter: starter.ok() })
     }
 
     /// Registers with the loop.
@@ -101,7 +101,7 @@ impl RankListener {
     fn proved(&mut self, set: &PollSet) -> Vec<(u32, UnixStream, Pid)> {
         let mut proved = Vec::new();
         for mut guest in std::mem::take(&mut self.guests) {
-            let answer = if set.readable(&guest.stream) { guest.receive(self.rank_key) } else { Ok(None) };
+            let answer = if set.readable(&guest.stream) { guest.receive(self.meeting_key) } else { Ok(None) };
             match answer {
                 Ok(Some(rank)) => proved.push((rank, guest.stream, guest.pid)),
                 Ok(None) if guest.since.elapsed() < GUEST_LIMIT => self.guests.push(guest),
@@ -126,7 +126,7 @@ impl Guest {
         Ok(Guest { stream, pid, nonce, got: Vec::new(), since: Instant::now() })
     }
 
-    fn receive(&mut self, rank_key: [u8; 16]) -> std::io::Result<Option<u32>> {
+    fn receive(&mut self, meeting_key: [u8; 16]) -> std::io::Result<Option<u32>> {
         let mut bytes = [0; ANSWER];
         let wanted = ANSWER - self.got.len();
         match self.stream.read(&mut bytes[..wanted]) {
@@ -136,7 +136,7 @@ impl Guest {
             Err(e) => return Err(e),
         }
         let Some(answer) = self.got.first_chunk::<ANSWER>() else { return Ok(None) };
-        let key = pair_key(rank_key, handshake::claimed_node(answer));
+        let key = pair_key(meeting_key, handshake::claimed_node(answer));
         let wrong = |e: base::Error| std::io::Error::other(e.origin);
         let (rank, proof) = handshake::check_answer(key, self.nonce, answer).map_err(wrong)?;
         self.stream.write_all(&proof)?;

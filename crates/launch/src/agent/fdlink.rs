@@ -2,6 +2,7 @@
 
 use crate::pollset::PollSet;
 use protocol::control::frame::{self, Attached, Splitter};
+use protocol::control::sealed::{self, Seals};
 use protocol::control::{Wire, decode};
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -25,6 +26,8 @@ struct Outgoing {
 pub(super) struct FdLink {
     socket: OwnedFd,
     splitter: Splitter,
+    /// None towards ranks, whose sockets no other user's process can get at.
+    seals: Option<Seals>,
     fds: Attached<OwnedFd>,
     queue: VecDeque<Outgoing>,
     queued_bytes: usize,
@@ -40,6 +43,7 @@ impl FdLink {
         FdLink {
             socket,
             splitter: Splitter::default(),
+            seals: None,
             fds: Attached::default(),
             queue: VecDeque::new(),
             queued_bytes: 0,
@@ -47,9 +51,18 @@ impl FdLink {
         }
     }
 
+    /// The same link, sealed from its first message on. The descriptors themselves can't be.
+    pub fn sealed(self, seals: Seals) -> FdLink {
+        FdLink { seals: Some(seals), ..self }
+    }
+
     /// Queues a message and writes what can be written.
     pub fn send<T: Wire>(&mut self, message: &T, fds: Vec<Rc<OwnedFd>>) -> Result<(), Broken> {
-        let bytes = frame::frame(message);
+        let mut bytes = frame::frame(message);
+        if let Some(seals) = &mut self.seals {
+            let frame = std::mem::take(&mut bytes);
+            seals.seal(&frame, &mut bytes);
+        }
         self.queued_bytes += bytes.len();
         self.queue.push_back(Outgoing { bytes, sent: 0, fds });
         self.flush()?;
@@ -104,8 +117,15 @@ impl FdLink {
     ) -> Result<Option<(T, Vec<OwnedFd>)>, Option<&'static str>> {
         let mut bytes = [0; 16 << 10];
         loop {
-            if let Some(body) = self.splitter.next_frame(frame::RANK_LIMIT).map_err(|e| Some(e.origin))? {
-                let message: T = decode(body).map_err(|e| Some(e.origin))?;
+            if let Some(body) = self.splitter.next_frame(frame::RANK_LIMIT + sealed::TAG).map_err(|e| Some(e.origin))? {
+                let message: T = match &mut self.seals {
+                    None => decode(body),
+                    Some(seals) => {
+                        let mut body = body.to_vec();
+                        seals.open(&mut body).and_then(|()| decode(&body))
+                    }
+                }
+                .map_err(|e| Some(e.origin))?;
                 let fds = match count(&message) {
                     0 => Vec::new(),
                     n => self.fds.take(self.splitter.frame_start(), usize::from(n)).unwrap_or_default(),
@@ -128,5 +148,60 @@ impl FdLink {
                 Err(_) => return Err(None),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::control::handshake::{self, Key};
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    fn seals() -> (Seals, Seals) {
+        let challenge = handshake::challenge([1; 16]);
+        let answer = handshake::answer(Key([7; 16]), &challenge, 3, [2; 16]).unwrap();
+        (Seals::of_parent(Key([7; 16]), [1; 16], &answer), Seals::of_child(Key([7; 16]), &challenge, &answer))
+    }
+
+    fn socket() -> (UnixStream, UnixStream) {
+        let (a, b) = UnixStream::pair().unwrap();
+        b.set_nonblocking(true).unwrap();
+        (a, b)
+    }
+
+    #[test]
+    fn descriptors_come_with_their_sealed_message() {
+        let ((a, b), (parent, child)) = (socket(), seals());
+        let (mut a, mut b) = (FdLink::new(a.into()).sealed(parent), FdLink::new(b.into()).sealed(child));
+        let null: OwnedFd = std::fs::File::open("/dev/null").unwrap().into();
+        let null = Rc::new(null);
+        for (message, fds) in [(1u32, 1), (2, 0), (3, 2)] {
+            assert!(a.send(&message, vec![null.clone(); fds]).is_ok());
+        }
+        let count = |message: &u32| [0, 1, 0, 2][*message as usize];
+        for (message, fds) in [(1u32, 1), (2, 0), (3, 2)] {
+            let (seen, came) = b.next_message(count).unwrap().unwrap();
+            assert_eq!((seen, came.len()), (message, fds));
+        }
+        assert!(b.next_message(count).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_message_that_is_not_genuine_ends_the_link() {
+        let ((mut a, b), (mut parent, child)) = (socket(), seals());
+        let mut b = FdLink::new(b.into()).sealed(child);
+        let mut sealed = Vec::new();
+        parent.seal(&frame::frame(&5u32), &mut sealed);
+        sealed[frame::HEADER] ^= 1;
+        a.write_all(&sealed).unwrap();
+        assert!(
+            b.next_message(|_: &u32| 0).unwrap_err().is_some_and(|why| why.contains("changed, left out or repeated"))
+        );
+        // Neither does one in clear, from a process that has taken the place of the other end.
+        let ((mut a, b), (_, child)) = (socket(), seals());
+        let mut b = FdLink::new(b.into()).sealed(child);
+        a.write_all(&frame::frame(&[5u8; 40])).unwrap();
+        assert!(b.next_message(|_: &[u8; 40]| 0).is_err());
     }
 }

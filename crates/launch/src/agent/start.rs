@@ -90,8 +90,13 @@ impl Agent {
     }
 
     fn start_ranks(&mut self, job: &JobSpec) {
-        let bind_to = Bind::from_number(job.bind_to);
-        let topology = match bind_to {
+        let rule = bind::Rule {
+            unit: Bind::from_number(job.bind_to),
+            map: Bind::from_number(job.map_by),
+            count: job.bind_count,
+            user: &job.bind_user,
+        };
+        let topology = match rule.unit {
             Bind::None => None,
             _ => match Topology::current() {
                 Ok(topology) => Some(topology),
@@ -100,17 +105,16 @@ impl Agent {
         };
         let everywhere = sys::affinity::allowed().ok();
         let local = |w: &(usize, &protocol::control::tree::Placed)| w.1.node == self.node;
-        let mine: Vec<Place> = (job.ranks.iter().enumerate().filter(local))
-            .map(|(world, placed)| Place {
-                world: world as u32,
-                app: placed.app,
-                local: placed.local,
-                cpus: topology
-                    .as_ref()
-                    .and_then(|t| bind::binding(t, placed.local as usize, bind_to, Bind::from_number(job.map_by))),
-                is_real: topology.as_ref().is_none_or(|t| t.is_here()),
-            })
-            .collect();
+        let place = |(world, placed): (usize, &protocol::control::tree::Placed)| {
+            let bound = topology.as_ref().map(|t| bind::binding(t, placed.local as usize, &rule)).transpose()?;
+            let is_real = topology.as_ref().is_none_or(|t| t.is_here());
+            Ok(Place { world: world as u32, app: placed.app, local: placed.local, cpus: bound.flatten(), is_real })
+        };
+        let mine: Vec<Place> =
+            match job.ranks.iter().enumerate().filter(local).map(place).collect::<std::result::Result<_, String>>() {
+                Ok(mine) => mine,
+                Err(why) => return self.send_up(ROOT, Message::NodeLost { node: self.node, why }),
+            };
         let locals: Vec<u32> = mine.iter().map(|p| p.world).collect();
         let node_cpus = node_cpus();
         let mut programs: Vec<Option<Program>> = job.apps.iter().map(|_| None).collect();
@@ -321,7 +325,22 @@ fn rank_environment(job: &JobSpec, place: &Place, locals: &[u32], program: &Prog
         env.push((b"FERRULE_BOUND_TO".to_vec(), cpus.to_list().into_bytes()));
     }
     env.extend(values.map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())));
+    add_openmp(&mut env, job);
     env.iter().filter_map(|(name, value)| environment::join(name, value)).collect()
+}
+
+/// A rank that is bound to several cores or hardware threads runs a thread on each, unless the user says otherwise.
+fn add_openmp(env: &mut Vec<Pair>, job: &JobSpec) {
+    let places = match Bind::from_number(job.bind_to) {
+        Bind::Core => "cores",
+        Bind::HwThread => "threads",
+        _ => return,
+    };
+    let said = |name: &[u8]| env.iter().any(|(n, _)| n == name);
+    if job.bind_count > 1 && !said(b"OMP_NUM_THREADS") && !said(b"OMP_PLACES") {
+        env.push((b"OMP_NUM_THREADS".to_vec(), job.bind_count.to_string().into_bytes()));
+        env.push((b"OMP_PLACES".to_vec(), places.into()));
+    }
 }
 
 /// The description of a rank whose program another launcher has started.
@@ -354,6 +373,7 @@ fn job_info(job: &JobSpec, place: &Place, locals: &[u32], program: &Program) -> 
         // Counted by whoever isn't bound to some of them.
         node_cpus: 0,
         continue_on_failure: job.continue_on_failure,
+        collectives: job.collectives.clone(),
         launched: true,
         startup: job.startup.clone(),
         profile: job.profile.clone(),

@@ -1,13 +1,17 @@
 //! The command line of mpiexec.
 
+mod binding;
 pub mod hostfile;
+mod output;
 mod parse;
 pub mod table;
 
 use crate::container::ContainerOptions;
+pub use binding::bind_to;
 pub use hostfile::Host;
+pub use output::OutputDirectory;
 pub(crate) use parse::{RANKS_MAX, words_of};
-pub use parse::{bind_to, connect, parse, scheme, seconds};
+pub use parse::{connect, parse, scheme, seconds};
 use protocol::control::exchange::Scheme;
 use protocol::control::tree::Bind;
 
@@ -76,6 +80,23 @@ pub enum MapBy {
     Node,
 }
 
+/// What each rank is bound to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BindTo {
+    /// Kind of object.
+    pub unit: Bind,
+    /// How many of them, one after another.
+    pub count: u32,
+    /// Instead: the CPUs of a host's ranks, in turn.
+    pub user: Vec<Vec<u32>>,
+}
+
+impl Default for BindTo {
+    fn default() -> BindTo {
+        BindTo { unit: Bind::None, count: 1, user: Vec::new() }
+    }
+}
+
 /// The whole command line.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -92,7 +113,9 @@ pub struct Options {
     /// Prefix output with the rank.
     pub tag: bool,
     /// Binding.
-    pub bind_to: Option<Bind>,
+    pub bind_to: Option<BindTo>,
+    /// Cores, or what `bind_to` says, of each rank: `PE=N` of the mapping.
+    pub map_by_pe: Option<u32>,
     /// Mapping.
     pub map_by: MapBy,
     /// Show bindings.
@@ -115,6 +138,8 @@ pub struct Options {
     pub continue_on_failure: bool,
     /// Files for standard output and standard error.
     pub file_patterns: [Option<String>; 2],
+    /// A directory for both, a part for each rank.
+    pub output_directory: Option<OutputDirectory>,
     /// `MPI_UNIVERSE_SIZE`.
     pub universe_size: Option<u32>,
     /// Containers.
@@ -155,6 +180,7 @@ impl Default for Options {
             keep: Keep::All,
             tag: false,
             bind_to: None,
+            map_by_pe: None,
             map_by: MapBy::Slot(Bind::None),
             report_bindings: false,
             do_not_launch: false,
@@ -166,6 +192,7 @@ impl Default for Options {
             stdin: StdinTo::Rank(0),
             continue_on_failure: false,
             file_patterns: [None, None],
+            output_directory: None,
             universe_size: None,
             container: ContainerOptions::default(),
             startup: None,

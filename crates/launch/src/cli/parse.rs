@@ -1,11 +1,12 @@
 //! Reads the command line, word by word.
 
+use super::binding::{bind_to, map_by};
 use super::hostfile;
+use super::output::{self, OutputDirectory};
 use super::table::{self, Kind, Spelling};
 use super::{AppOptions, Command, Keep, MapBy, Options, StdinTo};
 use crate::container::Engine;
 use protocol::control::exchange::{SCHEMES, Scheme};
-use protocol::control::tree::Bind;
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -25,6 +26,7 @@ pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Command, String> {
     }
     parser.end_app()?;
     parser.options.container.check()?;
+    output::check(&parser.options)?;
     if parser.options.apps.is_empty() {
         return Err("no program given; see mpiexec --help".into());
     }
@@ -72,8 +74,18 @@ impl Parser {
             }
             values.push(value);
         }
+        let is_variable = matches!(spelling.kind, Kind::Set | Kind::GlobalSet);
         while values.len() < spelling.words {
-            values.push(self.words.pop_front().ok_or_else(|| format!("option {} needs a value", dashed(name)))?);
+            let word = self.words.pop_front().ok_or_else(|| format!("option {} needs a value", dashed(name)))?;
+            // Hydra takes VAR=VALUE as one word, too.
+            if is_variable
+                && values.is_empty()
+                && let (variable, Some(value)) = export(&dashed(name), &word)?
+            {
+                values.extend([variable.into(), value]);
+            } else {
+                values.push(word);
+            }
         }
         Ok(values)
     }
@@ -151,11 +163,17 @@ impl Parser {
             Kind::AgentPath => options.agent_path = Some(text.into()),
             Kind::Stdin => options.stdin = stdin_to(text)?,
             Kind::ContinueOnFailure => options.continue_on_failure = true,
-            Kind::OutFile => options.file_patterns[0] = Some(text.into()),
-            Kind::ErrFile => options.file_patterns[1] = Some(text.into()),
+            Kind::OutFile => options.file_patterns[0] = Some(output::pattern(shown, text)?),
+            Kind::ErrFile => options.file_patterns[1] = Some(output::pattern(shown, text)?),
+            Kind::OutputDirectory => options.output_directory = Some(OutputDirectory::parse(shown, text)?),
             Kind::UniverseSize => options.universe_size = Some(number(shown, text, u32::MAX)?),
             Kind::Output => {
                 options.tag |= text.split(',').any(|w| matches!(w, "tag" | "rank"));
+                if let Some(place) = text.split([',', ':']).find(|w| w.starts_with("file") || w.starts_with("dir")) {
+                    return Err(format!(
+                        "{shown} {place} is not supported: use --output-filename, or --outfile-pattern and --errfile-pattern"
+                    ));
+                }
                 if !text.split(',').all(|w| matches!(w, "tag" | "rank")) {
                     options.warnings.push(format!("{shown} {text} is ignored but for 'tag'"));
                 }
@@ -182,6 +200,8 @@ impl Parser {
                 options.report_startup = true;
                 options.startup_file = (!text.is_empty()).then(|| text.into()).or(options.startup_file.take());
             }
+            Kind::Refused => return Err(format!("option {shown} is not supported: {}", table::instead(shown))),
+            Kind::MapByNode => options.map_by = MapBy::Node,
             Kind::Ignored => options.warnings.push(format!("option {shown} is ignored")),
             _ => {}
         }
@@ -259,7 +279,7 @@ fn shell_words(shown: &str, text: &str) -> Result<Vec<String>, String> {
     Ok(words.into_iter().map(|w| w.to_string_lossy().into_owned()).collect())
 }
 
-fn number(shown: &str, text: &str, max: u32) -> Result<u32, String> {
+pub(super) fn number(shown: &str, text: &str, max: u32) -> Result<u32, String> {
     match text.parse::<u32>() {
         Ok(n) if n >= 1 && n <= max => Ok(n),
         _ => Err(format!("option {shown} needs a number from 1 to {max}, not '{text}'")),
@@ -304,46 +324,6 @@ fn setting(text: &str, warnings: &mut Vec<String>) -> Result<(String, Option<OsS
     Ok((format!("FERRULE_{name}"), Some(value.into())))
 }
 
-/// Reads the argument of `--bind-to`, also with Open MPI's qualifiers.
-pub fn bind_to(text: &str) -> Result<Bind, String> {
-    match text.split(':').next().unwrap_or("") {
-        "none" | "board" | "machine" => Ok(Bind::None),
-        "hwthread" | "thread" | "pu" => Ok(Bind::HwThread),
-        "core" | "l1cache" | "l2cache" => Ok(Bind::Core),
-        "numa" | "l3cache" | "user" => Ok(Bind::Numa),
-        "socket" | "package" => Ok(Bind::Socket),
-        _ => Err(format!("--bind-to knows none, hwthread, core, numa and socket, not '{text}'")),
-    }
-}
-
-fn map_by(text: &str, options: &mut Options) -> Result<(), String> {
-    let mut parts = text.split(':');
-    match parts.next().unwrap_or("") {
-        "slot" | "" => options.map_by = MapBy::Slot(Bind::None),
-        "node" => options.map_by = MapBy::Node,
-        "hwthread" => options.map_by = MapBy::Slot(Bind::HwThread),
-        "core" => options.map_by = MapBy::Slot(Bind::Core),
-        "numa" | "l3cache" => options.map_by = MapBy::Slot(Bind::Numa),
-        "socket" | "package" => options.map_by = MapBy::Slot(Bind::Socket),
-        "ppr" => {
-            options.per_node = Some(number("--map-by ppr:", parts.next().unwrap_or(""), RANKS_MAX)?);
-            match parts.next() {
-                Some("node") | None => {}
-                Some(other) => return Err(format!("--map-by ppr:N:{other} is not supported, only ppr:N:node")),
-            }
-        }
-        _ => {
-            return Err(format!(
-                "--map-by knows slot, node, core, hwthread, numa, socket and ppr:N:node, not '{text}'"
-            ));
-        }
-    }
-    let needless = |word: &&str| ["oversubscribe", "nooversubscribe"].contains(&word.to_ascii_lowercase().as_str());
-    let ignored = parts.filter(|word| !needless(word)).map(|word| format!("':{word}' of --map-by is ignored"));
-    options.warnings.extend(ignored);
-    Ok(())
-}
-
 fn stdin_to(text: &str) -> Result<StdinTo, String> {
     match text {
         "all" => Ok(StdinTo::All),
@@ -372,15 +352,28 @@ mod tests {
         assert_eq!(o.apps[0].set, [("B".into(), Some("2".into()))]);
         assert_eq!(o.apps[1].directory, Some("/tmp".into()));
         assert_eq!(o.set, [("A".into(), Some("1".into()))]);
-        let o = run(
-            "--mca btl tcp,self --oversubscribe --allow-run-as-root --map-by ppr:3:node -N 2 --bind-to core:x hostname",
-        )
-        .unwrap();
-        assert_eq!(o.warnings.len(), 1);
-        assert_eq!((o.per_node, o.bind_to), (Some(2), Some(Bind::Core)));
-        let o = run("--map-by ppr:2:node:PE=3:OVERSUBSCRIBE hostname").unwrap();
-        assert_eq!((o.per_node, o.warnings.as_slice()), (Some(2), &["':PE=3' of --map-by is ignored".to_string()][..]));
-        assert!(run("--map-by slot:oversubscribe hostname").unwrap().warnings.is_empty());
+        let o =
+            run("--mca btl tcp,self --oversubscribe --allow-run-as-root --map-by ppr:3:node -N 2 hostname").unwrap();
+        assert_eq!((o.warnings.len(), o.per_node), (1, Some(2)));
+        let o = run("-genv A=1=2 -env B =3 -env C= hostname").unwrap();
+        assert_eq!(o.set, [("A".into(), Some("1=2".into()))]);
+        assert_eq!(o.apps[0].set, [("B".into(), Some("=3".into())), ("C".into(), Some("".into()))]);
+        let o = run("--forward-signals none hostname -q").unwrap();
+        assert_eq!((o.warnings.len(), o.apps[0].argv.len()), (1, 2));
+        assert_eq!(run("--bynode hostname").unwrap().map_by, MapBy::Node);
+    }
+
+    #[test]
+    fn what_would_run_another_job_is_refused_by_name() {
+        for name in table::TABLE.iter().filter(|s| s.kind == Kind::Refused).flat_map(|s| s.names) {
+            let why = run(&format!("--{name} 1 x")).unwrap_err();
+            assert!(why.contains(name) && why.contains("is not supported: "), "{why}");
+        }
+        assert!(run("--rankfile f x").unwrap_err().contains("--bind-to user:"));
+        assert!(run("--cpu-set 0-3 x").unwrap_err().contains("--bind-to user:"));
+        assert!(run("--output-filename d -outfile-pattern %r x").unwrap_err().contains("doesn't go together"));
+        assert!(run("--output dir=d x").unwrap_err().contains("--outfile-pattern"));
+        assert!(run("--membind local x").is_err() && run("--nolocal x").is_err());
     }
 
     #[test]

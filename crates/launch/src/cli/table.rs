@@ -1,7 +1,8 @@
 //! The options of mpiexec: ours, Hydra's and Open MPI's, as one table.
 //!
 //! One dash or two make no difference, and `--option=value` is `--option value`. Options that mean nothing here are known all the
-//! same, so that the right number of words is skipped; each gets one line of warning.
+//! same, so that the right number of words is skipped; each gets one line of warning. Options that this mpiexec lacks, and without which the job
+//! would be another one, are refused.
 
 /// What an option does; [`TABLE`] says it in words.
 #[allow(missing_docs)]
@@ -38,6 +39,7 @@ pub enum Kind {
     ConfigFile,
     OutFile,
     ErrFile,
+    OutputDirectory,
     Output,
     AgentPath,
     UniverseSize,
@@ -68,8 +70,11 @@ pub enum Kind {
     AdoptAgent,
     /// Accepted and needless: it is how things are anyway.
     Needless,
-    /// Accepted and ignored, with a warning.
+    MapByNode,
+    /// Accepted and ignored, with a warning: it changes nothing that runs.
     Ignored,
+    /// Not supported, and the job would be another one without it; [`instead`] says what to do.
+    Refused,
 }
 
 /// One option.
@@ -111,8 +116,18 @@ pub const TABLE: &[Spelling] = &[
     option(&["genvall"], 0, Kind::GlobalEnvAll, "\tpass all variables (default)"),
     option(&["genvnone"], 0, Kind::GlobalEnvNone, "\tpass no variables"),
     option(&["l", "prepend-rank", "tag-output"], 0, Kind::Tag, "\tbegin each line of output with [rank]"),
-    option(&["bind-to"], 1, Kind::BindTo, "WHAT\tnone (default), hwthread, core, numa or socket"),
-    option(&["map-by"], 1, Kind::MapBy, "HOW\tslot (default), node, core, numa, socket, hwthread or ppr:N:node"),
+    option(
+        &["bind-to"],
+        1,
+        Kind::BindTo,
+        "WHAT\tnone (default), hwthread, core, numa or socket; core:4 for four of them; user:0+1,2+3 for these cpus",
+    ),
+    option(
+        &["map-by"],
+        1,
+        Kind::MapBy,
+        "HOW\tslot (default), node, core, numa, socket, hwthread or ppr:N:node; with :PE=N each rank is bound to N cores",
+    ),
     option(&["report-bindings"], 0, Kind::ReportBindings, "\tshow the cpus of each rank"),
     option(&["do-not-launch"], 0, Kind::DoNotLaunch, "\tplan the job, show where ranks would run, and start nothing"),
     option(&["timeout"], 1, Kind::Timeout, "S\tshow pending operations and end the job after S seconds; exit code 124"),
@@ -136,8 +151,19 @@ pub const TABLE: &[Spelling] = &[
         "\tsurvivors go on when a rank dies",
     ),
     option(&["configfile", "app"], 1, Kind::ConfigFile, "FILE\tread programs from a file, a line each"),
-    option(&["outfile-pattern"], 1, Kind::OutFile, "PATTERN\tfiles for standard output; %r rank, %h host"),
-    option(&["errfile-pattern"], 1, Kind::ErrFile, "PATTERN\tfiles for standard error"),
+    option(
+        &["outfile-pattern", "outfile"],
+        1,
+        Kind::OutFile,
+        "PATTERN\tfiles for standard output; %r rank, %h host, %p number of the host, %g 0, %t seconds since 1970, %% a percent sign",
+    ),
+    option(&["errfile-pattern", "errfile"], 1, Kind::ErrFile, "PATTERN\tfiles for standard error"),
+    option(
+        &["output-filename", "output-directory"],
+        1,
+        Kind::OutputDirectory,
+        "DIR[:nocopy,nojobid]\twrite the output of each rank to DIR/1/rank.N/stdout and stderr, too; nocopy: only there, nojobid: without /1",
+    ),
     option(&["usize"], 1, Kind::UniverseSize, "N\tvalue of MPI_UNIVERSE_SIZE"),
     option(
         &["container"],
@@ -210,27 +236,20 @@ pub const TABLE: &[Spelling] = &[
     option(&["keeper"], 0, Kind::Supervisor, ""),
     option(&["adopt-front"], 0, Kind::AdoptHead, ""),
     option(&["adopt-agent"], 1, Kind::AdoptAgent, ""),
-    option(&["oversubscribe", "allow-run-as-root", "map-by-oversubscribe", "nolocal-ok"], 0, Kind::Needless, ""),
-    option(&["mca", "gmca", "prtemca", "pmixmca", "omca", "tune-param"], 2, Kind::Ignored, ""),
-    option(&["am", "tune"], 1, Kind::Ignored, ""),
+    option(
+        &["oversubscribe", "allow-run-as-root", "map-by-oversubscribe", "nolocal-ok", "byslot", "overload-allowed"],
+        0,
+        Kind::Needless,
+        "",
+    ),
     option(
         &[
-            "iface",
-            "rmk",
-            "demux",
-            "localhost",
-            "prefix",
             "rank-by",
-            "topolib",
             "order-nodes",
-            "display",
             "runtime-options",
             "pset",
-            "personality",
             "dvm",
             "hosts-order",
-            "output-filename",
-            "pmi-port-range",
             "gpus-per-proc",
             "ranks-per-proc",
             "membind",
@@ -240,7 +259,42 @@ pub const TABLE: &[Spelling] = &[
             "rf",
             "max-restarts",
             "path",
+        ],
+        1,
+        Kind::Refused,
+        "",
+    ),
+    option(
+        &[
+            "nooversubscribe",
+            "use-hwthread-cpus",
+            "merge-stderr-to-stdout",
+            "skip-launch-node",
+            "nolocal",
+            "debug",
+            "tv",
+            "bycore",
+        ],
+        0,
+        Kind::Refused,
+        "",
+    ),
+    option(&["bynode"], 0, Kind::MapByNode, ""),
+    option(&["mca", "gmca", "prtemca", "pmixmca", "omca", "tune-param"], 2, Kind::Ignored, ""),
+    option(&["am", "tune"], 1, Kind::Ignored, ""),
+    option(
+        &[
+            "iface",
+            "rmk",
+            "demux",
+            "localhost",
+            "prefix",
+            "topolib",
+            "display",
+            "personality",
+            "pmi-port-range",
             "report-uri",
+            "forward-signals",
         ],
         1,
         Kind::Ignored,
@@ -250,29 +304,16 @@ pub const TABLE: &[Spelling] = &[
         &[
             "q",
             "quiet",
-            "nooversubscribe",
-            "use-hwthread-cpus",
             "print-all-exitcodes",
             "display-map",
             "display-allocation",
             "timestamp-output",
-            "merge-stderr-to-stdout",
             "disable-hostname-propagation",
-            "skip-launch-node",
             "pmi-port",
-            "bynode",
-            "byslot",
-            "bycore",
-            "nolocal",
             "novm",
             "get-stack-traces",
-            "forward-signals",
             "enable-x",
             "disable-x",
-            "singleton",
-            "debug",
-            "tv",
-            "overload-allowed",
         ],
         0,
         Kind::Ignored,
@@ -283,6 +324,30 @@ pub const TABLE: &[Spelling] = &[
 /// The option of that name.
 pub fn find(name: &str) -> Option<&'static Spelling> {
     TABLE.iter().find(|s| s.names.contains(&name))
+}
+
+/// What to do in place of a refused option.
+pub fn instead(shown: &str) -> &'static str {
+    match shown.trim_start_matches('-') {
+        "cpu-set" | "cpu-list" | "rankfile" | "rf" => {
+            "bind with --bind-to user:LIST, and place ranks by -host and a host file"
+        }
+        "merge-stderr-to-stdout" => {
+            "give both patterns (--outfile-pattern, --errfile-pattern) the same file, or use 2>&1"
+        }
+        "use-hwthread-cpus" => "use --bind-to hwthread",
+        "bycore" => "use --map-by core",
+        "nooversubscribe" => "give hosts max_slots in a host file",
+        "rank-by" | "order-nodes" | "hosts-order" => {
+            "ranks are numbered in the order of --map-by and of the list of hosts"
+        }
+        "nolocal" | "skip-launch-node" => "leave this host out of the list of hosts",
+        "membind" => "start the program by numactl",
+        "path" => "name the program by its path, or set PATH by -x",
+        "debug" | "tv" => "start the debugger as the program",
+        "gpus-per-proc" | "ranks-per-proc" => "choose devices in the program by FERRULE_LOCAL_RANK",
+        _ => "this mpiexec has nothing like it",
+    }
 }
 
 /// The known name nearest to `name`.

@@ -6,7 +6,7 @@
 use super::Head;
 use super::setup::Plan as JobPlan;
 use crate::cli::Options;
-use crate::settings;
+use crate::{environment, settings};
 use protocol::control::adopt::{PLAN_MAX, Plan};
 use protocol::control::tree::{App, JobSpec, Launcher, Placed, ROOT};
 use protocol::control::{VERSION, decode};
@@ -86,8 +86,9 @@ fn open(plan: Plan) -> Result<Head, String> {
 }
 
 fn job_of(plan: Plan) -> JobSpec {
-    let mut id = [0; 8];
+    let (mut id, mut rank_key) = ([0; 8], [0; 16]);
     sys::process::random(&mut id);
+    sys::process::random(&mut rank_key);
     let mut counts = vec![0u32; plan.hosts.len()];
     let ranks: Vec<Placed> = (plan.node_of.iter())
         .map(|node| {
@@ -110,9 +111,9 @@ fn job_of(plan: Plan) -> JobSpec {
     JobSpec {
         version: VERSION,
         job_id: u64::from_le_bytes(id),
-        rank_key: plan.rank_key,
+        rank_key,
+        meeting_key: plan.meeting_key,
         hosts: plan.hosts,
-        apps: vec![app],
         universe_size: plan.universe_size.max(ranks.len() as u32),
         ranks,
         launcher: Launcher {
@@ -123,9 +124,13 @@ fn job_of(plan: Plan) -> JobSpec {
             ports: settings::PORT_RANGE.value().into(),
         },
         bind_to: 0,
+        bind_count: 1,
+        bind_user: Vec::new(),
         map_by: 0,
         report_bindings: false,
         continue_on_failure: false,
+        collectives: environment::of_collectives(&app),
+        apps: vec![app],
         stdin_rank: ROOT,
         interactive: false,
         verbose: false,
@@ -135,5 +140,26 @@ fn job_of(plan: Plan) -> JobSpec {
         profile: super::profile::orders(&Options::default()),
         preload: Vec::new(),
         adopted_from: plan.launcher,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ranks_key_is_none_that_the_launcher_has_carried() {
+        let plan = || Plan {
+            version: VERSION,
+            launcher: "a launcher".into(),
+            meeting_key: [7; 16],
+            hosts: vec!["a".into(), "b".into()],
+            node_of: vec![0, 1],
+            universe_size: 2,
+            working_directory: Vec::new(),
+        };
+        let (one, other) = (job_of(plan()), job_of(plan()));
+        assert_eq!(one.meeting_key, [7; 16]);
+        assert!(one.rank_key != [7; 16] && one.rank_key != [0; 16] && one.rank_key != other.rank_key);
     }
 }

@@ -1,5 +1,6 @@
 //! What agents report, and what follows from it.
 
+use super::files::Source;
 use super::verdict::{judge, who};
 use super::{ACK_BYTES, Head};
 use crate::children::ChildEvent;
@@ -8,36 +9,6 @@ use crate::pollset::PollSet;
 use base::{Peer, log};
 use protocol::control::decode;
 use protocol::control::tree::{ALL, End, Message, Packet, Phase, ROOT, children, next_hop};
-use std::collections::HashMap;
-use std::fs::File;
-use std::io::Write;
-
-/// Files of `--outfile-pattern` and `--errfile-pattern`, opened at the first byte.
-#[derive(Default)]
-pub struct OutputFiles {
-    open: HashMap<(u32, u8), Option<File>>,
-}
-
-impl OutputFiles {
-    fn write(&mut self, rank: u32, host: &str, stream: u8, pattern: &str, bytes: &[u8]) {
-        let file = self.open.entry((rank, stream)).or_insert_with(|| {
-            let path = pattern.replace("%r", &rank.to_string()).replace("%h", host).replace("%%", "%");
-            // Several ranks may share a file.
-            match File::options().create(true).append(true).open(&path) {
-                Ok(file) => Some(file),
-                Err(e) => {
-                    eprintln!("mpiexec: cannot open {path}: {e}");
-                    None
-                }
-            }
-        });
-        if let Some(file) = file
-            && let Err(e) = file.write_all(bytes)
-        {
-            eprintln!("mpiexec: cannot write output of rank {rank}: {e}");
-        }
-    }
-}
 
 impl Head {
     pub(super) fn on_child(&mut self, event: ChildEvent) {
@@ -284,9 +255,9 @@ impl Head {
     fn on_output(&mut self, rank: u32, stream: u8, bytes: Vec<u8>) {
         let Some(placed) = self.job.ranks.get(rank as usize) else { return };
         let (node, second) = (placed.node, usize::from(stream == 2));
-        if let Some(pattern) = &self.options.file_patterns[second] {
-            let host = self.job.hosts.get(node as usize).cloned().unwrap_or_default();
-            self.files.write(rank, &host, stream, pattern, &bytes);
+        let host = self.job.hosts.get(node as usize).map_or("", String::as_str);
+        let source = Source { rank, ranks: self.job.ranks.len(), host, node, is_second: stream == 2 };
+        if self.files.take(&self.options, &source, &bytes) {
             return self.credit(node, bytes.len());
         }
         let tag = self.options.tag.then(|| format!("[{rank}] "));

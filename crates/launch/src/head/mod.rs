@@ -8,6 +8,7 @@ pub mod adopt;
 mod containers;
 mod events;
 mod exchange;
+mod files;
 mod inquiry;
 mod launching;
 mod near;
@@ -85,7 +86,7 @@ struct Head {
     inquiry: Option<inquiry::Inquiry>,
     top: TopServer,
     interrupts: u32,
-    files: events::OutputFiles,
+    files: files::OutputFiles,
     /// Of this host's containers.
     job_dir: Option<String>,
     near: near::Meeting,
@@ -190,7 +191,7 @@ impl Head {
             inquiry: None,
             top: TopServer::default(),
             interrupts: 0,
-            files: events::OutputFiles::default(),
+            files: files::OutputFiles::begin(&options, plan.job.ranks.len())?,
             job_dir,
             near: near::Meeting::new(if plan.job.discover { nodes } else { 0 }),
             sweepers: Vec::new(),

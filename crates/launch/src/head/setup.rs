@@ -2,7 +2,7 @@
 
 use super::containers;
 use crate::children::expand;
-use crate::cli::{Keep, MapBy, Options, StdinTo};
+use crate::cli::{BindTo, Keep, MapBy, Options, StdinTo};
 use crate::container::{Engine, advice};
 use crate::place::{Placement, place};
 use crate::preload::plan as preload;
@@ -103,12 +103,13 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
     let mut random = [0; 24];
     sys::process::random(&mut random);
     let job_id = random.first_chunk().map_or(0, |b| u64::from_le_bytes(*b));
+    let binding = binding(options)?;
     let mut job = JobSpec {
         version: VERSION,
         job_id,
         rank_key: random.last_chunk().copied().unwrap_or_default(),
+        meeting_key: [0; 16],
         hosts,
-        apps,
         universe_size: placement.universe,
         launcher: Launcher {
             template: if let How::Template(words) = how { words } else { Vec::new() },
@@ -117,11 +118,15 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
             timeout_s: settings::CONNECT_TIMEOUT.value() as u32,
             ports: settings::PORT_RANGE.value().into(),
         },
-        bind_to: bind_to(options)? as u8,
+        bind_to: binding.unit as u8,
+        bind_count: binding.count,
+        bind_user: binding.user,
         map_by: if let MapBy::Slot(bind) = options.map_by { bind as u8 } else { 0 },
         report_bindings: options.report_bindings,
         continue_on_failure: options.continue_on_failure,
+        collectives: ranks.first().map_or(Vec::new(), |first| environment::of_collectives(&apps[first.app as usize])),
         stdin_rank: stdin_rank(options, ranks.len())?,
+        apps,
         ranks,
         interactive: std::io::IsTerminal::is_terminal(&std::io::stdin()),
         verbose: options.verbose,
@@ -319,10 +324,21 @@ fn agent_path(options: &Options) -> Result<String, String> {
     Ok(path.to_string_lossy().into_owned())
 }
 
-fn bind_to(options: &Options) -> Result<Bind, String> {
-    match options.bind_to {
-        Some(bind) => Ok(bind),
-        None => crate::cli::bind_to(settings::BIND_TO.value()),
+/// `--bind-to`, or the setting, and the count that `--map-by` may add: `PE=N` binds to cores unless said otherwise.
+fn binding(options: &Options) -> Result<BindTo, String> {
+    let said = match &options.bind_to {
+        Some(said) => Some(said.clone()),
+        None => Some(crate::cli::bind_to(settings::BIND_TO.value())?).filter(|set| set.unit != Bind::None),
+    };
+    match (said, options.map_by_pe) {
+        (said, None) => Ok(said.unwrap_or_default()),
+        (None, Some(count)) => Ok(BindTo { unit: Bind::Core, count, user: Vec::new() }),
+        (Some(BindTo { unit: unit @ (Bind::Core | Bind::HwThread), count: 1, user }), Some(count))
+            if user.is_empty() =>
+        {
+            Ok(BindTo { unit, count, user })
+        }
+        _ => Err("--map-by with PE=N goes together with --bind-to core or hwthread only".into()),
     }
 }
 

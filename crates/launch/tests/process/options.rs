@@ -84,6 +84,57 @@ fn bindings_are_made_and_shown() {
     assert!(done.stderr.contains(&format!("bound to cpus {list}\n")), "{list}: {}", done.stderr);
 }
 
+/// CPUs that this process may use.
+fn allowed() -> Vec<usize> {
+    sys::affinity::allowed().unwrap().iter().collect()
+}
+
+#[test]
+fn ranks_get_the_cpus_that_the_user_lists() {
+    let cpus = allowed();
+    let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
+    let list = format!("user:{first},{last},{first}+{last}");
+    let done = run(&["-l", "-n", "3", "--bind-to", &list, "grep", "Cpus_allowed_list", "/proc/self/status"]);
+    let both = sys::affinity::CpuSet::from_list(&format!("{first},{last}")).unwrap().to_list();
+    let wanted: Vec<String> = [first.to_string(), last.to_string(), both]
+        .iter()
+        .enumerate()
+        .map(|(r, c)| format!("[{r}] Cpus_allowed_list:\t{c}"))
+        .collect();
+    assert_eq!(done.lines(), wanted, "{}", done.stderr);
+    let done = run(&["-n", "1", "--bind-to", "user:1023", "true"]);
+    assert_eq!(done.code, 1);
+    assert!(done.stderr.contains("cpu 1023 is not there"), "{}", done.stderr);
+}
+
+#[test]
+fn a_hybrid_rank_gets_its_cores_and_a_thread_for_each() {
+    let cpus = allowed();
+    let show = "grep Cpus_allowed_list /proc/self/status; echo $OMP_NUM_THREADS $OMP_PLACES";
+    let count = cpus.len().to_string();
+    let pe = format!("slot:PE={count}");
+    let done = run(&["-n", "1", "--bind-to", "hwthread", "--map-by", &pe, "sh", "-c", show]);
+    let all = sys::affinity::allowed().unwrap().to_list();
+    // One processor makes no hybrid rank.
+    let hint = if cpus.len() > 1 { format!("{count} threads") } else { String::new() };
+    assert_eq!(done.out(), format!("Cpus_allowed_list:\t{all}\n{hint}\n"), "{}", done.stderr);
+    let done =
+        run(&["-n", "1", "-env", "OMP_NUM_THREADS", "1", "--bind-to", &format!("hwthread:{count}"), "sh", "-c", show]);
+    assert_eq!(done.out(), format!("Cpus_allowed_list:\t{all}\n1\n"), "{}", done.stderr);
+    let done = run(&["-n", "1", "--map-by", "slot:PE=4096", "true"]);
+    assert_eq!(done.code, 1);
+    assert!(done.stderr.contains("needs 4096 cores"), "{}", done.stderr);
+}
+
+#[test]
+fn options_without_which_the_job_would_be_another_are_refused() {
+    for words in [&["--rankfile", "f"][..], &["--cpu-set", "0"], &["--nolocal"]] {
+        let done = run(&[words, &["-n", "1", "echo", "ran"]].concat());
+        assert_eq!((done.code, done.out()), (2, ""));
+        assert!(done.stderr.contains("is not supported: "), "{}", done.stderr);
+    }
+}
+
 #[test]
 fn needless_and_foreign_options_do_no_harm() {
     let done = run(&["--mca", "btl", "self,tcp", "--oversubscribe", "--allow-run-as-root", "-n", "1", "echo", "x"]);

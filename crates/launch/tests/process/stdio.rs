@@ -70,3 +70,38 @@ fn output_can_go_to_files() {
         std::fs::remove_file(file).unwrap();
     }
 }
+
+#[test]
+fn each_rank_can_have_a_directory_for_its_output() {
+    let path = temporary("directory");
+    let go = |words: &str| {
+        let to = format!("{}{words}", path.display());
+        run(&[
+            "--output-filename",
+            &to,
+            "-n",
+            "11",
+            "sh",
+            "-c",
+            "[ $FERRULE_RANK = 1 ] || echo o$FERRULE_RANK; echo e >&2",
+        ])
+    };
+    let read = |file: &str| std::fs::read_to_string(path.join(file)).unwrap();
+    let shown = go("");
+    assert_eq!((shown.code, shown.lines().len(), shown.stderr.lines().count()), (0, 10, 11));
+    // A second job begins with empty files.
+    assert_eq!(go("").code, 0);
+    assert_eq!(
+        (read("1/rank.03/stdout"), read("1/rank.10/stdout"), read("1/rank.03/stderr")),
+        ("o3\n".into(), "o10\n".into(), "e\n".into())
+    );
+    // A silent rank has its file, too.
+    assert_eq!(read("1/rank.01/stdout"), "");
+    let hidden = go(":nocopy,nojobid");
+    assert_eq!((hidden.code, hidden.out(), hidden.stderr.as_str()), (0, "", ""));
+    assert_eq!((read("rank.00/stdout"), read("rank.00/stderr")), ("o0\n".into(), "e\n".into()));
+    std::fs::remove_dir_all(&path).unwrap();
+    let done = run(&["--output-filename", "/proc/nowhere", "echo", "ran"]);
+    assert_eq!((done.code, done.out()), (2, ""));
+    assert!(done.stderr.contains("cannot write /proc/nowhere/1/rank.0: "), "{}", done.stderr);
+}

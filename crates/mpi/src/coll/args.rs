@@ -9,8 +9,10 @@ use crate::op::Op;
 use base::{Result, ensure};
 use std::rc::Rc;
 
-/// `MPI_IN_PLACE`.
-pub const IN_PLACE: *mut u8 = std::ptr::without_provenance_mut(1);
+/// Where [`IN_PLACE`] points.
+pub const IN_PLACE_ADDRESS: usize = 1;
+/// `MPI_IN_PLACE`, in this crate.
+pub const IN_PLACE: *mut u8 = std::ptr::without_provenance_mut(IN_PLACE_ADDRESS);
 
 /// Whether a buffer argument is `MPI_IN_PLACE`.
 #[inline]

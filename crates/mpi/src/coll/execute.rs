@@ -1,15 +1,13 @@
 //! Runs a [`Schedule`]: the only interpreter of steps, for blocking, non-blocking and persistent collectives, for processes that run
 //! schedules of others, and for the tests' simulator. It never touches memory: that is the [`Wire`]'s part.
 //!
-//! An error doesn't stop a schedule: other processes wait for our messages. The first error, or a loss, is remembered, nothing is
-//! reduced any more, and it is the outcome at the end. But once a process that takes part is known to be lost, nothing is waited for
-//! any more: what should come may hang on messages that the lost one, or somebody who has left before us, never sends. What has been
-//! offered to others is taken back, as they may have left too.
+//! An error doesn't stop a schedule: other processes wait for our messages. It is remembered ([`Fate`]), nothing is
+//! reduced any more, and it is the outcome at the end. What a loss means, [`crate::losses`] decides.
 
 use super::schedule::{Schedule, Step, Ticket};
 use super::team::Via;
-use base::{Class, Error, Result};
-use protocol::engine::PEER_LOST;
+use crate::losses::{Fate, LOST};
+use base::Result;
 
 /// Where a schedule runs: starts and finishes its transfers, and reaches its memory.
 pub trait Wire {
@@ -94,14 +92,12 @@ pub struct Cursor<T> {
     transfers: Vec<T>,
     /// All transfers before this one are complete.
     open: usize,
-    error: Option<Error>,
-    /// Losses that have been looked into.
-    losses: usize,
+    fate: Fate,
 }
 
 impl<T> Default for Cursor<T> {
     fn default() -> Cursor<T> {
-        Cursor { next_step: 0, transfers: Vec::new(), open: 0, error: None, losses: 0 }
+        Cursor { next_step: 0, transfers: Vec::new(), open: 0, fate: Fate::default() }
     }
 }
 
@@ -112,15 +108,13 @@ impl<T: Copy> Cursor<T> {
         self.next_step = 0;
         self.transfers.clear();
         self.open = 0;
-        self.error = schedule.defect();
-        // Nothing has been looked into for this run: what was lost before matters to it too.
-        self.losses = 0;
+        self.fate = Fate::new(schedule.defect());
     }
 
     /// The outcome of a run that has ended.
     #[inline]
     pub fn outcome(&self) -> Result {
-        self.error.map_or(Ok(()), Err)
+        self.fate.outcome()
     }
 
     /// How far the run has come.
@@ -175,37 +169,35 @@ impl<T: Copy> Cursor<T> {
         if W::is_done(self.transfers[ticket.0 as usize]) {
             return true;
         }
-        if self.error.is_some() && self.give_up(ticket, wire) {
+        if self.fate.has_failed() && self.give_up(ticket, wire) {
             return true;
         }
         let slot = &mut self.transfers[ticket.0 as usize];
-        let result = if BLOCK { wire.wait(*slot, self.losses) } else { wire.test(*slot) };
+        let result = if BLOCK { wire.wait(*slot, self.fate.losses()) } else { wire.test(*slot) };
         let Some(result) = result else {
             return self.look_for_losses(wire) && self.settle::<BLOCK, W>(ticket, wire);
         };
         *slot = W::DONE;
-        self.note(result);
+        self.fate.note(result);
         true
     }
 
     /// Whether a process was lost since the last call; if so, which transfers that has ended.
     #[cold]
     fn look_for_losses<W: Wire<Transfer = T>>(&mut self, wire: &mut W) -> bool {
-        let losses = wire.losses();
-        if losses == self.losses {
+        if !self.fate.has_news(wire.losses()) {
             return false;
         }
-        self.losses = losses;
         for other in self.open..self.transfers.len() {
             if !W::is_done(self.transfers[other])
                 && let Some(result) = wire.test(self.transfers[other])
             {
                 self.transfers[other] = W::DONE;
-                self.note(result);
+                self.fate.note(result);
             }
         }
         if wire.is_broken() {
-            self.note(Err(PEER_LOST));
+            self.fate.note(Err(LOST));
         }
         true
     }
@@ -213,7 +205,7 @@ impl<T: Copy> Cursor<T> {
     /// After a loss: whether this transfer needs no more waiting, because it is complete or could be abandoned.
     #[cold]
     fn give_up<W: Wire<Transfer = T>>(&mut self, ticket: Ticket, wire: &mut W) -> bool {
-        if self.error.is_none_or(|error| error.class != Class::ERR_PROC_ABORTED) {
+        if !self.fate.is_lost() {
             return false;
         }
         let slot = &mut self.transfers[ticket.0 as usize];
@@ -222,19 +214,8 @@ impl<T: Copy> Cursor<T> {
             return false;
         }
         *slot = W::DONE;
-        self.note(result.unwrap_or(Ok(())));
+        self.fate.note(result.unwrap_or(Ok(())));
         true
-    }
-
-    #[inline]
-    fn note(&mut self, result: Result) {
-        if let Err(error) = result {
-            // Others may only follow from a loss: a message of somebody who is in another collective since.
-            let old = self.error.get_or_insert(error);
-            if error.class == Class::ERR_PROC_ABORTED {
-                *old = error;
-            }
-        }
     }
 
     #[inline]
@@ -243,7 +224,7 @@ impl<T: Copy> Cursor<T> {
             Ok(transfer) => self.transfers.push(transfer),
             Err(error) => {
                 self.transfers.push(W::DONE);
-                self.note(Err(error));
+                self.fate.note(Err(error));
             }
         }
     }
@@ -263,10 +244,10 @@ impl<T: Copy> Cursor<T> {
                 Step::RecvItems { into, count, datatype, peer, via } => {
                     self.started::<W>(wire.recv_items(via, peer, into, count, datatype));
                 }
-                Step::Reduce { .. } if self.error.is_some() => {}
+                Step::Reduce { .. } if self.fate.has_failed() => {}
                 _ => {
                     let result = wire.perform(step);
-                    self.note(result);
+                    self.fate.note(result);
                 }
             }
         }

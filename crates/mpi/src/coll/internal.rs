@@ -16,8 +16,6 @@ use std::rc::Rc;
 const PLANE: Plane = Plane::Management;
 /// Tag of the last barrier; sequence numbers aren't negative.
 const LAST: i32 = -1;
-/// Handle of `MPI_INT64_T`.
-const INT64: usize = 0x258;
 
 fn bytes(ptr: *mut u8, count: usize) -> Span {
     Span { ptr, count, shape: BYTES }
@@ -107,9 +105,8 @@ pub fn allgather_bytes_among(comm: &Rc<Comm>, ranks: &[i32], tag: i32, mine: &[u
 /// # Safety
 /// `values` points at `count` integers until the plan has run.
 pub unsafe fn plan_allreduce_i64(comm: &Rc<Comm>, values: *mut i64, count: usize, op: Predefined) -> Result<Plan> {
-    let unknown = Error::new(Class::ERR_INTERN, "no such predefined object");
-    let datatype = datatype::predefined(INT64).ok_or(unknown)?;
-    let op = op::predefined(op as usize).ok_or(unknown)?;
+    let datatype = datatype::predefined(datatype::Name::MPI_INT64_T);
+    let op = op::predefined(op);
     Plan::new(comm, PLANE, |b, view| {
         b.set_reduction(op, datatype);
         let span = Span { ptr: values.cast(), count, shape: b.shape(datatype) };

@@ -12,31 +12,37 @@ use super::scan::Scan;
 use super::scatter::Scatter;
 use super::select::{self, settings::*};
 use crate::comm::choices::{COLLECTIVES, Choices};
+use base::config::{Text, Var};
 use channel::bootstrap::JobInfo;
 
-/// The choices of a job. Only jobs under one kernel say whether ranks share cores: all of their ranks are told the same.
+/// The choices of a job. Its ranks may have been started with different settings, so all follow those of rank 0, which the launcher has told
+/// them. Only jobs under one kernel say whether ranks share cores: all of their ranks are told the same.
 pub fn of(job: &JobInfo) -> Choices {
     let one_node = job.local_ranks.len() == job.size as usize;
-    let oversubscribed = match COLL_OVERSUBSCRIBED.value() {
+    // A process without a launcher has its own.
+    let told = job.launched.then_some(job.collectives.as_slice());
+    let text = |setting: &'static Text| told.map_or(setting.value(), |told| setting.among(told));
+    let number = |setting: &Var<u64>| told.map_or_else(|| setting.value(), |told| setting.among(told));
+    let oversubscribed = match text(&COLL_OVERSUBSCRIBED) {
         "yes" => true,
         "no" => false,
         _ => one_node && job.node_cpus > 0 && job.size > job.node_cpus,
     };
     Choices {
         oversubscribed,
-        forced: forced(),
-        segment_bytes: COLL_SEGMENT_BYTES.value() as u32,
-        barrier_fanout: COLL_BARRIER_FANOUT.value() as u32,
+        forced: forced(text),
+        segment_bytes: number(&COLL_SEGMENT_BYTES) as u32,
+        barrier_fanout: number(&COLL_BARRIER_FANOUT) as u32,
     }
 }
 
 macro_rules! collectives {
     ($($collective:ident $setting:ident;)+) => {
         /// What the settings force, in the order of [`Collective`](super::choices::Collective).
-        fn forced() -> [u8; COLLECTIVES] {
+        fn forced<'a>(text: impl Fn(&'static Text) -> &'a str) -> [u8; COLLECTIVES] {
             let mut forced = [0; COLLECTIVES];
             $(forced[<$collective as select::Algorithm>::COLLECTIVE] =
-                select::place::<$collective>($setting.value().trim());)+
+                select::place::<$collective>(text(&$setting).trim());)+
             forced
         }
 

@@ -6,8 +6,7 @@ use super::schedule::Step;
 use super::team::Via;
 use crate::call;
 use crate::comm::Comm;
-use crate::datatype::DATATYPES;
-use crate::engine;
+use crate::losses;
 use crate::p2p::transfer::{self, Transfer};
 use crate::profile;
 use base::Result;
@@ -166,7 +165,7 @@ impl Wire for CommWire<'_> {
 
     #[inline]
     fn losses(&self) -> usize {
-        engine::with(|engine| engine.losses())
+        losses::count()
     }
 
     fn abandon(&mut self, transfer: Transfer) -> bool {
@@ -175,7 +174,7 @@ impl Wire for CommWire<'_> {
 
     fn is_broken(&self) -> bool {
         let comm = self.comms[0];
-        engine::with(|engine| engine.any_lost(|peer| comm.needs(peer)))
+        losses::any(|peer| comm.needs(peer))
     }
 }
 
@@ -184,11 +183,5 @@ impl Wire for CommWire<'_> {
 #[inline]
 unsafe fn reduce(Reduction { op, datatype }: &Reduction, input: *const u8, inout: *mut u8, count: usize) {
     // SAFETY: handed on from the caller.
-    let apply = |handle| unsafe { op.apply(input, inout, count, datatype, handle) };
-    if op.is_predefined() {
-        apply(0);
-    } else {
-        // The program may have freed its handle since the call.
-        apply(DATATYPES.lend(datatype).handle().0);
-    }
+    unsafe { op.apply(input, inout, count, datatype) }
 }

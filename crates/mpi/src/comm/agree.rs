@@ -2,22 +2,22 @@
 //!
 //! The number is proposed by one process from its own counter, so it is unique without asking anybody, and travels down a
 //! binomial tree. With two groups the leader of the *lower* one (whose first process has the smaller number) proposes
-//! the common context, and each leader a context for its own group. All messages of one agreement have a tag of their own in
+//! the common context and one for each group alone. All messages of one agreement have a tag of their own in
 //! a context that the parent provides, so any number of agreements may be under way at the same time. A process that does
-//! not get the number because a peer is gone passes that on. Once a member is known to be lost nobody waits any more: what should
-//! come may hang on messages of the lost one, or of somebody who has left before.
+//! not get the number passes that on; what a loss means, [`crate::losses`] decides.
+//!
+//! Numbers are never used twice: messages of a communicator that was freed may still be under way. A process that has proposed
+//! [`ContextId::COUNTERS`] of them has none left, and the creation fails with [`NO_CONTEXT`] on every member.
 
-use super::Comm;
-use crate::engine;
 use crate::group::Group;
 use crate::inside::Inside;
 use crate::job;
+use crate::losses::{Fate, LOST, Participants};
 use crate::p2p::transfer::{self, Transfer, start_recv_bytes, start_send_bytes};
-use crate::progress::{self, Active, Awaited};
+use crate::progress::{self, Active};
 use crate::request::Operation;
 use crate::status::Status;
-use base::{Class, ContextId, Error, Peer, Result, ensure};
-use protocol::engine::PEER_LOST;
+use base::{Class, ContextId, Error, Peer, Result};
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::rc::Rc;
 
@@ -42,11 +42,21 @@ impl Contexts {
     }
 }
 
-/// Sent instead of a context id when there is none: the process above has failed to get it.
-const NONE: u64 = u64::MAX;
+/// The error of a creation when the process that proposes the context has none left.
+pub const NO_CONTEXT: Error =
+    Error::new(Class::ERR_OTHER, "no context id is left: a member has made as many communicators as it ever can");
+
+const ABANDONED: Error = Error::new(Class::ERR_PROC_ABORTED, "a peer of this process has failed");
+
+/// Sent instead of a context id: the process above has failed to get it.
+const FAILED: u64 = u64::MAX;
+/// Sent instead of a context id by a process that has none left.
+const NONE_LEFT: u64 = u64::MAX - 1;
 
 const CONTEXT_BYTES: usize = 8;
-const BYTES: usize = 2 * CONTEXT_BYTES;
+/// The common context, that of the lower group alone, and that of the other one.
+const WORDS: usize = 3;
+const BYTES: usize = WORDS * CONTEXT_BYTES;
 
 /// Contexts below this are those of the predefined communicators.
 const FIRST_CONTEXT: u32 = 16;
@@ -54,16 +64,22 @@ const FIRST_CONTEXT: u32 = 16;
 /// Counter of the contexts that this process has proposed.
 static NEXT_CONTEXT: Inside<Cell<u32>> = Inside::new(Cell::new(FIRST_CONTEXT));
 
-/// A number for a new context that no other context proposed by this process has.
-pub(crate) fn propose_counter() -> u32 {
-    let counter = NEXT_CONTEXT.get();
-    NEXT_CONTEXT.set(counter + 1);
-    counter
+/// Numbers for new contexts that no other context proposed by this process has; `None` if there are not so many left.
+pub(crate) fn take_counters<const N: usize>() -> Option<[u32; N]> {
+    let first = NEXT_CONTEXT.get();
+    let next = first.checked_add(N as u32).filter(|next| *next <= ContextId::COUNTERS)?;
+    NEXT_CONTEXT.set(next);
+    Some(std::array::from_fn(|i| first + i as u32))
 }
 
-/// A new context id of this process.
-pub fn propose() -> ContextId {
-    ContextId::new(job::me(), propose_counter())
+/// New context ids of this process, for a message; if there are not so many left, numbers that are none.
+pub(crate) fn proposals<const N: usize>() -> [u64; N] {
+    take_counters().map_or([NONE_LEFT; N], |counters| counters.map(|counter| ContextId::new(job::me(), counter).0))
+}
+
+/// Whether a number that another process has proposed is a context.
+pub(crate) fn is_context(word: u64) -> bool {
+    word < NONE_LEFT
 }
 
 /// Where the messages of an agreement travel.
@@ -75,63 +91,32 @@ pub struct Channel {
     pub tag: i32,
 }
 
-/// The processes that take part in something.
-pub struct Members {
-    groups: [Option<Rc<Group>>; 2],
-    /// Losses that have been looked into.
-    losses: Cell<usize>,
-}
-
-impl Members {
-    /// Those of a group, and of the other one if there are two.
-    pub fn new(group: &Rc<Group>, other: Option<&Rc<Group>>) -> Members {
-        Members { groups: [Some(Rc::clone(group)), other.map(Rc::clone)], losses: Cell::new(0) }
-    }
-
-    /// Those of a communicator.
-    pub fn of(comm: &Comm) -> Members {
-        Members::new(&comm.group, comm.remote.as_ref())
-    }
-
-    /// Whether somebody was lost since the last call, or ever before the first, who takes part.
-    pub fn have_lost_one(&self) -> bool {
-        let losses = engine::with(|engine| engine.losses());
-        if self.losses.replace(losses) == losses {
-            return false;
-        }
-        let takes_part = |peer| self.groups.iter().flatten().any(|group| group.contains(peer));
-        engine::with(|engine| engine.any_lost(takes_part))
-    }
-}
-
-/// What one process receives and then sends: whom, and the number of bytes.
+/// From whom one process receives the contexts (nobody: it proposes them), and to whom it then sends them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Part {
-    receive: Option<(Peer, usize)>,
-    sends: Vec<(Peer, usize)>,
-    proposes_shared: bool,
-    proposes_local: bool,
+    receive: Option<Peer>,
+    sends: Vec<Peer>,
 }
 
 /// The part of member `rank` of `group`; `remote` is the first process of the other group.
 fn part(group: &Group, rank: i32, remote: Option<Peer>) -> Part {
     let mut part = Part::default();
     if rank > 0 {
-        part.receive = Some((group.peer(rank & (rank - 1)), BYTES));
+        part.receive = Some(group.peer(rank & (rank - 1)));
+    } else if is_lower(group, remote) {
+        part.sends.extend(remote);
     } else {
-        let lower = remote.is_none_or(|remote| group.peer(0) < remote);
-        part.proposes_shared = lower;
-        part.proposes_local = remote.is_some();
-        match remote {
-            Some(remote) if lower => part.sends.push((remote, CONTEXT_BYTES)),
-            Some(remote) => part.receive = Some((remote, CONTEXT_BYTES)),
-            None => {}
-        }
+        part.receive = remote;
     }
     let children = (0..31).map(|bit| 1 << bit).take_while(|bit| rank == 0 || *bit < (rank & -rank));
     let children = children.map(|bit| rank + bit).take_while(|child| *child < group.size());
-    part.sends.extend(children.map(|child| (group.peer(child), BYTES)));
+    part.sends.extend(children.map(|child| group.peer(child)));
     part
+}
+
+/// Whether the first process of `group` proposes.
+fn is_lower(group: &Group, remote: Option<Peer>) -> bool {
+    remote.is_none_or(|remote| group.peer(0) < remote)
 }
 
 enum State {
@@ -143,11 +128,12 @@ enum State {
 /// One agreement, as seen by one member. Must be advanced until it is done once it has been started.
 pub struct Agreement {
     channel: Channel,
-    members: Members,
+    members: Participants,
     part: Part,
+    is_lower: bool,
     bytes: UnsafeCell<[u8; BYTES]>,
     state: RefCell<State>,
-    error: Cell<Option<Error>>,
+    fate: Cell<Fate>,
     #[expect(clippy::type_complexity, reason = "a callback, once")]
     finish: RefCell<Option<Box<dyn FnOnce(Contexts)>>>,
 }
@@ -161,47 +147,60 @@ impl Agreement {
         remote: Option<&Rc<Group>>,
         finish: impl FnOnce(Contexts) + 'static,
     ) -> Agreement {
-        let members = Members::new(group, remote);
+        let members = Participants::of([Some(group), remote]);
         let remote = remote.map(|remote| remote.peer(0));
         let rank = group.rank_of(job::me()).unwrap_or(0);
         Agreement {
             channel,
             members,
             part: part(group, rank, remote),
+            is_lower: is_lower(group, remote),
             bytes: UnsafeCell::new([0; BYTES]),
             state: RefCell::new(State::Done),
-            error: Cell::new(None),
+            fate: Cell::default(),
             finish: RefCell::new(Some(Box::new(finish))),
         }
     }
 
     fn begin_sends(&self) {
+        if self.part.receive.is_none() && !self.fate.get().has_failed() {
+            self.propose();
+        }
         let start = self.bytes.get().cast::<u8>();
-        if self.part.proposes_shared && self.error.get().is_none() {
-            self.write(0, propose().0);
-        }
-        if self.part.proposes_local && self.error.get().is_none() {
-            self.write(CONTEXT_BYTES, propose().0);
-        }
         let mut transfers = Vec::with_capacity(self.part.sends.len());
-        for &(peer, len) in &self.part.sends {
+        for &peer in &self.part.sends {
             let Channel { context, tag } = self.channel;
-            // SAFETY: `bytes` is as long as `len`, and lives and stays unchanged until the state is `Done`.
-            match unsafe { start_send_bytes(peer, context, job::me().0, tag, start, len) } {
+            // SAFETY: `bytes` is as long, and lives and stays unchanged until the state is `Done`.
+            match unsafe { start_send_bytes(peer, context, job::me().0, tag, start, BYTES) } {
                 Ok(transfer) => transfers.push(transfer),
-                Err(error) => self.error.set(Some(error)),
+                Err(error) => self.note(Err(error)),
             }
         }
         *self.state.borrow_mut() = State::Sending(transfers);
     }
 
+    fn propose(&self) {
+        let words: [u64; WORDS] = proposals();
+        words.iter().enumerate().for_each(|(at, word)| self.write(at, *word));
+        if !words.iter().all(|word| is_context(*word)) {
+            self.note(Err(NO_CONTEXT));
+        }
+    }
+
+    fn note(&self, result: Result) {
+        let mut fate = self.fate.get();
+        fate.note(result);
+        self.fate.set(fate);
+    }
+
     /// Those below must not wait for ever.
     fn fail(&self, error: Error) {
-        self.write(0, NONE);
-        self.error.set(Some(error));
+        self.write(0, FAILED);
+        self.note(Err(error));
     }
 
     fn write(&self, at: usize, value: u64) {
+        let at = at * CONTEXT_BYTES;
         // SAFETY: no transfer uses the bytes: the receive is complete and no send has been started.
         unsafe { (&mut *self.bytes.get())[at..at + CONTEXT_BYTES].copy_from_slice(&value.to_le_bytes()) }
     }
@@ -209,8 +208,17 @@ impl Agreement {
     fn contexts(&self) -> Contexts {
         // SAFETY: all transfers are complete.
         let bytes = unsafe { &*self.bytes.get() };
-        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
-        Contexts { shared: word(0), local: word(CONTEXT_BYTES) }
+        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at * CONTEXT_BYTES + i]));
+        Contexts { shared: word(0), local: word(if self.is_lower { 1 } else { 2 }) }
+    }
+
+    /// What was received: contexts, or why there are none.
+    fn received(&self) -> Result {
+        match self.contexts().shared {
+            FAILED => Err(ABANDONED),
+            NONE_LEFT => Err(NO_CONTEXT),
+            _ => Ok(()),
+        }
     }
 
     /// The receive if it is still under way.
@@ -227,13 +235,9 @@ impl Active for Agreement {
         if let Some(transfer) = self.receiving() {
             let broken = self.members.have_lost_one();
             match transfer::test(transfer) {
-                None if broken && transfer::give_up(transfer) => self.fail(PEER_LOST),
+                None if broken && transfer::give_up(transfer) => self.fail(LOST),
                 None => return false,
-                Some(Ok(_)) => {
-                    if self.contexts().shared == NONE {
-                        self.error.set(Some(Error::new(Class::ERR_PROC_ABORTED, "a peer of this process has failed")));
-                    }
-                }
+                Some(Ok(_)) => self.note(self.received()),
                 Some(Err(error)) => self.fail(error),
             }
             self.begin_sends();
@@ -242,9 +246,7 @@ impl Active for Agreement {
             transfers.retain(|transfer| match transfer::test(*transfer) {
                 None => true,
                 Some(result) => {
-                    if let Err(error) = result {
-                        self.error.set(Some(error));
-                    }
+                    self.note(result.map(drop));
                     false
                 }
             });
@@ -254,7 +256,7 @@ impl Active for Agreement {
         }
         *self.state.borrow_mut() = State::Done;
         let finish = self.finish.borrow_mut().take();
-        if let (Some(finish), None) = (finish, self.error.get()) {
+        if let (Some(finish), Ok(())) = (finish, self.fate.get().outcome()) {
             finish(self.contexts());
         }
         true
@@ -265,17 +267,17 @@ impl Operation for Agreement {
     fn start(&self) -> Result {
         // Also who needs to hear from nobody.
         if self.members.have_lost_one() {
-            self.fail(PEER_LOST);
+            self.fail(LOST);
             self.begin_sends();
             return Ok(());
         }
         match self.part.receive {
             None => self.begin_sends(),
-            Some((peer, len)) => {
+            Some(peer) => {
                 let Channel { context, tag } = self.channel;
                 let start = self.bytes.get().cast::<u8>();
-                // SAFETY: `bytes` is as long as `len`, and lives and isn't touched until the receive is complete.
-                let transfer = unsafe { start_recv_bytes(peer, context, peer.0, tag, start, len) }?;
+                // SAFETY: `bytes` is as long, and lives and isn't touched until the receive is complete.
+                let transfer = unsafe { start_recv_bytes(peer, context, peer.0, tag, start, BYTES) }?;
                 *self.state.borrow_mut() = State::Receiving(transfer);
             }
         }
@@ -284,7 +286,7 @@ impl Operation for Agreement {
 
     fn outcome(&self) -> Option<Result<Status>> {
         match &*self.state.borrow() {
-            State::Done => Some(self.error.get().map_or(Ok(Status::EMPTY), Err)),
+            State::Done => Some(self.fate.get().outcome().map(|()| Status::EMPTY)),
             _ => None,
         }
     }
@@ -301,83 +303,28 @@ pub fn agree(channel: Channel, group: &Rc<Group>, remote: Option<&Rc<Group>>) ->
     Ok(result.get())
 }
 
-/// Tells `peer` a message and waits for the one that it tells. Everything is sent before anything is waited for: whoever gives up
-/// because one of the `members` is lost has told its own part.
-pub fn exchange(channel: Channel, peer: Peer, out: &[u8], members: &Members) -> Result<Vec<u8>> {
-    let length = (out.len() as u64).to_le_bytes();
-    let sends = [send(channel, peer, &length), send(channel, peer, out)];
-    // What comes after a loss may belong to another call.
-    let complete = if members.have_lost_one() { Err(PEER_LOST) } else { Ok(()) };
-    let received = complete.and_then(|()| receive(channel, peer, LENGTH_BYTES, members)).and_then(|length| {
-        let length = length.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        ensure!(length <= TOLD_MAX, ERR_INTERN, "the other group has told something impossible");
-        receive(channel, peer, length as usize, members)
-    });
-    // The sends must end before their memory goes.
-    let mut sent = Ok(());
-    for transfer in sends {
-        sent = sent.and(transfer.and_then(|transfer| end(transfer, members, received.is_err())));
-    }
-    sent.and(received)
-}
-
-const LENGTH_BYTES: usize = 8;
-/// More than any leader has to tell: 16 bytes for each of its processes.
-const TOLD_MAX: u64 = 1 << 32;
-
-/// The send must be ended before `out` goes.
-fn send(Channel { context, tag }: Channel, peer: Peer, out: &[u8]) -> Result<Transfer> {
-    // SAFETY: by the caller, who is in this file.
-    unsafe { start_send_bytes(peer, context, job::me().0, tag, out.as_ptr(), out.len()) }
-}
-
-fn receive(Channel { context, tag }: Channel, peer: Peer, len: usize, members: &Members) -> Result<Vec<u8>> {
-    let mut into = vec![0; len];
-    // SAFETY: ended below, before the vector goes.
-    let transfer = unsafe { start_recv_bytes(peer, context, peer.0, tag, into.as_mut_ptr(), len) }?;
-    end(transfer, members, false).map(|()| into)
-}
-
-/// Waits for a transfer, but gives it up if it can be when one of the members is lost, or `given_up` says that nobody waits for it.
-fn end(transfer: Transfer, members: &Members, given_up: bool) -> Result {
-    let mut broken = given_up;
-    let mut outcome = None;
-    progress::wait_for(transfer.op().map_or(Awaited::Tested, Awaited::One), || {
-        outcome = transfer::test(transfer);
-        broken |= members.have_lost_one();
-        outcome.is_some() || broken
-    });
-    match outcome {
-        Some(outcome) => outcome.map(drop),
-        None if transfer::give_up(transfer) => Err(PEER_LOST),
-        None => transfer::wait(transfer).map(drop),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    /// Every message that is sent is received, and everybody learns both numbers.
+    /// Every message that is sent is received, and one process proposes.
     fn check(low: &Group, high: Option<&Group>) {
         let groups: Vec<&Group> = [Some(low), high].into_iter().flatten().collect();
-        let (mut sent, mut received, mut shared) = (HashSet::new(), HashSet::new(), 0);
+        let (mut sent, mut received, mut proposers) = (HashSet::new(), HashSet::new(), 0);
         for (i, group) in groups.iter().enumerate() {
             let remote = groups.get(1 - i).filter(|_| groups.len() == 2).map(|g| g.peer(0));
             for rank in 0..group.size() {
                 let part = part(group, rank, remote);
                 let me = group.peer(rank);
-                assert!(part.receive.is_some() || part.proposes_shared);
-                assert_eq!(part.proposes_local, rank == 0 && remote.is_some());
-                shared += i32::from(part.proposes_shared);
-                received.extend(part.receive.map(|(from, len)| (from, me, len)));
-                for (to, len) in part.sends {
-                    assert!(sent.insert((me, to, len)));
+                proposers += i32::from(part.receive.is_none());
+                received.extend(part.receive.map(|from| (from, me)));
+                for to in part.sends {
+                    assert!(sent.insert((me, to)));
                 }
             }
         }
-        assert_eq!(shared, 1);
+        assert_eq!(proposers, 1);
         assert_eq!(sent, received);
     }
 
@@ -396,5 +343,40 @@ mod tests {
             check(&low, Some(&high));
             check(&high, Some(&low));
         }
+    }
+
+    #[test]
+    fn the_last_context_is_followed_by_an_error() {
+        let _guard = crate::cs::enter();
+        let before = NEXT_CONTEXT.replace(ContextId::COUNTERS - 3);
+        let [a, b] = proposals();
+        assert!(is_context(a) && is_context(b) && a != b);
+        // One is left, which is not enough, and nothing is taken then.
+        assert_eq!(take_counters::<2>(), None);
+        assert!(proposals::<WORDS>().iter().all(|word| !is_context(*word)));
+        assert_eq!(take_counters(), Some([ContextId::COUNTERS - 1]));
+        assert_eq!(take_counters::<1>(), None);
+        NEXT_CONTEXT.set(before);
+    }
+
+    #[test]
+    fn a_process_without_contexts_says_so() {
+        let _guard = crate::cs::enter();
+        let before = NEXT_CONTEXT.replace(ContextId::COUNTERS);
+        let agreement = |proposes: bool| {
+            let me = Rc::new(Group::identity(1));
+            let mut agreement = Agreement::new(Channel { context: 0, tag: 0 }, &me, None, |_| ());
+            agreement.part.receive = (!proposes).then_some(Peer(0));
+            agreement
+        };
+        let proposer = agreement(true);
+        proposer.begin_sends();
+        assert_eq!(proposer.fate.get().outcome(), Err(NO_CONTEXT));
+        // Whoever receives these bytes fails in the same way.
+        let member = agreement(false);
+        // SAFETY: nothing uses the bytes.
+        unsafe { *member.bytes.get() = *proposer.bytes.get() };
+        assert_eq!(member.received(), Err(NO_CONTEXT));
+        NEXT_CONTEXT.set(before);
     }
 }

@@ -4,28 +4,29 @@
 //! program has freed it. Context ids are unique for the life of the job, so none is ever reused ([`agree`]).
 
 pub mod agree;
-pub(crate) mod attributes;
+pub mod attributes;
 pub mod choices;
+pub mod exchange;
 mod hints;
 pub mod layout;
 
-pub use crate::handle::{COMM_NULL, COMM_SELF, COMM_WORLD};
 pub use hints::{Hints, get_info, set_info};
 
 use crate::attr::{self, AttrSet, Attributed, ObjectKind};
+use crate::engine;
 use crate::errhandler::Errhandler;
-use crate::group::{self, Group};
+use crate::group::{Comparison, Group};
 use crate::handle::{Handle, Kind, Named, Table};
 use crate::inside::Inside;
 use crate::job;
 use crate::owner::{self, Owner};
 use crate::p2p::buffered;
 use crate::p2p::space::Space;
-use base::{ContextId, Peer, Result, ensure, fail};
+use base::ids::Plane;
+use base::{ContextId, Peer, Result, ensure, fail, log};
 use choices::Choices;
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
-use std::ffi::c_void;
 use std::ops::Deref;
 use std::rc::Rc;
 
@@ -172,10 +173,14 @@ impl Comm {
         comm
     }
 
+    /// All processes that collectives of this communicator need.
+    pub(crate) fn groups(&self) -> [Option<&Rc<Group>>; 3] {
+        [Some(&self.group), self.remote.as_ref(), self.others.as_ref()]
+    }
+
     /// Whether collectives of this communicator need `peer`.
     pub fn needs(&self, peer: Peer) -> bool {
-        self.group.contains(peer)
-            || [&self.remote, &self.others].into_iter().flatten().any(|group| group.contains(peer))
+        self.groups().into_iter().flatten().any(|group| group.contains(peer))
     }
 
     /// The tag of the next blocking collective on this communicator; every member calls these in the same order.
@@ -212,25 +217,17 @@ impl Comm {
     }
 
     /// `MPI_Comm_compare`.
-    pub fn compare(&self, other: &Comm) -> i32 {
+    pub fn compare(&self, other: &Comm) -> Comparison {
         if std::ptr::eq(self, other) {
-            return group::IDENT;
+            return Comparison::Ident;
         }
         let local = self.group.compare(&other.group);
         let result = match (&self.remote, &other.remote) {
             (None, None) => local,
             (Some(a), Some(b)) => local.max(a.compare(b)),
-            _ => group::UNEQUAL,
+            _ => Comparison::Unequal,
         };
-        if result == group::IDENT { group::CONGRUENT } else { result }
-    }
-
-    /// `MPI_Comm_get_attr`: the attribute's value. The predefined ones (9.1.2) are pointers to integers.
-    pub fn attribute(&self, keyval: i32) -> Result<Option<*mut c_void>> {
-        match attributes::predefined(keyval) {
-            Some(value) => Ok(value.map(<*mut i32>::cast)),
-            None => attr::get(self, keyval),
-        }
+        if result == Comparison::Ident { Comparison::Congruent } else { result }
     }
 }
 
@@ -238,8 +235,8 @@ impl Comm {
 #[inline]
 pub fn from_handle(handle: Handle) -> Result<Rc<Comm>> {
     let found = match handle {
-        COMM_WORLD => world().cloned(),
-        COMM_SELF => own().cloned(),
+        Handle::COMM_WORLD => world().cloned(),
+        Handle::COMM_SELF => own().cloned(),
         _ => COMMS.get(handle),
     };
     match found {
@@ -250,7 +247,7 @@ pub fn from_handle(handle: Handle) -> Result<Rc<Comm>> {
 
 /// The handle of a communicator, `MPI_COMM_NULL` if there is none.
 pub fn handle_of(comm: Option<&Rc<Comm>>) -> Handle {
-    comm.map_or(COMM_NULL, |comm| comm.handle())
+    comm.map_or(Handle::NONE, |comm| comm.handle())
 }
 
 /// `MPI_COMM_WORLD`, once the World Model has begun.
@@ -272,8 +269,8 @@ pub(crate) fn set_predefined(world: Comm, own: Comm) {
         comm.set_name(name.as_bytes());
         Rc::new(comm)
     };
-    let world = PREDEFINED.world.get_or_init(|| enter(world, COMM_WORLD, "MPI_COMM_WORLD"));
-    let own = PREDEFINED.own.get_or_init(|| enter(own, COMM_SELF, "MPI_COMM_SELF"));
+    let world = PREDEFINED.world.get_or_init(|| enter(world, Handle::COMM_WORLD, "MPI_COMM_WORLD"));
+    let own = PREDEFINED.own.get_or_init(|| enter(own, Handle::COMM_SELF, "MPI_COMM_SELF"));
     owner::set_predefined(&own.owner, &world.owner);
 }
 
@@ -304,9 +301,29 @@ pub(crate) fn publish(comm: Comm) -> Rc<Comm> {
 /// `MPI_Comm_free`: deletes the attributes, then forgets the handle. What is under way goes on.
 pub fn free(comm: &Rc<Comm>) -> Result {
     let handle = comm.handle();
-    ensure!(handle != COMM_WORLD && handle != COMM_SELF, ERR_COMM, "a predefined communicator can't be freed");
+    ensure!(
+        handle != Handle::COMM_WORLD && handle != Handle::COMM_SELF,
+        ERR_COMM,
+        "a predefined communicator can't be freed"
+    );
     attr::delete_all(&**comm)?;
+    warn_of_unreceived(comm);
     buffered::let_go(&comm.owner.buffer);
     COMMS.remove(handle);
     Ok(())
+}
+
+/// Says if messages of a communicator that goes have arrived and nobody has received them: most often a receive is missing.
+fn warn_of_unreceived(comm: &Comm) {
+    let context = comm.context.plane(Plane::PointToPoint);
+    let unreceived = engine::with(|engine| engine.unreceived(context));
+    if let Some(first) = unreceived.first() {
+        let name = comm.owner.describe().unwrap_or_default();
+        let (count, envelope, bytes) = (unreceived.len(), first.envelope, first.length);
+        let (source, tag) = (envelope.source, envelope.tag);
+        log!(
+            Warn,
+            "{name} is freed with {count} unreceived messages: one of {bytes} bytes from rank {source} with tag {tag}"
+        );
+    }
 }

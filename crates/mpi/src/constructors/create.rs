@@ -1,14 +1,16 @@
 //! Communicators from groups: `MPI_Comm_create`, `MPI_Comm_create_group`, `MPI_Comm_create_from_group` (MPI-5.0, 7.4.2).
 
 use super::duplicate::{collective_channel, remote_first};
-use super::inter::{Words, share};
-use crate::comm::agree::{Channel, Members, agree, exchange, propose};
+use super::inter::{Words, accept, share};
+use crate::comm::agree::{Channel, agree, proposals};
 use crate::comm::choices;
+use crate::comm::exchange::exchange;
 use crate::comm::{Comm, Hints, publish};
 use crate::errhandler::Errhandler;
 use crate::group::Group;
 use crate::info::Info;
 use crate::job;
+use crate::losses::Participants;
 use base::ids::Plane;
 use base::{ContextId, Peer, Result, ensure, fail};
 use std::rc::Rc;
@@ -44,13 +46,10 @@ fn create_inter(comm: &Rc<Comm>, group: &Rc<Group>) -> Result<Option<Rc<Comm>>> 
     };
     let lower = comm.group.peer(0) < remote;
     let told = share(local, 0, || {
-        let (mine, own) = (propose().0, propose().0);
-        let told = exchange(channel, remote, &Words::new().wide(mine).peers(group.peers()).bytes, &Members::of(comm))?;
-        let mut theirs = Words::from(told);
-        let shared = if lower { mine } else { theirs.take_wide()? };
-        if lower {
-            theirs.take_wide()?;
-        }
+        let [mine, own] = proposals();
+        let told = Words::new().wide(mine).peers(group.peers());
+        let mut theirs = Words::from(exchange(channel, remote, &told.bytes, &Participants::of(comm.groups()))?);
+        let shared = accept(lower, mine, theirs.take_wide()?)?;
         Ok(Words::new().wide(shared).wide(own).peers(theirs.take_peers().into_iter()).bytes)
     })?;
     let mut told = Words::from(told);
@@ -109,16 +108,15 @@ pub(super) fn unpublished_from_group(
     Ok(Some(comm))
 }
 
-/// Where processes that share no communicator yet meet: a context of `host` in the upper half of its counters, which no
-/// communicator reaches, and a tag, both from a hash of the string tag and the members.
+/// Where processes that share no communicator yet meet: a context of `host` that no communicator has, and a tag, both from a hash of
+/// the string tag and the members.
 pub(super) fn meeting_point(host: Peer, stringtag: &[u8], members: impl Iterator<Item = Peer>) -> Channel {
-    const UPPER_HALF: u32 = 1 << 29;
     let members = members.flat_map(|p| p.0.to_le_bytes());
     let bytes = stringtag.iter().copied().chain([0]).chain(members);
     // FNV-1a.
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
-    let counter = UPPER_HALF | ((hash >> 32) as u32 & (UPPER_HALF - 1));
-    Channel { context: ContextId::new(host, counter).plane(Plane::Management), tag: (hash & 0x7fff_ffff) as i32 }
+    let context = ContextId::meeting(host, (hash >> 32) as u32);
+    Channel { context: context.plane(Plane::Management), tag: (hash & 0x7fff_ffff) as i32 }
 }
 
 #[cfg(test)]

@@ -6,13 +6,15 @@
 use super::create::{meeting_point, unpublished_from_group};
 use super::duplicate::{collective_channel, remote_first};
 use crate::coll::internal::bcast_bytes;
-use crate::comm::agree::{Channel, Members, exchange, propose};
+use crate::comm::agree::{Channel, NO_CONTEXT, is_context, proposals};
 use crate::comm::choices::Choices;
+use crate::comm::exchange::{exchange, introduce};
 use crate::comm::{Comm, Hints, publish};
 use crate::errhandler::Errhandler;
 use crate::group::Group;
 use crate::info::Info;
 use crate::job;
+use crate::losses::Participants;
 use base::{Class, ContextId, Error, Peer, Result, ensure, fail};
 use std::rc::Rc;
 
@@ -84,6 +86,14 @@ pub(super) fn share(local: &Rc<Comm>, leader: i32, produce: impl FnOnce() -> Res
     Ok(bytes)
 }
 
+/// The common context out of both leaders' proposals: that of the lower leader. Both sides fail if either has none to propose.
+pub(super) fn accept(is_lower: bool, mine: u64, theirs: u64) -> Result<u64> {
+    if !(is_context(mine) && is_context(theirs)) {
+        return Err(NO_CONTEXT);
+    }
+    Ok(if is_lower { mine } else { theirs })
+}
+
 /// What every member learns about a new inter-communicator.
 struct Introduced {
     shared: ContextId,
@@ -101,15 +111,15 @@ fn meet(
 ) -> Result<Introduced> {
     let told = share(local, leader, || {
         let (channel, other) = find()?;
-        let members = Members::new(&local.group, remote);
-        let (mine, own) = (propose().0, propose().0);
-        let theirs = exchange(channel, other, &Words::new().wide(mine).peers(local.group.peers()).bytes, &members)?;
-        let mut theirs = Words::from(theirs);
-        let proposed = theirs.take_wide()?;
+        let members = Participants::of([Some(&local.group), remote]);
+        let [mine, own] = proposals();
+        let told = Words::new().wide(mine).peers(local.group.peers());
+        let others = |told: &[u8]| Words::from(told.get(size_of::<u64>()..).unwrap_or_default().to_vec()).take_peers();
+        let mut theirs = Words::from(introduce(channel, other, &told.bytes, &members, others)?);
+        let shared = accept(job::me() < other, mine, theirs.take_wide()?)?;
         let others = theirs.take_peers();
         let overlap = others.iter().any(|p| local.group.contains(*p));
         ensure!(!overlap, ERR_COMM, "a process is in both groups of an inter-communicator");
-        let shared = if job::me() < other { mine } else { proposed };
         Ok(Words::new().wide(shared).wide(own).peers(others.into_iter()).bytes)
     })?;
     let mut told = Words::from(told);
@@ -187,17 +197,18 @@ pub fn intercomm_merge(comm: &Rc<Comm>, high: bool) -> Result<Rc<Comm>> {
     let channel = collective_channel(comm);
     let first = comm.group.peer(0) < other;
     let told = share(local, 0, || {
-        let mine = propose().0;
+        let [mine, _] = proposals();
         let tell = Words::new().wide(u64::from(high)).wide(mine).choices(comm.choices);
-        let theirs = exchange(channel, other, &tell.bytes, &Members::of(comm))?;
+        let theirs = exchange(channel, other, &tell.bytes, &Participants::of(comm.groups()))?;
         let mut theirs = Words::from(theirs);
         let (their_high, proposed) = (theirs.take_wide()? != 0, theirs.take_wide()?);
         let first = if high == their_high { first } else { !high };
         let their_choices = theirs.take_choices()?;
-        let (shared, choices) = if comm.group.peer(0) < other {
-            (mine, comm.choices.merge(their_choices))
-        } else {
-            (proposed, their_choices.merge(comm.choices))
+        let is_lower = comm.group.peer(0) < other;
+        let shared = accept(is_lower, mine, proposed)?;
+        let choices = match is_lower {
+            true => comm.choices.merge(their_choices),
+            false => their_choices.merge(comm.choices),
         };
         Ok(Words::new().wide(u64::from(first)).wide(shared).choices(choices).bytes)
     })?;

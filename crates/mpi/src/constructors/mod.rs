@@ -14,11 +14,14 @@ pub use create::{create, create_from_group, create_group};
 pub use duplicate::{dup, dup_with_info, idup, idup_with_info};
 pub use inter::{intercomm_create, intercomm_create_from_groups, intercomm_merge};
 pub use split::split;
-pub use split_type::{COMM_TYPE_HW_GUIDED, COMM_TYPE_HW_UNGUIDED, COMM_TYPE_RESOURCE_GUIDED, COMM_TYPE_SHARED};
+pub use split_type::SplitType;
 pub use split_type::{hardware_info, split_type};
 
 use crate::coll::internal::barrier;
-use crate::comm::{self, COMM_SELF, COMM_WORLD, Comm, agree};
+use crate::comm::exchange::exchange;
+use crate::comm::{self, Comm};
+use crate::handle::Handle;
+use crate::losses::Participants;
 use crate::{engine, progress};
 use base::{Result, ensure};
 use std::rc::Rc;
@@ -26,7 +29,11 @@ use std::rc::Rc;
 /// `MPI_Comm_disconnect`: as [`comm::free`], after every member has called it, so that what was sent has left.
 pub fn disconnect(comm: &Rc<Comm>) -> Result {
     let handle = comm.handle();
-    ensure!(handle != COMM_WORLD && handle != COMM_SELF, ERR_COMM, "a predefined communicator can't be freed");
+    ensure!(
+        handle != Handle::COMM_WORLD && handle != Handle::COMM_SELF,
+        ERR_COMM,
+        "a predefined communicator can't be freed"
+    );
     progress::wait_until(|| engine::with(|engine| !engine.has_backlog()));
     synchronize(comm)?;
     comm::free(comm)
@@ -38,7 +45,7 @@ fn synchronize(comm: &Rc<Comm>) -> Result {
     let channel = duplicate::collective_channel(comm);
     barrier(local)?;
     let met = match comm.rank {
-        0 => agree::exchange(channel, remote.peer(0), &[], &agree::Members::of(comm)).map(drop),
+        0 => exchange(channel, remote.peer(0), &[], &Participants::of(comm.groups())).map(drop),
         _ => Ok(()),
     };
     barrier(local).and(met)

@@ -5,9 +5,11 @@
 use super::duplicate::{collective_channel, remote_first};
 use super::inter::share;
 use crate::coll::internal::allgather_bytes;
-use crate::comm::agree::{Channel, Members, exchange, propose_counter};
+use crate::comm::agree::{Channel, NO_CONTEXT, take_counters};
+use crate::comm::exchange::exchange;
 use crate::comm::{Comm, publish};
 use crate::group::Group;
+use crate::losses::Participants;
 use crate::status::UNDEFINED;
 use base::{ContextId, Peer, Result, ensure, fail};
 use std::rc::Rc;
@@ -22,6 +24,15 @@ struct Record {
 }
 
 const RECORD_BYTES: usize = 16;
+
+/// The proposals of a process that has no more contexts.
+const NONE_LEFT: [u32; 2] = [ContextId::COUNTERS; 2];
+
+/// Everybody sees all records, so all fail if anybody has no context to propose.
+fn check(records: &[Record]) -> Result {
+    let is_valid = |record: &Record| record.proposals.iter().all(|counter| *counter < ContextId::COUNTERS);
+    if records.iter().all(is_valid) { Ok(()) } else { Err(NO_CONTEXT) }
+}
 
 impl Record {
     fn encode(&self) -> [u8; RECORD_BYTES] {
@@ -66,11 +77,12 @@ impl Part {
 /// `MPI_Comm_split`; none for a process with the colour `MPI_UNDEFINED`, or without anybody on the other side.
 pub fn split(comm: &Rc<Comm>, colour: i32, key: i32) -> Result<Option<Rc<Comm>>> {
     ensure!(colour >= 0 || colour == UNDEFINED, ERR_ARG, "the colour is negative");
-    let record = Record { colour, key, proposals: [propose_counter(), propose_counter()] };
+    let record = Record { colour, key, proposals: take_counters().unwrap_or(NONE_LEFT) };
     if comm.is_inter() {
         return split_inter(comm, record);
     }
     let records = Record::decode_all(&allgather_bytes(comm, &record.encode())?);
+    check(&records)?;
     if colour == UNDEFINED {
         return Ok(None);
     }
@@ -86,8 +98,10 @@ fn split_inter(comm: &Rc<Comm>, record: Record) -> Result<Option<Rc<Comm>>> {
         fail!(ERR_INTERN, "an inter-communicator lacks its local part");
     };
     let ours = allgather_bytes(local, &record.encode())?;
-    let theirs = share(local, 0, || exchange(channel, other, &ours, &Members::of(comm)))?;
+    let theirs = share(local, 0, || exchange(channel, other, &ours, &Participants::of(comm.groups())))?;
     let (ours, theirs) = (Record::decode_all(&ours), Record::decode_all(&theirs));
+    check(&ours)?;
+    check(&theirs)?;
     if record.colour == UNDEFINED {
         return Ok(None);
     }
@@ -109,6 +123,15 @@ fn split_inter(comm: &Rc<Comm>, record: Record) -> Result<Option<Rc<Comm>>> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn one_member_without_contexts_fails_the_split_everywhere() {
+        let record = Record { colour: 0, key: 0, proposals: [ContextId::COUNTERS - 1; 2] };
+        assert_eq!(check(&[record; 3]), Ok(()));
+        for proposals in [NONE_LEFT, [0, u32::MAX]] {
+            assert_eq!(check(&[record, Record { proposals, ..record }]), Err(NO_CONTEXT));
+        }
+    }
 
     proptest! {
         #[test]

@@ -10,18 +10,19 @@ use crate::info::Info;
 use crate::job;
 use crate::psets;
 use crate::status::UNDEFINED;
-use base::{Result, ensure, log};
+use base::{Result, log};
 use std::rc::Rc;
 use sys::topology::{Thread, Topology};
 
-/// `MPI_COMM_TYPE_SHARED`.
-pub const COMM_TYPE_SHARED: i32 = 221;
-/// `MPI_COMM_TYPE_HW_UNGUIDED`.
-pub const COMM_TYPE_HW_UNGUIDED: i32 = 222;
-/// `MPI_COMM_TYPE_HW_GUIDED`.
-pub const COMM_TYPE_HW_GUIDED: i32 = 223;
-/// `MPI_COMM_TYPE_RESOURCE_GUIDED`.
-pub const COMM_TYPE_RESOURCE_GUIDED: i32 = 224;
+/// How to split (`MPI_COMM_TYPE_*`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum SplitType {
+    Shared,
+    HwUnguided,
+    HwGuided,
+    ResourceGuided,
+}
 
 const RESOURCE_KEY: &str = "mpi_hw_resource_type";
 const SHARED_MEMORY: &str = "mpi_shared_memory";
@@ -79,27 +80,24 @@ pub fn hardware_info() -> Info {
     info
 }
 
-/// `MPI_Comm_split_type`.
-pub fn split_type(comm: &Rc<Comm>, kind: i32, key: i32, info: Option<&Info>) -> Result<Option<Rc<Comm>>> {
-    const KINDS: [i32; 5] =
-        [UNDEFINED, COMM_TYPE_SHARED, COMM_TYPE_HW_UNGUIDED, COMM_TYPE_HW_GUIDED, COMM_TYPE_RESOURCE_GUIDED];
-    ensure!(KINDS.contains(&kind), ERR_ARG, "no such split type");
+/// `MPI_Comm_split_type`; no kind is `MPI_UNDEFINED`.
+pub fn split_type(comm: &Rc<Comm>, kind: Option<SplitType>, key: i32, info: Option<&Info>) -> Result<Option<Rc<Comm>>> {
     let text = |name: &str| info.and_then(|info| info.text(name));
     // A process that gives MPI_UNDEFINED can't know what the others ask for, so this step is taken for every kind.
-    let level = dividing_level(&gather_unguided(comm, kind == COMM_TYPE_HW_UNGUIDED)?);
+    let level = dividing_level(&gather_unguided(comm, kind == Some(SplitType::HwUnguided))?);
     let colour = match kind {
-        COMM_TYPE_SHARED => instances()[0],
-        COMM_TYPE_HW_UNGUIDED => level.map_or(UNDEFINED, |level| instances()[level]),
-        COMM_TYPE_HW_GUIDED => text(RESOURCE_KEY).map_or(UNDEFINED, |name| instance_of(&name)),
-        COMM_TYPE_RESOURCE_GUIDED => match (text(RESOURCE_KEY), text("mpi_pset_name")) {
+        Some(SplitType::Shared) => instances()[0],
+        Some(SplitType::HwUnguided) => level.map_or(UNDEFINED, |level| instances()[level]),
+        Some(SplitType::HwGuided) => text(RESOURCE_KEY).map_or(UNDEFINED, |name| instance_of(&name)),
+        Some(SplitType::ResourceGuided) => match (text(RESOURCE_KEY), text("mpi_pset_name")) {
             (Some(name), None) => instance_of(&name),
             (None, Some(pset)) => psets::colour(&pset),
             _ => UNDEFINED,
         },
-        _ => UNDEFINED,
+        None => UNDEFINED,
     };
     let new = split(comm, colour, key)?;
-    if let (COMM_TYPE_HW_UNGUIDED, Some(level), Some(info), Some(_)) = (kind, level, info, &new) {
+    if let (Some(SplitType::HwUnguided), Some(level), Some(info), Some(_)) = (kind, level, info, &new) {
         info.put(RESOURCE_KEY, LEVELS[level].as_bytes());
     }
     Ok(new)

@@ -1,4 +1,4 @@
-//! Facts about the predefined datatypes: ABI handle, name, representation (MPI-5.0, 3.2.2, 14.5.2 and chapter 20).
+//! Facts about the predefined datatypes: name, representation (MPI-5.0, 3.2.2, 14.5.2 and chapter 20).
 //!
 //! Fortran types have the sizes of gfortran without options: INTEGER, REAL and LOGICAL 4, DOUBLE PRECISION 8.
 
@@ -72,8 +72,8 @@ pub enum Family {
 /// Everything fixed about a predefined type.
 #[derive(Debug)]
 pub struct Info {
-    /// ABI handle value.
-    pub handle: usize,
+    /// Which one it is.
+    pub which: Name,
     /// Name of the constant.
     pub name: &'static str,
     /// Group for reductions.
@@ -164,9 +164,9 @@ impl std::fmt::Debug for Builtin {
 }
 
 impl Builtin {
-    /// The predefined type with this ABI handle value.
-    pub fn from_handle(handle: usize) -> Option<Builtin> {
-        INFOS.binary_search_by_key(&handle, |info| info.handle).ok().map(|at| Builtin(&INFOS[at]))
+    /// The predefined type of this name.
+    pub fn named(name: Name) -> Builtin {
+        Builtin(&INFOS[name as usize])
     }
 }
 
@@ -178,10 +178,20 @@ impl Builtin {
 }
 
 macro_rules! infos {
-    ($($handle:literal $name:ident $family:ident $repr:ident $($ext:literal)? $(+ $index:ident $(as $ext_value:literal)?)?;)*) => {
-        /// All named predefined types, by handle value.
+    ($($name:ident $family:ident $repr:ident $($ext:literal)? $(+ $index:ident $(as $ext_value:literal)?)?;)*) => {
+        /// The names of the predefined types.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[expect(missing_docs, non_camel_case_types, reason = "the standard's names")]
+        pub enum Name { $($name),* }
+
+        impl Name {
+            /// All of them, in their order.
+            pub const ALL: &[Name] = &[$(Name::$name),*];
+        }
+
+        /// All named predefined types, by name.
         pub(super) static INFOS: &[Info] = &[$(Info {
-            handle: $handle,
+            which: Name::$name,
             name: stringify!($name),
             family: Family::$family,
             repr: Repr::$repr,
@@ -200,74 +210,74 @@ macro_rules! infos {
 
 // A number after the representation is the size in external32, where it differs (table in 14.5.2).
 infos! {
-    0x201 MPI_AINT MultiLanguage I64;
-    0x202 MPI_COUNT MultiLanguage I64;
-    0x203 MPI_OFFSET MultiLanguage I64;
-    0x207 MPI_PACKED Packed U8;
-    0x208 MPI_SHORT CInteger I16;
-    0x209 MPI_INT CInteger I32;
-    0x20a MPI_LONG CInteger I64 4;
-    0x20b MPI_LONG_LONG_INT CInteger I64;
-    0x20c MPI_UNSIGNED_SHORT CInteger U16;
-    0x20d MPI_UNSIGNED CInteger U32;
-    0x20e MPI_UNSIGNED_LONG CInteger U64 4;
-    0x20f MPI_UNSIGNED_LONG_LONG CInteger U64;
-    0x210 MPI_FLOAT Float F32;
-    0x212 MPI_C_COMPLEX Complex F32;
-    0x213 MPI_CXX_FLOAT_COMPLEX Complex F32;
-    0x214 MPI_DOUBLE Float F64;
-    0x216 MPI_C_DOUBLE_COMPLEX Complex F64;
-    0x217 MPI_CXX_DOUBLE_COMPLEX Complex F64;
-    0x218 MPI_LOGICAL FortranLogical U32;
-    0x219 MPI_INTEGER FortranInteger I32;
-    0x21a MPI_REAL Float F32;
-    0x21b MPI_COMPLEX Complex F32;
-    0x21c MPI_DOUBLE_PRECISION Float F64;
-    0x21d MPI_DOUBLE_COMPLEX Complex F64;
-    0x21e MPI_CHARACTER Character U8;
-    0x220 MPI_LONG_DOUBLE Float F80;
-    0x224 MPI_C_LONG_DOUBLE_COMPLEX Complex F80;
-    0x225 MPI_CXX_LONG_DOUBLE_COMPLEX Complex F80;
-    0x228 MPI_FLOAT_INT Pair F32 + I32;
-    0x229 MPI_DOUBLE_INT Pair F64 + I32;
-    0x22a MPI_LONG_INT Pair I64 + I32 as 4;
-    0x22b MPI_2INT Pair I32 + I32;
-    0x22c MPI_SHORT_INT Pair I16 + I32;
-    0x22d MPI_LONG_DOUBLE_INT Pair F80 + I32;
-    0x230 MPI_2REAL Pair F32 + F32;
-    0x231 MPI_2DOUBLE_PRECISION Pair F64 + F64;
-    0x232 MPI_2INTEGER Pair I32 + I32;
-    0x238 MPI_C_BOOL Logical U8;
-    0x239 MPI_CXX_BOOL Logical U8;
-    0x23c MPI_WCHAR Character U32 2;
-    0x240 MPI_INT8_T CInteger I8;
-    0x241 MPI_UINT8_T CInteger U8;
-    0x243 MPI_CHAR CInteger I8; // for text, says 6.9.2, but programs reduce it, and other libraries let them
-    0x244 MPI_SIGNED_CHAR CInteger I8;
-    0x245 MPI_UNSIGNED_CHAR CInteger U8;
-    0x247 MPI_BYTE Byte U8;
-    0x248 MPI_INT16_T CInteger I16;
-    0x249 MPI_UINT16_T CInteger U16;
-    0x250 MPI_INT32_T CInteger I32;
-    0x251 MPI_UINT32_T CInteger U32;
-    0x258 MPI_INT64_T CInteger I64;
-    0x259 MPI_UINT64_T CInteger U64;
-    0x2c0 MPI_LOGICAL1 FortranLogical U8;
-    0x2c1 MPI_INTEGER1 FortranInteger I8;
-    0x2c8 MPI_LOGICAL2 FortranLogical U16;
-    0x2c9 MPI_INTEGER2 FortranInteger I16;
-    0x2ca MPI_REAL2 Float F16;
-    0x2d0 MPI_LOGICAL4 FortranLogical U32;
-    0x2d1 MPI_INTEGER4 FortranInteger I32;
-    0x2d2 MPI_REAL4 Float F32;
-    0x2d3 MPI_COMPLEX4 Complex F16;
-    0x2d8 MPI_LOGICAL8 FortranLogical U64;
-    0x2d9 MPI_INTEGER8 FortranInteger I64;
-    0x2da MPI_REAL8 Float F64;
-    0x2db MPI_COMPLEX8 Complex F32;
-    0x2e0 MPI_LOGICAL16 FortranLogical U128;
-    0x2e1 MPI_INTEGER16 FortranInteger I128;
-    0x2e2 MPI_REAL16 Float F128;
-    0x2e3 MPI_COMPLEX16 Complex F64;
-    0x2eb MPI_COMPLEX32 Complex F128;
+    MPI_AINT MultiLanguage I64;
+    MPI_COUNT MultiLanguage I64;
+    MPI_OFFSET MultiLanguage I64;
+    MPI_PACKED Packed U8;
+    MPI_SHORT CInteger I16;
+    MPI_INT CInteger I32;
+    MPI_LONG CInteger I64 4;
+    MPI_LONG_LONG_INT CInteger I64;
+    MPI_UNSIGNED_SHORT CInteger U16;
+    MPI_UNSIGNED CInteger U32;
+    MPI_UNSIGNED_LONG CInteger U64 4;
+    MPI_UNSIGNED_LONG_LONG CInteger U64;
+    MPI_FLOAT Float F32;
+    MPI_C_COMPLEX Complex F32;
+    MPI_CXX_FLOAT_COMPLEX Complex F32;
+    MPI_DOUBLE Float F64;
+    MPI_C_DOUBLE_COMPLEX Complex F64;
+    MPI_CXX_DOUBLE_COMPLEX Complex F64;
+    MPI_LOGICAL FortranLogical U32;
+    MPI_INTEGER FortranInteger I32;
+    MPI_REAL Float F32;
+    MPI_COMPLEX Complex F32;
+    MPI_DOUBLE_PRECISION Float F64;
+    MPI_DOUBLE_COMPLEX Complex F64;
+    MPI_CHARACTER Character U8;
+    MPI_LONG_DOUBLE Float F80;
+    MPI_C_LONG_DOUBLE_COMPLEX Complex F80;
+    MPI_CXX_LONG_DOUBLE_COMPLEX Complex F80;
+    MPI_FLOAT_INT Pair F32 + I32;
+    MPI_DOUBLE_INT Pair F64 + I32;
+    MPI_LONG_INT Pair I64 + I32 as 4;
+    MPI_2INT Pair I32 + I32;
+    MPI_SHORT_INT Pair I16 + I32;
+    MPI_LONG_DOUBLE_INT Pair F80 + I32;
+    MPI_2REAL Pair F32 + F32;
+    MPI_2DOUBLE_PRECISION Pair F64 + F64;
+    MPI_2INTEGER Pair I32 + I32;
+    MPI_C_BOOL Logical U8;
+    MPI_CXX_BOOL Logical U8;
+    MPI_WCHAR Character U32 2;
+    MPI_INT8_T CInteger I8;
+    MPI_UINT8_T CInteger U8;
+    MPI_CHAR CInteger I8; // for text, says 6.9.2, but programs reduce it, and other libraries let them
+    MPI_SIGNED_CHAR CInteger I8;
+    MPI_UNSIGNED_CHAR CInteger U8;
+    MPI_BYTE Byte U8;
+    MPI_INT16_T CInteger I16;
+    MPI_UINT16_T CInteger U16;
+    MPI_INT32_T CInteger I32;
+    MPI_UINT32_T CInteger U32;
+    MPI_INT64_T CInteger I64;
+    MPI_UINT64_T CInteger U64;
+    MPI_LOGICAL1 FortranLogical U8;
+    MPI_INTEGER1 FortranInteger I8;
+    MPI_LOGICAL2 FortranLogical U16;
+    MPI_INTEGER2 FortranInteger I16;
+    MPI_REAL2 Float F16;
+    MPI_LOGICAL4 FortranLogical U32;
+    MPI_INTEGER4 FortranInteger I32;
+    MPI_REAL4 Float F32;
+    MPI_COMPLEX4 Complex F16;
+    MPI_LOGICAL8 FortranLogical U64;
+    MPI_INTEGER8 FortranInteger I64;
+    MPI_REAL8 Float F64;
+    MPI_COMPLEX8 Complex F32;
+    MPI_LOGICAL16 FortranLogical U128;
+    MPI_INTEGER16 FortranInteger I128;
+    MPI_REAL16 Float F128;
+    MPI_COMPLEX16 Complex F64;
+    MPI_COMPLEX32 Complex F128;
 }

@@ -4,26 +4,27 @@ use std::rc::Rc;
 
 use super::Datatype;
 
-/// Combiner values of the MPI 5.0 ABI.
-#[allow(missing_docs)]
-pub mod combiner {
-    pub const NAMED: i32 = 101;
-    pub const DUP: i32 = 102;
-    pub const CONTIGUOUS: i32 = 103;
-    pub const VECTOR: i32 = 104;
-    pub const HVECTOR: i32 = 105;
-    pub const INDEXED: i32 = 106;
-    pub const HINDEXED: i32 = 107;
-    pub const INDEXED_BLOCK: i32 = 108;
-    pub const HINDEXED_BLOCK: i32 = 109;
-    pub const STRUCT: i32 = 110;
-    pub const SUBARRAY: i32 = 111;
-    pub const DARRAY: i32 = 112;
-    pub const F90_REAL: i32 = 113;
-    pub const F90_COMPLEX: i32 = 114;
-    pub const F90_INTEGER: i32 = 115;
-    pub const RESIZED: i32 = 116;
-    pub const VALUE_INDEX: i32 = 117;
+/// Which constructor made a datatype (`MPI_COMBINER_*`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Combiner {
+    Named,
+    Dup,
+    Contiguous,
+    Vector,
+    Hvector,
+    Indexed,
+    Hindexed,
+    IndexedBlock,
+    HindexedBlock,
+    Struct,
+    Subarray,
+    Darray,
+    F90Real,
+    F90Complex,
+    F90Integer,
+    Resized,
+    ValueIndex,
 }
 
 /// Which binding made the type: the `int` one, or the large-count one (name ends in `_c`).
@@ -38,8 +39,8 @@ pub enum Form {
 /// Lengths of the arrays in [`Contents`], and the combiner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Envelope {
-    /// One of [`combiner`].
-    pub combiner: i32,
+    /// Which constructor.
+    pub combiner: Combiner,
     /// Number of `int` arguments.
     pub integers: usize,
     /// Number of `MPI_Aint` arguments.
@@ -59,19 +60,19 @@ pub struct Contents {
     pub addresses: Vec<isize>,
     /// `MPI_Count` arguments.
     pub large_counts: Vec<i64>,
-    /// Datatype arguments; the caller turns each into a handle ([`Datatype::named_handle`] or a new reference).
+    /// Datatype arguments; the caller turns each into a handle ([`Datatype::named`] or a new reference).
     pub datatypes: Vec<Rc<Datatype>>,
 }
 
 /// Combiner with arguments, under construction.
 pub(super) struct Recipe {
-    pub combiner: i32,
+    pub combiner: Combiner,
     pub form: Form,
     pub contents: Contents,
 }
 
 impl Recipe {
-    pub fn new(combiner: i32, form: Form) -> Recipe {
+    pub fn new(combiner: Combiner, form: Form) -> Recipe {
         Recipe { combiner, form, contents: Contents::default() }
     }
 

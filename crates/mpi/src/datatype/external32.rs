@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn long_shrinks_and_widens() {
-        let dt = predefined(0x20a).unwrap();
+        let dt = predefined(crate::datatype::Name::MPI_LONG);
         let (values, mut wire, mut back) = ([1i64, -2], [0u8; 8], [0i64; 2]);
         // SAFETY: arrays of the given sizes.
         unsafe {

@@ -5,7 +5,7 @@
 //! Not thread-safe: all users hold the library's critical section.
 
 use crate::attr::{AttrSet, Attributed, ObjectKind};
-use crate::handle::{Handle, Kind, Named, PREDEFINED_END, Table};
+use crate::handle::{Handle, Kind, Named, Table};
 use crate::inside::Inside;
 use base::{Result, fail};
 use std::cell::{Cell, RefCell};
@@ -27,14 +27,15 @@ mod tests;
 mod walk;
 
 pub use build::{
-    DarrayArgs, contiguous, create_f90_complex, create_f90_integer, create_f90_real, darray, dup, hindexed,
+    DISTRIBUTE_BLOCK, DISTRIBUTE_CYCLIC, DISTRIBUTE_DFLT_DARG, DISTRIBUTE_NONE, DarrayArgs, ORDER_C, ORDER_FORTRAN,
+    TypeClass, contiguous, create_f90_complex, create_f90_integer, create_f90_real, darray, dup, hindexed,
     hindexed_block, hvector, indexed, indexed_block, match_size, resized, structure, subarray, value_index, vector,
 };
-pub use builtin::{Builtin, Family, Info, Repr};
-pub use contents::{Contents, Envelope, Form, combiner};
+pub use builtin::{Builtin, Family, Info, Name, Repr};
+pub use contents::{Combiner, Contents, Envelope, Form};
 pub use external32::{pack_external, pack_external_size, unpack_external};
 pub use pack::{copy, pack, run_count, runs, runs_in, unpack};
-pub use predefined::{DATATYPE_NULL, byte, predefined};
+pub use predefined::{byte, predefined};
 
 use contents::Recipe;
 use layout::Layout;
@@ -53,6 +54,8 @@ pub struct Datatype {
     contiguous: bool,
     committed: Cell<bool>,
     predefined: bool,
+    /// Whether it has a name in the standard.
+    named: bool,
     lb: isize,
     true_lb: isize,
     true_extent: isize,
@@ -82,6 +85,7 @@ impl Datatype {
             contiguous: dense && layout.lb == 0 && layout.ub == layout.size as i64,
             committed: Cell::new(false),
             predefined: false,
+            named: false,
             lb: layout.lb as isize,
             true_lb: low as isize,
             true_extent: (high - low) as isize,
@@ -97,13 +101,13 @@ impl Datatype {
         }
     }
 
-    /// A committed type that the user can't free: `handle` is its ABI value, or 0 if it has none.
-    fn fixed(builtin: Builtin, handle: usize, recipe: Recipe) -> Datatype {
+    /// A committed type that the user can't free; a named one has a name in the standard.
+    fn fixed(builtin: Builtin, named: bool, recipe: Recipe) -> Datatype {
         let mut dt = Datatype::new(Layout::builtin(builtin), recipe);
         dt.committed.set(true);
         dt.predefined = true;
         dt.builtin = Some(builtin);
-        dt.handle.set(Handle(handle));
+        dt.named = named;
         dt
     }
 
@@ -209,10 +213,9 @@ impl Datatype {
         self.builtin
     }
 
-    /// The ABI handle value of a named predefined type.
-    pub fn named_handle(&self) -> Option<usize> {
-        let handle = self.handle.get().0;
-        (handle != 0 && handle < PREDEFINED_END).then_some(handle)
+    /// The name of a named predefined type.
+    pub fn named(&self) -> Option<Name> {
+        self.builtin.filter(|_| self.named).map(|builtin| builtin.which)
     }
 
     /// The type of all basic elements, if there is only one.
@@ -298,7 +301,7 @@ impl std::fmt::Debug for Datatype {
         let Datatype { size, extent, lb, .. } = self;
         write!(
             f,
-            "Datatype(combiner {}, size {size}, lb {lb}, extent {extent}, {:?})",
+            "Datatype(combiner {:?}, size {size}, lb {lb}, extent {extent}, {:?})",
             self.recipe.combiner, self.place
         )
     }

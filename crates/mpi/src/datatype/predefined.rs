@@ -1,34 +1,29 @@
-//! The objects of the predefined types, by ABI handle value; the parametrised ones of Fortran are cached.
+//! The objects of the predefined types, by name; the parametrised ones of Fortran are cached.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::Datatype;
-use super::builtin::{Builtin, INFOS};
-use super::contents::{Form, Recipe, combiner};
-
-/// `MPI_DATATYPE_NULL`; the named types follow it.
-pub const DATATYPE_NULL: usize = 0x200;
-
-const HANDLES: usize = 0xec;
+use super::builtin::{Builtin, INFOS, Name};
+use super::contents::{Combiner, Form, Recipe};
 
 /// Parametrised types by combiner and arguments.
-type Parametrised = BTreeMap<(i32, Vec<i32>), Rc<Datatype>>;
+type Parametrised = BTreeMap<(Combiner, Vec<i32>), Rc<Datatype>>;
 
 struct Table {
-    named: [Option<Rc<Datatype>>; HANDLES],
+    named: Vec<Rc<Datatype>>,
     parametrised: RefCell<Parametrised>,
 }
 
 impl Table {
     fn new() -> Table {
-        let mut named = [const { None }; HANDLES];
-        for info in INFOS {
-            let dt = Datatype::fixed(Builtin(info), info.handle, Recipe::new(combiner::NAMED, Form::Int));
+        let make = |info| {
+            let dt = Datatype::fixed(Builtin(info), true, Recipe::new(Combiner::Named, Form::Int));
             dt.set_name(info.name);
-            named[info.handle - DATATYPE_NULL] = Some(Rc::new(dt));
-        }
+            Rc::new(dt)
+        };
+        let named = INFOS.iter().map(make).collect();
         Table { named, parametrised: RefCell::default() }
     }
 }
@@ -56,19 +51,18 @@ fn table() -> &'static Table {
 
 /// `MPI_BYTE`.
 pub fn byte() -> &'static Rc<Datatype> {
-    const MPI_BYTE: usize = 0x247;
-    predefined(MPI_BYTE).expect("MPI_BYTE is predefined")
+    predefined(Name::MPI_BYTE)
 }
 
-/// The named predefined type with this ABI handle value; none for `MPI_DATATYPE_NULL` and any other number.
+/// The predefined type of this name.
 #[inline]
-pub fn predefined(handle_value: usize) -> Option<&'static Rc<Datatype>> {
-    table().named.get(handle_value.wrapping_sub(DATATYPE_NULL))?.as_ref()
+pub fn predefined(name: Name) -> &'static Rc<Datatype> {
+    &table().named[name as usize]
 }
 
 /// The one object for a parametrised Fortran type, made at its first use.
 pub(super) fn parametrised(base: Builtin, recipe: Recipe) -> Rc<Datatype> {
     let key = (recipe.combiner, recipe.contents.integers.clone());
     let mut types = table().parametrised.borrow_mut();
-    types.entry(key).or_insert_with(|| Rc::new(Datatype::fixed(base, 0, recipe))).clone()
+    types.entry(key).or_insert_with(|| Rc::new(Datatype::fixed(base, false, recipe))).clone()
 }

@@ -4,7 +4,6 @@
 //! caller must not hold a `RefCell` borrow that a nested MPI call could need.
 
 use std::cell::Cell;
-use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
 use base::{Result, ensure};
@@ -23,34 +22,38 @@ mod scalar;
 mod tests;
 mod x87;
 
-/// `MPI_User_function`: input, input and output, length, datatype handle.
-pub type UserFn = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_int, *mut usize);
-/// `MPI_User_function_c`.
-pub type UserFnCount = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut i64, *mut usize);
+/// What the program does to combine operands.
+pub trait Function {
+    /// `inout[i] = input[i] op inout[i]` for `count` items.
+    ///
+    /// # Safety
+    /// Both buffers hold `count` items of the datatype and don't overlap.
+    unsafe fn combine(&self, input: *const u8, inout: *mut u8, count: usize, datatype: &Rc<Datatype>);
+}
 
 /// The predefined operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
-#[repr(usize)]
 pub enum Predefined {
-    Sum = 0x21,
-    Min = 0x22,
-    Max = 0x23,
-    Prod = 0x24,
-    Band = 0x28,
-    Bor = 0x29,
-    Bxor = 0x2a,
-    Land = 0x30,
-    Lor = 0x31,
-    Lxor = 0x32,
-    Minloc = 0x38,
-    Maxloc = 0x39,
-    Replace = 0x3c,
-    NoOp = 0x3d,
+    Sum,
+    Min,
+    Max,
+    Prod,
+    Band,
+    Bor,
+    Bxor,
+    Land,
+    Lor,
+    Lxor,
+    Minloc,
+    Maxloc,
+    Replace,
+    NoOp,
 }
 
 use Predefined as P;
 
+/// All of them, in their order.
 const ALL: [Predefined; 14] = [
     P::Sum,
     P::Min,
@@ -68,17 +71,10 @@ const ALL: [Predefined; 14] = [
     P::NoOp,
 ];
 
-#[derive(Clone, Copy)]
 enum Kind {
     Predefined(Predefined),
-    User(UserFn),
-    UserCount(UserFnCount),
+    User(Box<dyn Function>),
 }
-
-/// `MPI_OP_NULL`; the predefined operations follow it.
-pub const OP_NULL: usize = 0x20;
-
-const HANDLES: usize = 0x20;
 
 /// A reduction operation.
 pub struct Op {
@@ -90,16 +86,13 @@ pub struct Op {
 /// Live user-defined operations.
 pub static OPS: Inside<handle::Table<Rc<Op>>> = Inside::new(handle::Table::new(handle::Kind::Op));
 
-type Table = [Option<Rc<Op>>; HANDLES];
+type Table = [Rc<Op>; ALL.len()];
 
 fn make_table() -> Table {
-    let mut table = [const { None }; HANDLES];
-    for which in ALL {
+    ALL.map(|which| {
         let commutative = !matches!(which, P::Replace | P::NoOp);
-        table[which as usize - OP_NULL] =
-            Some(Rc::new(Op { handle: Cell::default(), kind: Kind::Predefined(which), commutative }));
-    }
-    table
+        Rc::new(Op { handle: Cell::default(), kind: Kind::Predefined(which), commutative })
+    })
 }
 
 #[cfg(not(test))]
@@ -123,10 +116,10 @@ fn table() -> &'static Table {
     TABLE.with(|table| *table)
 }
 
-/// The predefined operation with this ABI handle value; none for `MPI_OP_NULL` and any other number.
+/// The object of a predefined operation.
 #[inline]
-pub fn predefined(handle_value: usize) -> Option<&'static Rc<Op>> {
-    table().get(handle_value.wrapping_sub(OP_NULL))?.as_ref()
+pub fn predefined(which: Predefined) -> &'static Rc<Op> {
+    &table()[which as usize]
 }
 
 impl Named for Op {
@@ -137,13 +130,8 @@ impl Named for Op {
 
 impl Op {
     /// `MPI_Op_create`.
-    pub fn user(function: UserFn, commutative: bool) -> Rc<Op> {
+    pub fn user(function: Box<dyn Function>, commutative: bool) -> Rc<Op> {
         Rc::new(Op { handle: Cell::default(), kind: Kind::User(function), commutative })
-    }
-
-    /// `MPI_Op_create_c`.
-    pub fn user_c(function: UserFnCount, commutative: bool) -> Rc<Op> {
-        Rc::new(Op { handle: Cell::default(), kind: Kind::UserCount(function), commutative })
     }
 
     /// Whether operands may be exchanged.
@@ -162,7 +150,7 @@ impl Op {
     pub fn which(&self) -> Option<Predefined> {
         match self.kind {
             Kind::Predefined(which) => Some(which),
-            _ => None,
+            Kind::User(_) => None,
         }
     }
 
@@ -183,12 +171,12 @@ impl Op {
         Ok(())
     }
 
-    /// `inout[i] = input[i] op inout[i]` for `count` items of `dt`, whose handle user functions get to see.
+    /// `inout[i] = input[i] op inout[i]` for `count` items of `dt`.
     ///
     /// # Safety
     /// Both buffers must hold `count` items and not overlap, and [`Op::check`] must have succeeded on `dt`.
-    pub unsafe fn apply(&self, input: *const u8, inout: *mut u8, count: usize, dt: &Datatype, dt_handle: usize) {
-        match self.kind {
+    pub unsafe fn apply(&self, input: *const u8, inout: *mut u8, count: usize, dt: &Rc<Datatype>) {
+        match &self.kind {
             Kind::Predefined(P::NoOp) => {}
             Kind::Predefined(P::Replace) => {
                 // SAFETY: the caller vouches for both buffers.
@@ -197,15 +185,10 @@ impl Op {
             Kind::Predefined(which) => {
                 let Some(builtin) = dt.builtin() else { return };
                 // SAFETY: the caller vouches for the buffers and has checked the type.
-                unsafe { dispatch::apply(which, builtin, input, inout, count) };
+                unsafe { dispatch::apply(*which, builtin, input, inout, count) };
             }
-            // SAFETY: the caller vouches for the buffers, whose items are `extent` apart.
-            Kind::User(function) => unsafe { call_in_chunks(function, input, inout, count, dt, dt_handle) },
-            Kind::UserCount(function) => {
-                let (mut len, mut handle) = (count as i64, dt_handle);
-                // SAFETY: the user's function gets what MPI-5.0, 6.9.5 promises it.
-                unsafe { function(input.cast_mut().cast(), inout.cast(), &mut len, &mut handle) };
-            }
+            // SAFETY: the caller vouches for the buffers.
+            Kind::User(function) => unsafe { function.combine(input, inout, count, dt) },
         }
     }
 }
@@ -222,32 +205,6 @@ pub fn is_defined(which: Predefined, builtin: Builtin) -> bool {
 pub unsafe fn apply_predefined(which: Predefined, builtin: Builtin, input: *const u8, inout: *mut u8, count: usize) {
     // SAFETY: handed on from the caller.
     unsafe { dispatch::apply(which, builtin, input, inout, count) }
-}
-
-/// Calls a function that counts in `int`, at most `INT_MAX` items at a time.
-unsafe fn call_in_chunks(
-    function: UserFn,
-    input: *const u8,
-    inout: *mut u8,
-    count: usize,
-    dt: &Datatype,
-    dt_handle: usize,
-) {
-    let mut done = 0;
-    loop {
-        let step = (count - done).min(c_int::MAX as usize);
-        let offset = (done as isize).wrapping_mul(dt.extent());
-        let (mut len, mut handle) = (step as c_int, dt_handle);
-        // SAFETY: items `done .. done + step` of both buffers; the user's function gets what MPI-5.0, 6.9.5 promises it.
-        unsafe {
-            let (a, b) = (input.wrapping_offset(offset), inout.wrapping_offset(offset));
-            function(a.cast_mut().cast(), b.cast(), &mut len, &mut handle);
-        }
-        done += step;
-        if done >= count {
-            break;
-        }
-    }
 }
 
 /// The table in MPI-5.0, 6.9.2, and logical operations on multi-language integers, as others allow; `MPI_REPLACE` and `MPI_NO_OP` take every predefined type (12.3.4).

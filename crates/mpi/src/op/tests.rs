@@ -4,25 +4,25 @@ use proptest::prelude::*;
 
 use super::x87::X87;
 use super::*;
-use crate::datatype::{self, Builtin, Form, Repr};
+use crate::datatype::{self, Builtin, Form, Name, Repr};
 
 const INTEGER_OPS: [Predefined; 10] =
     [P::Sum, P::Prod, P::Max, P::Min, P::Band, P::Bor, P::Bxor, P::Land, P::Lor, P::Lxor];
 
 fn op(which: Predefined) -> &'static Rc<Op> {
-    predefined(which as usize).unwrap()
+    predefined(which)
 }
 
-fn dt(handle: usize) -> &'static Rc<Datatype> {
-    datatype::predefined(handle).unwrap()
+fn dt(handle: Name) -> &'static Rc<Datatype> {
+    datatype::predefined(handle)
 }
 
 fn builtins() -> impl Iterator<Item = Builtin> {
-    (0x200..0x2ec).filter_map(Builtin::from_handle)
+    Name::ALL.iter().map(|name| Builtin::named(*name))
 }
 
 /// Applies `which` to copies of the operands that lie at odd addresses.
-fn apply(which: Predefined, handle: usize, input: &[u8], inout: &[u8]) -> Vec<u8> {
+fn apply(which: Predefined, handle: Name, input: &[u8], inout: &[u8]) -> Vec<u8> {
     let dt = dt(handle);
     let count = input.len() / dt.extent() as usize;
     let (mut a, mut b) = (vec![0u8], vec![0u8]);
@@ -30,7 +30,7 @@ fn apply(which: Predefined, handle: usize, input: &[u8], inout: &[u8]) -> Vec<u8
     b.extend(inout);
     op(which).check(dt).unwrap();
     // SAFETY: both buffers hold `count` elements from byte 1 on.
-    unsafe { op(which).apply(a[1..].as_ptr(), b[1..].as_mut_ptr(), count, dt, handle) };
+    unsafe { op(which).apply(a[1..].as_ptr(), b[1..].as_mut_ptr(), count, dt) };
     b.split_off(1)
 }
 
@@ -78,7 +78,7 @@ proptest! {
             let size = builtin.size();
             let whole = a.len() / size * size;
             for which in INTEGER_OPS.into_iter().filter(|which| defined(*which, builtin.family)) {
-                let result = apply(which, builtin.handle, &a[..whole], &b[..whole]);
+                let result = apply(which, builtin.which, &a[..whole], &b[..whole]);
                 for i in (0..whole).step_by(size) {
                     let (x, y) = (integer(builtin.repr, &a[i..i + size]), integer(builtin.repr, &b[i..i + size]));
                     let expected = naive_integer(which, x, y).to_ne_bytes();
@@ -96,26 +96,26 @@ proptest! {
         let numbers = |bytes: Vec<u8>| {
             bytes.chunks_exact(8).map(|chunk| f64::from_ne_bytes(chunk.try_into().unwrap())).collect::<Vec<f64>>()
         };
-        prop_assert_eq!(apply(P::Sum, 0x214, &a, &b), bytes(&|v| v.0 + v.1));
-        prop_assert_eq!(apply(P::Prod, 0x21c, &a, &b), bytes(&|v| v.0 * v.1));
+        prop_assert_eq!(apply(P::Sum, Name::MPI_DOUBLE, &a, &b), bytes(&|v| v.0 + v.1));
+        prop_assert_eq!(apply(P::Prod, Name::MPI_DOUBLE_PRECISION, &a, &b), bytes(&|v| v.0 * v.1));
         let larger = bytes(&|v| if v.0 > v.1 { v.0 } else { v.1 });
-        prop_assert_eq!(numbers(apply(P::Max, 0x2da, &a, &b)), numbers(larger));
+        prop_assert_eq!(numbers(apply(P::Max, Name::MPI_REAL8, &a, &b)), numbers(larger));
         let smaller = bytes(&|v| if v.0 < v.1 { v.0 } else { v.1 });
-        prop_assert_eq!(numbers(apply(P::Min, 0x214, &a, &b)), numbers(smaller));
+        prop_assert_eq!(numbers(apply(P::Min, Name::MPI_DOUBLE, &a, &b)), numbers(smaller));
     }
 
     #[test]
     fn single_precision(values in prop::collection::vec((any::<f32>(), any::<f32>()), 0..300)) {
         let bytes = |f: &dyn Fn(&(f32, f32)) -> f32| values.iter().flat_map(|v| f(v).to_ne_bytes()).collect::<Vec<u8>>();
         let (a, b) = (bytes(&|v| v.0), bytes(&|v| v.1));
-        prop_assert_eq!(apply(P::Sum, 0x210, &a, &b), bytes(&|v| v.0 + v.1));
-        prop_assert_eq!(apply(P::Prod, 0x21a, &a, &b), bytes(&|v| v.0 * v.1));
+        prop_assert_eq!(apply(P::Sum, Name::MPI_FLOAT, &a, &b), bytes(&|v| v.0 + v.1));
+        prop_assert_eq!(apply(P::Prod, Name::MPI_REAL, &a, &b), bytes(&|v| v.0 * v.1));
     }
 
     #[test]
     fn pairs(values in prop::collection::vec((-3..3i32, -3..3i32, -3..3i32, -3..3i32), 0..100)) {
-        for handle in [0x228, 0x229, 0x22a, 0x22b, 0x22c, 0x22d, 0x230, 0x231, 0x232] {
-            let builtin = Builtin::from_handle(handle).unwrap();
+        for handle in [Name::MPI_FLOAT_INT, Name::MPI_DOUBLE_INT, Name::MPI_LONG_INT, Name::MPI_2INT, Name::MPI_SHORT_INT, Name::MPI_LONG_DOUBLE_INT, Name::MPI_2REAL, Name::MPI_2DOUBLE_PRECISION, Name::MPI_2INTEGER] {
+            let builtin = Builtin::named(handle);
             let lay = |pick: &dyn Fn(&Operands) -> (i32, i32)| {
                 values.iter().flat_map(|v| pair_bytes(builtin, pick(v))).collect::<Vec<u8>>()
             };
@@ -151,24 +151,24 @@ fn pair_bytes(builtin: Builtin, (value, index): (i32, i32)) -> Vec<u8> {
 fn complex_numbers_multiply() {
     let bytes = |values: [f64; 4]| values.iter().flat_map(|v| v.to_ne_bytes()).collect::<Vec<u8>>();
     let (a, b) = (bytes([1.0, 2.0, 0.5, -1.0]), bytes([3.0, -4.0, 2.0, 2.0]));
-    assert_eq!(apply(P::Prod, 0x216, &a, &b), bytes([11.0, 2.0, 3.0, -1.0]));
-    assert_eq!(apply(P::Sum, 0x2e3, &a, &b), bytes([4.0, -2.0, 2.5, 1.0]));
+    assert_eq!(apply(P::Prod, Name::MPI_C_DOUBLE_COMPLEX, &a, &b), bytes([11.0, 2.0, 3.0, -1.0]));
+    assert_eq!(apply(P::Sum, Name::MPI_COMPLEX16, &a, &b), bytes([4.0, -2.0, 2.5, 1.0]));
     let long = |re: f64, im: f64| {
         let parts = [re, im].map(super::x87::tests::from_f64);
         parts.iter().flat_map(|X87(bytes)| *bytes).collect::<Vec<u8>>()
     };
-    assert_eq!(apply(P::Prod, 0x224, &long(1.0, 2.0), &long(3.0, -4.0)), long(11.0, 2.0));
+    assert_eq!(apply(P::Prod, Name::MPI_C_LONG_DOUBLE_COMPLEX, &long(1.0, 2.0), &long(3.0, -4.0)), long(11.0, 2.0));
     // Halves: 1 + 2i, 3 - 4i, 11 + 2i.
     let half = |re: u16, im: u16| [re.to_ne_bytes(), im.to_ne_bytes()].concat();
-    assert_eq!(apply(P::Prod, 0x2d3, &half(0x3c00, 0x4000), &half(0x4200, 0xc400)), half(0x4980, 0x4000));
+    assert_eq!(apply(P::Prod, Name::MPI_COMPLEX4, &half(0x3c00, 0x4000), &half(0x4200, 0xc400)), half(0x4980, 0x4000));
     let quad = |re: u128, im: u128| [(re << 112).to_ne_bytes(), (im << 112).to_ne_bytes()].concat();
-    assert_eq!(apply(P::Sum, 0x2eb, &quad(0x3fff, 0x4000), &quad(0x3fff, 0xc000)), quad(0x4000, 0));
+    assert_eq!(apply(P::Sum, Name::MPI_COMPLEX32, &quad(0x3fff, 0x4000), &quad(0x3fff, 0xc000)), quad(0x4000, 0));
 }
 
 #[test]
 fn operations_are_defined_as_in_the_standard_and_on_characters() {
     let defined_on = |which: Predefined| -> Vec<&str> {
-        builtins().filter(|b| op(which).check(dt(b.handle)).is_ok()).map(|b| b.name).collect()
+        builtins().filter(|b| op(which).check(dt(b.which)).is_ok()).map(|b| b.name).collect()
     };
     for name in ["MPI_INT", "MPI_CHAR", "MPI_AINT", "MPI_REAL16", "MPI_LONG_DOUBLE", "MPI_INTEGER2"] {
         assert!(defined_on(P::Max).contains(&name));
@@ -180,58 +180,38 @@ fn operations_are_defined_as_in_the_standard_and_on_characters() {
     assert!(defined_on(P::Band).contains(&"MPI_BYTE") && !defined_on(P::Band).contains(&"MPI_FLOAT"));
     assert!(defined_on(P::Land).contains(&"MPI_LOGICAL2") && !defined_on(P::Land).contains(&"MPI_INTEGER"));
     assert_eq!(defined_on(P::Minloc).len(), 9);
-    let derived = datatype::contiguous(Form::Int, 1, dt(0x209)).unwrap();
+    let derived = datatype::contiguous(Form::Int, 1, dt(Name::MPI_INT)).unwrap();
     assert!(op(P::Sum).check(&derived).is_err());
     assert!(op(P::Sum).check(&datatype::create_f90_real(6, 30).unwrap()).is_ok());
-    assert!(predefined(OP_NULL).is_none() && predefined(0x25).is_none() && predefined(0x40).is_none());
+    assert!(ALL.iter().all(|which| op(*which).which() == Some(*which)));
     assert!(!op(P::Replace).is_commutative() && op(P::Sum).is_commutative());
 }
 
 #[test]
 fn replace_and_no_op() {
-    assert_eq!(apply(P::Replace, 0x209, &[1; 8], &[2; 8]), [1; 8]);
-    assert_eq!(apply(P::NoOp, 0x209, &[1; 8], &[2; 8]), [2; 8]);
+    assert_eq!(apply(P::Replace, Name::MPI_INT, &[1; 8], &[2; 8]), [1; 8]);
+    assert_eq!(apply(P::NoOp, Name::MPI_INT, &[1; 8], &[2; 8]), [2; 8]);
 }
 
 #[test]
-fn user_functions_see_count_and_handle() {
-    unsafe extern "C" fn subtract(input: *mut c_void, inout: *mut c_void, len: *mut c_int, handle: *mut usize) {
-        // SAFETY: the test passes buffers of `len` ints.
-        unsafe {
-            assert_eq!(*handle, 0x1234);
-            for i in 0..*len as usize {
-                let (a, b) = (input.cast::<i32>().add(i), inout.cast::<i32>().add(i));
-                *b = *a - *b;
+fn the_function_of_the_program_is_called() {
+    struct Subtract;
+    impl Function for Subtract {
+        unsafe fn combine(&self, input: *const u8, inout: *mut u8, count: usize, datatype: &Rc<Datatype>) {
+            assert_eq!(datatype.named(), Some(Name::MPI_INT));
+            for i in 0..count {
+                // SAFETY: the test passes arrays of `count` ints.
+                unsafe {
+                    let (a, b) = (input.cast::<i32>().add(i), inout.cast::<i32>().add(i));
+                    *b = *a - *b;
+                }
             }
         }
     }
-    unsafe extern "C" fn first(_: *mut c_void, inout: *mut c_void, len: *mut i64, _: *mut usize) {
-        // SAFETY: the test passes buffers of ints.
-        unsafe { *inout.cast::<i32>() = *len as i32 };
-    }
     let (a, mut b) = ([5, 6, 7], [1, 2, 3]);
-    let user = Op::user(subtract, false);
+    let user = Op::user(Box::new(Subtract), false);
     assert!(!user.is_commutative() && !user.is_predefined() && user.which().is_none());
     // SAFETY: arrays of three ints.
-    unsafe { user.apply(a.as_ptr().cast(), b.as_mut_ptr().cast(), 3, dt(0x209), 0x1234) };
+    unsafe { user.apply(a.as_ptr().cast(), b.as_mut_ptr().cast(), 3, dt(Name::MPI_INT)) };
     assert_eq!(b, [4, 4, 4]);
-    // SAFETY: as above.
-    unsafe { Op::user_c(first, true).apply(a.as_ptr().cast(), b.as_mut_ptr().cast(), 3, dt(0x209), 1) };
-    assert_eq!(b, [3, 4, 4]);
-}
-
-#[test]
-fn long_counts_reach_int_functions_in_chunks() {
-    thread_local! {
-        static CALLS: std::cell::RefCell<Vec<(usize, c_int)>> = const { std::cell::RefCell::new(Vec::new()) };
-    }
-    unsafe extern "C" fn record(input: *mut c_void, _: *mut c_void, len: *mut c_int, _: *mut usize) {
-        // SAFETY: `len` points to the count of this call; the buffers are never touched.
-        CALLS.with_borrow_mut(|calls| calls.push((input as usize, unsafe { *len })));
-    }
-    let empty = datatype::resized(Form::Int, 0, 2, &datatype::contiguous(Form::Int, 0, dt(0x209)).unwrap()).unwrap();
-    let count = c_int::MAX as usize + 5;
-    // SAFETY: the function only records its arguments.
-    unsafe { Op::user(record, true).apply(std::ptr::without_provenance(16), std::ptr::null_mut(), count, &empty, 1) };
-    CALLS.with_borrow(|calls| assert_eq!(*calls, [(16, c_int::MAX), (16 + 2 * c_int::MAX as usize, 5)]));
 }

@@ -8,7 +8,7 @@ use crate::handle::Handle;
 use crate::p2p::space::Space;
 use crate::progress::{self, Active, Awaited};
 use crate::request::{self, Operation, Request};
-use crate::status::Status;
+use crate::status::{Place, Status};
 use base::Result;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use std::rc::Rc;
 ///
 /// # Safety
 /// As for a send and a receive; the buffers do not overlap.
-pub unsafe fn sendrecv(out: &Outgoing<'_>, inc: &Incoming<'_>, status: &mut Status) -> Result {
+pub unsafe fn sendrecv(out: &Outgoing<'_>, inc: &Incoming<'_>, status: &mut impl Place) -> Result {
     // SAFETY: both are waited for below.
     let (receive, send) = unsafe { (receive::start(inc)?, send::start(SendMode::Standard, out)) };
     let send = match send {
@@ -34,7 +34,7 @@ pub unsafe fn sendrecv(out: &Outgoing<'_>, inc: &Incoming<'_>, status: &mut Stat
     progress::wait_for(Awaited::Both(receive.op(), send.op()), done);
     let sent = transfer::test(send).expect("the send is complete");
     let (received, found) = transfer::test_with_status(receive).expect("the receive is complete");
-    *status = Status { error: status.error, ..found };
+    status.set(&found);
     received.and(sent.map(drop))
 }
 
@@ -83,7 +83,7 @@ fn outgoing<'a>(m: &Replace<'a>, bytes: &[u8], byte: &'a Rc<Datatype>) -> Outgoi
 ///
 /// # Safety
 /// The items must be readable, writable and nobody else's.
-pub unsafe fn sendrecv_replace(m: &Replace<'_>, status: &mut Status) -> Result {
+pub unsafe fn sendrecv_replace(m: &Replace<'_>, status: &mut impl Place) -> Result {
     // SAFETY: by the caller; `bytes` outlives the call.
     unsafe {
         let bytes = packed(m);

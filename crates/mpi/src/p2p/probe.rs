@@ -14,9 +14,6 @@ use protocol::engine::MessageId;
 use protocol::matching::{Found, Pattern};
 use std::rc::Rc;
 
-/// `MPI_MESSAGE_NO_PROC`.
-pub const MESSAGE_NO_PROC: Handle = Handle(0x129);
-
 /// A message that a matched probe has taken out.
 pub(super) struct Message {
     /// The engine's name of it.
@@ -27,6 +24,11 @@ pub(super) struct Message {
 
 /// Messages taken out by matched probes.
 pub(super) static MESSAGES: Inside<Table<Message>> = Inside::new(Table::new(Kind::Message));
+
+/// Whether one more has room.
+pub fn ensure_room() -> base::Result {
+    MESSAGES.ensure_room()
+}
 
 fn status_of(found: &Found) -> Status {
     Status::received(found.envelope.source as i32, found.envelope.tag, found.length)
@@ -84,7 +86,7 @@ fn enter(id: MessageId, found: &Found, comm: &Space) -> (Handle, Status) {
 /// `MPI_Improbe`.
 pub fn improbe(source: i32, tag: i32, comm: &Space) -> Result<Option<(Handle, Status)>> {
     if source == PROC_NULL {
-        return Ok(Some((MESSAGE_NO_PROC, Status::PROC_NULL)));
+        return Ok(Some((Handle::MESSAGE_NO_PROC, Status::PROC_NULL)));
     }
     let (pattern, expected) = pattern(comm, Plane::PointToPoint, source, tag);
     let extracted = look(|| extract(&pattern, expected)).transpose()?;
@@ -94,7 +96,7 @@ pub fn improbe(source: i32, tag: i32, comm: &Space) -> Result<Option<(Handle, St
 /// `MPI_Mprobe`.
 pub fn mprobe(source: i32, tag: i32, comm: &Space) -> Result<(Handle, Status)> {
     if source == PROC_NULL {
-        return Ok((MESSAGE_NO_PROC, Status::PROC_NULL));
+        return Ok((Handle::MESSAGE_NO_PROC, Status::PROC_NULL));
     }
     let (pattern, expected) = pattern(comm, Plane::PointToPoint, source, tag);
     let (id, found) = wait_for(&pattern, expected, || extract(&pattern, expected))?;

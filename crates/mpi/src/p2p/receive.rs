@@ -1,6 +1,6 @@
 //! Blocking and non-blocking receives (MPI-5.0, 3.2.4, 3.7.2, 3.8.3).
 
-use super::probe::{MESSAGE_NO_PROC, MESSAGES, Message};
+use super::probe::{MESSAGES, Message};
 use super::transfer::{self, Transfer, start_recv, start_recv_message};
 use crate::datatype::Datatype;
 use crate::engine;
@@ -9,7 +9,7 @@ use crate::owner::Owner;
 use crate::p2p::space::Space;
 use crate::progress::{self, Awaited};
 use crate::request::{self, Request};
-use crate::status::{PROC_NULL, Status};
+use crate::status::{PROC_NULL, Place};
 use base::ids::Plane;
 use base::{Class, Error, Result};
 use std::rc::Rc;
@@ -43,13 +43,13 @@ pub unsafe fn start(m: &Incoming<'_>) -> Result<Transfer> {
 
 /// Finishes a blocking receive; the status is known even when the message was truncated.
 #[inline]
-fn finish(transfer: Transfer, status: &mut Status) -> Result {
+fn finish(transfer: Transfer, status: &mut impl Place) -> Result {
     if let Transfer::Pending(op) = transfer {
         progress::wait_for(Awaited::One(op), || engine::with(|engine| engine.is_complete(op)));
     }
     let (result, found) = transfer::test_with_status(transfer).expect("the receive is complete");
     // The error field is only set by calls that return several statuses (3.2.5).
-    *status = Status { error: status.error, ..found };
+    status.set(&found);
     result
 }
 
@@ -57,7 +57,7 @@ fn finish(transfer: Transfer, status: &mut Status) -> Result {
 ///
 /// # Safety
 /// The items must be writable and nobody else's.
-pub unsafe fn recv(m: &Incoming<'_>, status: &mut Status) -> Result {
+pub unsafe fn recv(m: &Incoming<'_>, status: &mut impl Place) -> Result {
     // SAFETY: complete, or waited for, when this returns.
     unsafe {
         if m.source != PROC_NULL
@@ -90,7 +90,7 @@ unsafe fn start_message(
     count: usize,
     datatype: &Rc<Datatype>,
 ) -> Result<(Transfer, Option<Rc<Owner>>)> {
-    if message == MESSAGE_NO_PROC {
+    if message == Handle::MESSAGE_NO_PROC {
         return Ok((Transfer::Null, None));
     }
     let Some(Message { id, owner }) = MESSAGES.remove(message) else {
@@ -109,7 +109,7 @@ pub unsafe fn mrecv(
     buf: *mut u8,
     count: usize,
     datatype: &Rc<Datatype>,
-    status: &mut Status,
+    status: &mut impl Place,
 ) -> Result {
     // SAFETY: waited for at once.
     let (transfer, owner) = unsafe { start_message(message, buf, count, datatype) }?;

@@ -4,12 +4,13 @@
 //! waiting. It makes no operation for what ends at once, takes no lock (with several threads nothing is short), runs no callback.
 
 use super::transfer::{self, Transfer};
+use crate::datatype::Datatype;
 use crate::engine;
 use crate::handle::Handle;
 use crate::p2p::space::Space;
 use crate::request;
 use crate::status::{ANY_SOURCE, ANY_TAG, Status};
-use crate::{cs, datatype, life, progress};
+use crate::{cs, progress};
 use base::Peer;
 use base::ids::Plane;
 use channel::buffer::{RecvBuf, SendBuf};
@@ -19,16 +20,15 @@ use protocol::matching::Envelope;
 /// Addresses up to this one are `MPI_BOTTOM`, `MPI_IN_PLACE`, `MPI_BUFFER_AUTOMATIC`, not buffers.
 pub const LAST_SPECIAL: usize = 2;
 
-/// Whether MPI runs, and only one thread calls it at a time.
+/// Whether MPI runs, and only one thread calls it at a time: before and after, every call locks.
 #[inline(always)]
 pub fn is_possible() -> bool {
-    !cs::is_locking() && life::is_running()
+    !cs::is_locking()
 }
 
-/// The bytes of `count` items in a buffer at `address`, if their type (an ABI handle value) is predefined and contiguous.
+/// The bytes of `count` items in a buffer at `address`, if their type, a predefined one, is contiguous.
 #[inline(always)]
-pub fn bytes(address: usize, count: i64, datatype: usize) -> Option<usize> {
-    let datatype = datatype::predefined(datatype)?;
+pub fn bytes(address: usize, count: i64, datatype: &Datatype) -> Option<usize> {
     if address <= LAST_SPECIAL || count < 0 || !datatype.is_contiguous() {
         return None;
     }
@@ -84,6 +84,9 @@ pub unsafe fn receive(comm: &Space, buf: *mut u8, len: usize, source: i32, tag: 
 #[inline(always)]
 pub unsafe fn irecv(comm: &Space, buf: *mut u8, len: usize, source: i32, tag: i32) -> Option<Handle> {
     let expected = sender(comm, source, tag).ok()?;
+    if !request::has_room() {
+        return None;
+    }
     let pattern = transfer::pattern_of(comm, Plane::PointToPoint, source, tag);
     // SAFETY: the bytes by the caller; nothing else uses the engine.
     let (sink, engine) = unsafe { (RecvBuf::contiguous(buf, len), engine::borrow()) };

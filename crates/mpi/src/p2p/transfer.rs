@@ -5,7 +5,8 @@ use crate::engine;
 use crate::p2p::space::Space;
 use crate::profile;
 use crate::progress;
-use crate::status::{ANY_SOURCE, ANY_TAG, PROC_NULL, Status};
+use crate::sleepers;
+use crate::status::{ANY_SOURCE, ANY_TAG, PROC_NULL, Place, Status};
 use base::ids::Plane;
 use base::{Peer, Result};
 use channel::buffer::{Layout, RecvBuf, SendBuf};
@@ -163,7 +164,7 @@ pub unsafe fn receive_soon(
     datatype: &Rc<Datatype>,
     source: i32,
     tag: i32,
-    status: &mut Status,
+    status: &mut impl Place,
 ) -> Option<Result> {
     if progress::has_active() || !datatype.is_contiguous() {
         return None;
@@ -172,10 +173,11 @@ pub unsafe fn receive_soon(
     // SAFETY: `count` items of a contiguous type, by the caller.
     let sink = unsafe { RecvBuf::contiguous(buf, count * datatype.size()) };
     let polls = if progress::waiting(|waiting| waiting.waiter.oversubscribed()) { 1 } else { DIRECT_POLLS };
+    sleepers::happened();
     let completion = engine::with(|engine| engine.receive_soon(&pattern, &sink, polls))?;
     let e = &completion.envelope;
     // The error field is only set by calls that return several statuses (3.2.5).
-    *status = Status { error: status.error, ..Status::received(e.source as i32, e.tag, completion.length) };
+    status.set(&Status::received(e.source as i32, e.tag, completion.length));
     Some(completion.error.map_or(Ok(()), Err))
 }
 

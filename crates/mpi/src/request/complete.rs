@@ -1,16 +1,51 @@
 //! The Wait, Test and Request_get_status families (MPI-5.0, 3.7.3, 3.7.5, 3.7.6).
 //!
 //! Handles of finished requests become `MPI_REQUEST_NULL` in place; those of persistent requests stay. Null and inactive
-//! requests are complete with the empty status, and are passed over by the any and some forms.
+//! requests are complete with the empty status, and are passed over by the any and some forms. The places of requests and
+//! statuses are the program's: how a value lies there, the ABI knows.
 
-use super::{Ended, REQUEST_NULL, REQUESTS, end, end_message, unknown, wait_for_first};
+use super::{Ended, REQUESTS, UnderWay, end, end_message, end_short, under_way, unknown, wait_for_first};
 use crate::handle::Handle;
-use crate::progress::{self, Awaited};
-use crate::status::Status;
+use crate::progress::{self, Awaited, Requests};
+use crate::status::{Place, Status};
 use base::{Class, Error, Result};
+use protocol::engine::OpId;
+
+/// A place of the program that holds a request.
+pub trait Holder {
+    /// The request, `None` for `MPI_REQUEST_NULL`.
+    fn request(&self) -> Option<Handle>;
+    /// Makes it `MPI_REQUEST_NULL`.
+    fn clear(&mut self);
+}
+
+/// Where Rust code keeps one.
+impl Holder for Option<Handle> {
+    fn request(&self) -> Option<Handle> {
+        *self
+    }
+
+    fn clear(&mut self) {
+        *self = None;
+    }
+}
+
+impl<R: Holder> Requests for &[R] {
+    fn each(&self, f: &mut dyn FnMut(Handle)) {
+        self.iter().filter_map(Holder::request).for_each(f);
+    }
+    fn each_message(&self, f: &mut dyn FnMut(Option<OpId>)) {
+        self.each(&mut |handle| {
+            f(match under_way(handle) {
+                UnderWay::Message(op) => Some(op),
+                UnderWay::Nothing | UnderWay::Operation(_) => None,
+            });
+        });
+    }
+}
 
 /// Where the statuses of several requests go; `None` for `MPI_STATUSES_IGNORE`.
-pub type Statuses<'a> = Option<&'a mut [Status]>;
+pub type Statuses<'a, S> = Option<&'a mut [S]>;
 
 const IN_STATUS: Error = Error::new(Class::ERR_IN_STATUS, "one of several requests failed");
 
@@ -19,143 +54,157 @@ const NOTHING: Ended = Ended { result: Ok(()), status: Status::EMPTY, freed: tru
 
 /// Whether a request is live and active; an error for a handle that is neither live nor null.
 #[inline]
-fn is_active(handle: Handle) -> Result<bool> {
-    if handle == REQUEST_NULL {
-        return Ok(false);
+fn is_active(place: &impl Holder) -> Result<bool> {
+    match place.request() {
+        Some(handle) => REQUESTS.with(handle, |r| r.is_active()).ok_or_else(unknown),
+        None => Ok(false),
     }
-    REQUESTS.with(handle, |r| r.is_active()).ok_or_else(unknown)
 }
 
 #[inline]
-fn is_complete(handle: Handle) -> Result<bool> {
-    if handle == REQUEST_NULL {
-        return Ok(true);
+fn is_complete(place: &impl Holder) -> Result<bool> {
+    match place.request() {
+        Some(handle) => REQUESTS.with(handle, |r| r.is_complete()).ok_or_else(unknown),
+        None => Ok(true),
     }
-    REQUESTS.with(handle, |r| r.is_complete()).ok_or_else(unknown)
 }
 
-/// Takes the outcome of a complete request and clears the handle.
+/// Takes the outcome of a complete request and clears its place.
 #[inline]
-fn take(handle: &mut Handle) -> Ended {
-    let ended = match *handle {
-        REQUEST_NULL => NOTHING,
-        live => end(live),
-    };
+fn take(place: &mut impl Holder) -> Ended {
+    let ended = place.request().map_or(NOTHING, end);
     if ended.freed {
-        *handle = REQUEST_NULL;
+        place.clear();
     }
     ended
 }
 
 /// As [`take`]; gives the status without touching its error field, which only the empty status of a null request sets.
 #[inline]
-fn finish(handle: &mut Handle, status: &mut Status) -> Result {
-    let error = if *handle == REQUEST_NULL { Class::SUCCESS.0 } else { status.error };
-    let ended = take(handle);
-    *status = Status { error, ..ended.status };
+fn finish(place: &mut impl Holder, status: &mut impl Place) -> Result {
+    if place.request().is_none() {
+        status.set_error(Class::SUCCESS);
+    }
+    let ended = take(place);
+    status.set(&ended.status);
     ended.result
+}
+
+/// The empty status, of no request.
+fn set_empty(status: &mut impl Place) {
+    status.set(&Status::EMPTY);
+    status.set_error(Class::SUCCESS);
 }
 
 /// `MPI_Wait`.
 #[inline]
-pub fn wait(handle: &mut Handle, status: &mut Status) -> Result {
-    let error = if *handle == REQUEST_NULL { Class::SUCCESS.0 } else { status.error };
-    let ended = take_first(std::slice::from_mut(handle))?;
-    *status = Status { error, ..ended.status };
+pub fn wait(place: &mut impl Holder, status: &mut impl Place) -> Result {
+    let Some(first) = place.request() else {
+        set_empty(status);
+        return Ok(());
+    };
+    if let Some(found) = end_short(first) {
+        place.clear();
+        status.set(&found);
+        return Ok(());
+    }
+    let ended = wait_and_take(std::slice::from_mut(place))?;
+    status.set(&ended.status);
     ended.result
 }
 
 /// `MPI_Test`: whether it was complete.
-pub fn test(handle: &mut Handle, status: &mut Status) -> Result<bool> {
-    if !is_complete(*handle)? {
+pub fn test(place: &mut impl Holder, status: &mut impl Place) -> Result<bool> {
+    if !is_complete(place)? {
         progress::poll_some();
-        if !is_complete(*handle)? {
+        if !is_complete(place)? {
             return Ok(false);
         }
     }
-    finish(handle, status).map(|()| true)
+    finish(place, status).map(|()| true)
 }
 
 /// Finishes the requests at `indices`; `statuses[k]` belongs to the k-th of them.
-fn finish_all(
-    handles: &mut [Handle],
+fn finish_all<S: Place>(
+    places: &mut [impl Holder],
     indices: impl Iterator<Item = usize> + Clone,
-    mut statuses: Statuses<'_>,
+    mut statuses: Statuses<'_, S>,
 ) -> Result {
     let mut failed = false;
     for (k, i) in indices.enumerate() {
-        tell(&take(&mut handles[i]), k, &mut statuses, &mut failed);
+        tell(&take(&mut places[i]), k, &mut statuses, &mut failed);
     }
     if failed { Err(IN_STATUS) } else { Ok(()) }
 }
 
 /// Tells of a request that has ended and whose status is the `k`-th one. From the first failure on every status tells its error.
 #[inline]
-fn tell(ended: &Ended, k: usize, statuses: &mut Statuses<'_>, failed: &mut bool) {
+fn tell<S: Place>(ended: &Ended, k: usize, statuses: &mut Statuses<'_, S>, failed: &mut bool) {
     let first_failure = ended.result.is_err() && !std::mem::replace(failed, true);
     let Some(statuses) = statuses.as_deref_mut() else { return };
     if first_failure {
-        statuses[..k].iter_mut().for_each(|s| s.error = Class::SUCCESS.0);
+        statuses[..k].iter_mut().for_each(|status| status.set_error(Class::SUCCESS));
     }
-    let error = match ended.result {
-        Err(error) => error.class.0,
-        Ok(()) if *failed => Class::SUCCESS.0,
-        Ok(()) => statuses[k].error,
-    };
-    statuses[k] = Status { error, ..ended.status };
-}
-
-/// Takes the outcome of the first of `handles` once it is complete; the caller waits for all of them.
-#[inline(always)]
-fn take_first(handles: &mut [Handle]) -> Result<Ended> {
-    match end_message(handles[0]) {
-        Some(ended) => {
-            handles[0] = REQUEST_NULL;
-            Ok(ended)
-        }
-        None => wait_and_take(handles),
+    let status = &mut statuses[k];
+    status.set(&ended.status);
+    match ended.result {
+        Err(error) => status.set_error(error.class),
+        Ok(()) if *failed => status.set_error(Class::SUCCESS),
+        Ok(()) => {}
     }
 }
 
-/// [`take_first`] of what isn't just a message, or not complete yet.
+/// Takes the outcome of the first of `places` once it is complete; the caller waits for all of them.
 #[inline(never)]
-fn wait_and_take(handles: &mut [Handle]) -> Result<Ended> {
-    if handles[0] != REQUEST_NULL {
-        wait_for_first(handles)?;
+fn wait_and_take(places: &mut [impl Holder]) -> Result<Ended> {
+    if let Some(first) = places[0].request() {
+        if let Some(ended) = end_message(first) {
+            places[0].clear();
+            return Ok(ended);
+        }
+        wait_for_first(first, &&*places)?;
     }
-    Ok(take(&mut handles[0]))
+    Ok(take(&mut places[0]))
 }
 
 /// `MPI_Waitall`.
-pub fn waitall(handles: &mut [Handle], mut statuses: Statuses<'_>) -> Result {
-    for &handle in handles.iter() {
-        is_active(handle)?;
+pub fn waitall<S: Place>(places: &mut [impl Holder], mut statuses: Statuses<'_, S>) -> Result {
+    for place in places.iter() {
+        is_active(place)?;
     }
     let mut failed = false;
-    for at in 0..handles.len() {
-        let ended = take_first(&mut handles[at..])?;
+    for at in 0..places.len() {
+        if let Some(status) = places[at].request().and_then(end_short) {
+            places[at].clear();
+            if statuses.is_some() {
+                tell(&Ended { result: Ok(()), status, freed: true }, at, &mut statuses, &mut failed);
+            }
+            continue;
+        }
+        let ended = wait_and_take(&mut places[at..])?;
         tell(&ended, at, &mut statuses, &mut failed);
     }
     if failed { Err(IN_STATUS) } else { Ok(()) }
 }
 
-/// `MPI_Testall`.
-pub fn testall(handles: &mut [Handle], statuses: Statuses<'_>) -> Result<bool> {
-    let all = |handles: &[Handle]| -> Result<bool> {
-        for &handle in handles {
-            if !is_complete(handle)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    };
-    if !all(handles)? {
-        progress::poll_some();
-        if !all(handles)? {
+fn all_complete(places: &[impl Holder]) -> Result<bool> {
+    for place in places {
+        if !is_complete(place)? {
             return Ok(false);
         }
     }
-    finish_all(handles, 0..handles.len(), statuses).map(|()| true)
+    Ok(true)
+}
+
+/// `MPI_Testall`.
+pub fn testall<S: Place>(places: &mut [impl Holder], statuses: Statuses<'_, S>) -> Result<bool> {
+    if !all_complete(places)? {
+        progress::poll_some();
+        if !all_complete(places)? {
+            return Ok(false);
+        }
+    }
+    finish_all(places, 0..places.len(), statuses).map(|()| true)
 }
 
 /// What the any and some forms see: nothing to wait for, nothing complete, or the first complete request.
@@ -165,11 +214,11 @@ enum Sight {
     Complete(usize),
 }
 
-fn look(handles: &[Handle]) -> Result<Sight> {
+fn look(places: &[impl Holder]) -> Result<Sight> {
     let mut sight = Sight::NoneActive;
-    for (i, &handle) in handles.iter().enumerate() {
-        if is_active(handle)? {
-            if is_complete(handle)? {
+    for (i, place) in places.iter().enumerate() {
+        if is_active(place)? {
+            if is_complete(place)? {
                 return Ok(Sight::Complete(i));
             }
             sight = Sight::NoneComplete;
@@ -178,170 +227,178 @@ fn look(handles: &[Handle]) -> Result<Sight> {
     Ok(sight)
 }
 
-fn look_until_complete(handles: &[Handle]) -> Result<Sight> {
-    let mut sight = look(handles);
-    progress::wait_for(Awaited::Any(handles), || {
+fn look_until_complete(places: &[impl Holder]) -> Result<Sight> {
+    let mut sight = look(places);
+    progress::wait_for(Awaited::Any(&places), || {
         if matches!(sight, Ok(Sight::NoneComplete)) {
-            sight = look(handles);
+            sight = look(places);
         }
         !matches!(sight, Ok(Sight::NoneComplete))
     });
     sight
 }
 
-fn look_twice(handles: &[Handle]) -> Result<Sight> {
-    match look(handles)? {
+fn look_twice(places: &[impl Holder]) -> Result<Sight> {
+    match look(places)? {
         Sight::NoneComplete => {
             progress::poll_some();
-            look(handles)
+            look(places)
         }
         sight => Ok(sight),
     }
 }
 
 /// `MPI_Waitany`: the index of the request that ended, also by an error, goes to `ended`: `None` if there is no active one.
-pub fn waitany(handles: &mut [Handle], status: &mut Status, ended: &mut Option<usize>) -> Result {
-    match look_until_complete(handles)? {
+pub fn waitany(places: &mut [impl Holder], status: &mut impl Place, ended: &mut Option<usize>) -> Result {
+    match look_until_complete(places)? {
         Sight::Complete(i) => {
             *ended = Some(i);
-            finish(&mut handles[i], status)
+            finish(&mut places[i], status)
         }
         _ => {
-            (*ended, *status) = (None, Status::EMPTY);
+            *ended = None;
+            set_empty(status);
             Ok(())
         }
     }
 }
 
 /// `MPI_Testany`: `ended` is `None` if active requests exist and none is complete; else as [`waitany`].
-pub fn testany(handles: &mut [Handle], status: &mut Status, ended: &mut Option<Option<usize>>) -> Result {
-    match look_twice(handles)? {
+pub fn testany(places: &mut [impl Holder], status: &mut impl Place, ended: &mut Option<Option<usize>>) -> Result {
+    match look_twice(places)? {
         Sight::Complete(i) => {
             *ended = Some(Some(i));
-            finish(&mut handles[i], status)?;
+            finish(&mut places[i], status)?;
         }
         Sight::NoneComplete => *ended = None,
-        Sight::NoneActive => (*ended, *status) = (Some(None), Status::EMPTY),
+        Sight::NoneActive => {
+            *ended = Some(None);
+            set_empty(status);
+        }
     }
     Ok(())
 }
 
 /// Ends every complete active request, their indices go to `indices`; how many there were.
-fn finish_some(handles: &mut [Handle], indices: &mut [i32], statuses: Statuses<'_>) -> Result<usize> {
+fn finish_some(places: &mut [impl Holder], indices: &mut [i32], statuses: Statuses<'_, impl Place>) -> Result<usize> {
     let mut found = 0;
-    for (i, &handle) in handles.iter().enumerate() {
-        if is_active(handle)? && is_complete(handle)? {
+    for (i, place) in places.iter().enumerate() {
+        if is_active(place)? && is_complete(place)? {
             indices[found] = i as i32;
             found += 1;
         }
     }
-    finish_all(handles, indices[..found].iter().map(|&i| i as usize), statuses).map(|()| found)
+    finish_all(places, indices[..found].iter().map(|&i| i as usize), statuses).map(|()| found)
 }
 
 /// `MPI_Waitsome`: how many ended, `None` if there is no active request. On `ERR_IN_STATUS` the count is in `ended`.
 pub fn waitsome(
-    handles: &mut [Handle],
+    places: &mut [impl Holder],
     indices: &mut [i32],
-    statuses: Statuses<'_>,
+    statuses: Statuses<'_, impl Place>,
     ended: &mut Option<usize>,
 ) -> Result {
-    some(look_until_complete(handles)?, handles, indices, statuses, ended)
+    some(look_until_complete(places)?, places, indices, statuses, ended)
 }
 
 /// `MPI_Testsome`, as [`waitsome`].
 pub fn testsome(
-    handles: &mut [Handle],
+    places: &mut [impl Holder],
     indices: &mut [i32],
-    statuses: Statuses<'_>,
+    statuses: Statuses<'_, impl Place>,
     ended: &mut Option<usize>,
 ) -> Result {
-    some(look_twice(handles)?, handles, indices, statuses, ended)
+    some(look_twice(places)?, places, indices, statuses, ended)
 }
 
 fn some(
     sight: Sight,
-    handles: &mut [Handle],
+    places: &mut [impl Holder],
     indices: &mut [i32],
-    statuses: Statuses<'_>,
+    statuses: Statuses<'_, impl Place>,
     ended: &mut Option<usize>,
 ) -> Result {
     match sight {
         Sight::NoneActive => *ended = None,
         Sight::NoneComplete => *ended = Some(0),
         Sight::Complete(_) => {
-            let complete = handles.iter().filter(|&&h| matches!((is_active(h), is_complete(h)), (Ok(true), Ok(true))));
+            let complete = places.iter().filter(|&h| matches!((is_active(h), is_complete(h)), (Ok(true), Ok(true))));
             *ended = Some(complete.count());
-            finish_some(handles, indices, statuses)?;
+            finish_some(places, indices, statuses)?;
         }
     }
     Ok(())
 }
 
 /// What `MPI_Request_get_status` tells of one request without ending it.
-fn peek(handle: Handle, status: &mut Status) -> Result {
-    if handle != REQUEST_NULL {
-        *status = Status { error: status.error, ..super::peek(handle)? };
-    } else {
-        *status = Status::EMPTY;
+fn peek(place: &impl Holder, status: &mut impl Place) -> Result {
+    match place.request() {
+        Some(handle) => status.set(&super::peek(handle)?),
+        None => set_empty(status),
     }
     Ok(())
 }
 
+/// The status of a complete request, the empty one of none.
+fn known_status(place: &impl Holder) -> Result<Status> {
+    place.request().map_or(Ok(Status::EMPTY), super::peek)
+}
+
 /// `MPI_Request_get_status`.
-pub fn get_status(handle: Handle, status: &mut Status) -> Result<bool> {
-    if !is_complete(handle)? {
+pub fn get_status(place: &impl Holder, status: &mut impl Place) -> Result<bool> {
+    if !is_complete(place)? {
         progress::poll_some();
-        if !is_complete(handle)? {
+        if !is_complete(place)? {
             return Ok(false);
         }
     }
-    peek(handle, status).map(|()| true)
+    peek(place, status).map(|()| true)
 }
 
 /// `MPI_Request_get_status_any`, as [`testany`].
-pub fn get_status_any(handles: &[Handle], status: &mut Status) -> Result<Option<Option<usize>>> {
-    match look_twice(handles)? {
-        Sight::Complete(i) => peek(handles[i], status).map(|()| Some(Some(i))),
+pub fn get_status_any(places: &[impl Holder], status: &mut impl Place) -> Result<Option<Option<usize>>> {
+    match look_twice(places)? {
+        Sight::Complete(i) => peek(&places[i], status).map(|()| Some(Some(i))),
         Sight::NoneComplete => Ok(None),
         Sight::NoneActive => {
-            *status = Status::EMPTY;
+            set_empty(status);
             Ok(Some(None))
         }
     }
 }
 
 /// `MPI_Request_get_status_all`.
-pub fn get_status_all(handles: &[Handle], mut statuses: Statuses<'_>) -> Result<bool> {
+pub fn get_status_all(places: &[impl Holder], mut statuses: Statuses<'_, impl Place>) -> Result<bool> {
     progress::poll_some();
-    for &handle in handles {
-        if !is_complete(handle)? {
-            return Ok(false);
-        }
+    if !all_complete(places)? {
+        return Ok(false);
     }
-    for (i, &handle) in handles.iter().enumerate() {
-        let mut status = Status::EMPTY;
-        peek(handle, &mut status)?;
+    for (i, place) in places.iter().enumerate() {
+        let status = known_status(place)?;
         if let Some(statuses) = statuses.as_deref_mut() {
-            statuses[i] = Status { error: statuses[i].error, ..status };
+            statuses[i].set(&status);
         }
     }
     Ok(true)
 }
 
 /// `MPI_Request_get_status_some`: how many are complete, `None` if there is no active request.
-pub fn get_status_some(handles: &[Handle], indices: &mut [i32], mut statuses: Statuses<'_>) -> Result<Option<usize>> {
-    match look_twice(handles)? {
+pub fn get_status_some(
+    places: &[impl Holder],
+    indices: &mut [i32],
+    mut statuses: Statuses<'_, impl Place>,
+) -> Result<Option<usize>> {
+    match look_twice(places)? {
         Sight::NoneActive => return Ok(None),
         Sight::NoneComplete => return Ok(Some(0)),
         Sight::Complete(_) => {}
     }
     let mut found = 0;
-    for (i, &handle) in handles.iter().enumerate() {
-        if is_active(handle)? && is_complete(handle)? {
-            let mut status = Status::EMPTY;
-            peek(handle, &mut status)?;
+    for (i, place) in places.iter().enumerate() {
+        if is_active(place)? && is_complete(place)? {
+            let status = known_status(place)?;
             if let Some(statuses) = statuses.as_deref_mut() {
-                statuses[found] = Status { error: statuses[found].error, ..status };
+                statuses[found].set(&status);
             }
             indices[found] = i as i32;
             found += 1;

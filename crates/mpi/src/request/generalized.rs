@@ -2,32 +2,28 @@
 
 use super::{REQUESTS, Request, enter, unknown};
 use crate::handle::Handle;
+use crate::sleepers;
 use crate::status::Status;
-use base::{Class, Error, Result};
+use base::Result;
 use std::cell::Cell;
-use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
-/// `MPI_Grequest_query_function`.
-pub type QueryFn = unsafe extern "C" fn(*mut c_void, *mut Status) -> c_int;
-/// `MPI_Grequest_free_function`.
-pub type FreeFn = unsafe extern "C" fn(*mut c_void) -> c_int;
-/// `MPI_Grequest_cancel_function`.
-pub type CancelFn = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
+/// What the program does for its request.
+pub trait Callbacks {
+    /// Says what its status is.
+    fn query(&self) -> (Result, Status);
+    /// Learns that it is gone.
+    fn free(&self) -> Result;
+    /// Learns that somebody wants to cancel it, and whether it is complete.
+    fn cancel(&self, complete: bool) -> Result;
+}
 
 /// A request of the program.
 pub struct Generalized {
-    query: Option<QueryFn>,
-    free: Option<FreeFn>,
-    cancel: Option<CancelFn>,
-    state: *mut c_void,
+    callbacks: Box<dyn Callbacks>,
     complete: Cell<bool>,
     /// The handle was freed before completion: only `MPI_Grequest_complete` still uses it.
     freed: Cell<bool>,
-}
-
-fn check(code: c_int) -> Result {
-    if code == 0 { Ok(()) } else { Err(Error::new(Class(code), "a generalized request's callback failed")) }
 }
 
 impl Generalized {
@@ -37,15 +33,13 @@ impl Generalized {
     }
 
     /// Asks the program for the status.
-    pub fn query(&self, status: &mut Status) -> Result {
-        // SAFETY: the program promised at `MPI_Grequest_start` that the function may be called with its state.
-        self.query.map_or(Ok(()), |f| check(unsafe { f(self.state, status) }))
+    pub fn query(&self) -> (Result, Status) {
+        self.callbacks.query()
     }
 
     /// Tells the program that the request is gone.
     pub fn free(&self) -> Result {
-        // SAFETY: as in `query`.
-        self.free.map_or(Ok(()), |f| check(unsafe { f(self.state) }))
+        self.callbacks.free()
     }
 
     /// The program has freed the handle; true if the request is complete and may go at once.
@@ -56,23 +50,14 @@ impl Generalized {
 
     /// Tells the program that somebody wants to cancel it.
     pub fn cancel(&self) -> Result {
-        // SAFETY: as in `query`.
-        self.cancel.map_or(Ok(()), |f| check(unsafe { f(self.state, c_int::from(self.complete.get())) }))
+        self.callbacks.cancel(self.complete.get())
     }
 }
 
 /// `MPI_Grequest_start`.
-///
-/// # Safety
-/// The functions must accept `state` as long as the request lives.
-pub unsafe fn start(
-    query: Option<QueryFn>,
-    free: Option<FreeFn>,
-    cancel: Option<CancelFn>,
-    state: *mut c_void,
-) -> Handle {
-    let complete = Cell::new(false);
-    enter(Request::Generalized(Rc::new(Generalized { query, free, cancel, state, complete, freed: Cell::new(false) })))
+pub fn start(callbacks: Box<dyn Callbacks>) -> Handle {
+    let (complete, freed) = (Cell::new(false), Cell::new(false));
+    enter(Request::Generalized(Rc::new(Generalized { callbacks, complete, freed })))
 }
 
 /// `MPI_Grequest_complete`.
@@ -83,6 +68,7 @@ pub fn complete(handle: Handle) -> Result {
     });
     let Some(Some(g)) = found else { return Err(unknown()) };
     g.complete.set(true);
+    sleepers::happened();
     if g.freed.get() {
         REQUESTS.remove(handle);
         return g.free();

@@ -10,7 +10,7 @@ use crate::engine;
 use crate::handle::{Handle, Kind, Table};
 use crate::inside::Inside;
 use crate::owner::Owner;
-use crate::progress::{self, Active, Awaited};
+use crate::progress::{self, Active, Awaited, Requests};
 use crate::status::Status;
 use crate::transfer::{self, Transfer};
 use base::{Class, Error, Result};
@@ -18,9 +18,6 @@ use generalized::Generalized;
 use protocol::engine::OpId;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-
-/// `MPI_REQUEST_NULL`.
-pub const REQUEST_NULL: Handle = Handle(0x180);
 
 /// An operation that is more than one transfer: a collective, a send-receive.
 pub trait Operation: Active {
@@ -50,7 +47,7 @@ pub struct Persistent {
 static REQUESTS: Inside<Table<Request>> = Inside::new(Table::new(Kind::Request));
 
 /// The handle of [`Request::Sent`], once there is one.
-static SENT: Inside<Cell<Handle>> = Inside::new(Cell::new(REQUEST_NULL));
+static SENT: Inside<Cell<Handle>> = Inside::new(Cell::new(Handle::NONE));
 
 /// The communicator whose request failed last, until its error handler is called.
 static ERROR_COMM: Inside<RefCell<Option<Rc<Owner>>>> = Inside::new(RefCell::new(None));
@@ -98,6 +95,18 @@ pub struct Ended {
     pub freed: bool,
 }
 
+/// Whether one more request has room.
+#[inline]
+pub fn has_room() -> bool {
+    REQUESTS.has_room()
+}
+
+/// As [`has_room`], as an error.
+#[inline]
+pub fn ensure_room() -> Result {
+    REQUESTS.ensure_room()
+}
+
 /// Enters a request into the table.
 #[inline]
 pub fn enter(request: Request) -> Handle {
@@ -116,7 +125,7 @@ pub fn enter_transfer(transfer: Transfer, owner: &Rc<Owner>) -> Handle {
 /// The handle of [`Request::Sent`].
 #[inline]
 pub fn sent() -> Handle {
-    if SENT.get() == REQUEST_NULL {
+    if SENT.get() == Handle::NONE {
         SENT.set(enter(Request::Sent));
     }
     SENT.get()
@@ -244,7 +253,7 @@ pub fn start(handle: Handle) -> Result {
     }
 }
 
-/// `MPI_Cancel`: receives that are not matched yet, and generalized requests.
+/// `MPI_Cancel`: sends and receives that are not matched yet, and generalized requests.
 pub fn cancel(handle: Handle) -> Result {
     let mut generalized = None;
     let found = REQUESTS.with(handle, |request| {
@@ -297,11 +306,10 @@ pub fn free(handle: Handle) -> Result {
     Ok(())
 }
 
-/// Lets requests advance until the first of `handles` is complete; the caller waits for all of them.
-fn wait_for_first(handles: &[Handle]) -> Result {
-    let Some(&handle) = handles.first() else { return Ok(()) };
+/// Lets requests advance until `handle`, the first of `all`, is complete; the caller waits for all of them.
+fn wait_for_first(handle: Handle, all: &dyn Requests) -> Result {
     let mut live = true;
-    progress::wait_for(Awaited::All(handles), || match REQUESTS.with(handle, |r| r.is_complete()) {
+    progress::wait_for(Awaited::All(all), || match REQUESTS.with(handle, |r| r.is_complete()) {
         Some(complete) => complete,
         None => {
             live = false;
@@ -314,15 +322,34 @@ fn wait_for_first(handles: &[Handle]) -> Result {
 /// Takes the outcome of a complete request; a request that isn't persistent is gone afterwards.
 #[inline(never)]
 fn end(handle: Handle) -> Ended {
-    end_message(handle).unwrap_or_else(|| end_operation(handle))
+    match end_short(handle) {
+        Some(status) => Ended { result: Ok(()), status, freed: true },
+        None => end_message(handle).unwrap_or_else(|| end_operation(handle)),
+    }
+}
+
+/// The status of a request that is just a send that left at once, or a receive that has succeeded, and which is gone afterwards:
+/// the shortest way.
+#[inline(always)]
+fn end_short(handle: Handle) -> Option<Status> {
+    if handle == SENT.get() {
+        return Some(Status::EMPTY);
+    }
+    let found = REQUESTS.forget_if(handle, |request| match request {
+        Request::Transfer { transfer: Transfer::Pending(op), owner } => {
+            let found = engine::with(|engine| engine.take_received(*op))?;
+            // All that there is to drop.
+            *owner = None;
+            Some(found)
+        }
+        _ => None,
+    })?;
+    Some(Status::received(found.envelope.source as i32, found.envelope.tag, found.length))
 }
 
 /// As [`end`], if the request is just a message and complete.
-#[inline(always)]
+#[inline]
 fn end_message(handle: Handle) -> Option<Ended> {
-    if handle == SENT.get() {
-        return Some(Ended { result: Ok(()), status: Status::EMPTY, freed: true });
-    }
     let ended = REQUESTS.remove_if(handle, |request| match request {
         Request::Transfer { transfer, .. } => transfer::test_with_status(*transfer),
         _ => None,
@@ -361,11 +388,10 @@ fn end_operation(handle: Handle) -> Ended {
         }
         Outcome::Operation(operation, freed) => match operation.outcome().expect("the operation is complete") {
             Ok(status) => Ended { result: Ok(()), status, freed },
-            Err(error) => Ended { result: Err(error), status: Status { error: error.class.0, ..Status::EMPTY }, freed },
+            Err(error) => Ended { result: Err(error), status: Status::EMPTY, freed },
         },
         Outcome::Generalized(g) => {
-            let mut status = Status::EMPTY;
-            let queried = g.query(&mut status);
+            let (queried, status) = g.query();
             let freed = g.free();
             Ended { result: queried.and(freed), status, freed: true }
         }
@@ -402,8 +428,8 @@ fn peek(handle: Handle) -> Result<Status> {
         Outcome::Known(status) => Ok(status),
         Outcome::Operation(operation) => Ok(operation.outcome().and_then(Result::ok).unwrap_or(Status::EMPTY)),
         Outcome::Generalized(g) => {
-            let mut status = Status::EMPTY;
-            g.query(&mut status).map(|()| status)
+            let (queried, status) = g.query();
+            queried.map(|()| status)
         }
     }
 }

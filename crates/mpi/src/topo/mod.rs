@@ -12,18 +12,19 @@ mod place;
 pub use crate::coll::neighbor::Neighbors;
 
 use crate::comm::Comm;
-use crate::status::UNDEFINED;
 use base::{Result, fail};
 use cart::Cart;
 use dist_graph::DistGraph;
 use graph::Graph;
 
-/// `MPI_CART`.
-pub const CART: i32 = 211;
-/// `MPI_GRAPH`.
-pub const GRAPH: i32 = 212;
-/// `MPI_DIST_GRAPH`.
-pub const DIST_GRAPH: i32 = 213;
+/// Kinds of topologies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Kind {
+    Cart,
+    Graph,
+    DistGraph,
+}
 
 /// The topology of a communicator.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,13 +43,12 @@ fn of(comm: &Comm) -> Option<&Topology> {
 }
 
 /// `MPI_Topo_test`.
-pub fn test(comm: &Comm) -> i32 {
-    match of(comm) {
-        None => UNDEFINED,
-        Some(Topology::Cart(_)) => CART,
-        Some(Topology::Graph(_)) => GRAPH,
-        Some(Topology::DistGraph(_)) => DIST_GRAPH,
-    }
+pub fn test(comm: &Comm) -> Option<Kind> {
+    Some(match of(comm)? {
+        Topology::Cart(_) => Kind::Cart,
+        Topology::Graph(_) => Kind::Graph,
+        Topology::DistGraph(_) => Kind::DistGraph,
+    })
 }
 
 /// The grid of a communicator.

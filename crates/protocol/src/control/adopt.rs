@@ -5,6 +5,8 @@
 //! first rank of each other node ─ invitation ─► mpiexec --adopt-agent N
 //! each rank ─ rank_socket_name(key) ─► its agent    both prove the key of the pair; then the conversation is that of any rank
 //! ```
+//! The launcher's key-value space may have more readers than the job. So the key that goes through it is good for this meeting only: the ranks' own key comes
+//! from their agents.
 
 use super::codec::wire;
 use super::handshake::Key;
@@ -19,8 +21,8 @@ wire! {
         pub version: u16,
         /// The launcher, for messages.
         pub launcher: String,
-        /// Secret of the ranks.
-        pub rank_key: [u8; 16],
+        /// Secret with which ranks and agents find each other.
+        pub meeting_key: [u8; 16],
         /// Host name of each node; the first is that of rank 0.
         pub hosts: Vec<String>,
         /// Node of each rank.
@@ -34,12 +36,12 @@ wire! {
 
 /// Abstract name of the socket at which the agent of the node whose lowest rank is `first` waits for its ranks. Only
 /// processes that know the key can compute it.
-pub fn rank_socket_name(rank_key: [u8; 16], first: u32) -> Vec<u8> {
-    let name = Key(rank_key).derive(&[b"door", first.to_le_bytes().as_slice()].concat());
+pub fn rank_socket_name(meeting_key: [u8; 16], first: u32) -> Vec<u8> {
+    let name = Key(meeting_key).derive(&[b"door", first.to_le_bytes().as_slice()].concat());
     format!("ferrule-{:032x}", u128::from_le_bytes(name.0)).into_bytes()
 }
 
 /// The key with which `rank` and its agent prove themselves to each other.
-pub fn pair_key(rank_key: [u8; 16], rank: u32) -> Key {
-    Key(rank_key).derive(&[b"rank", rank.to_le_bytes().as_slice()].concat())
+pub fn pair_key(meeting_key: [u8; 16], rank: u32) -> Key {
+    Key(meeting_key).derive(&[b"rank", rank.to_le_bytes().as_slice()].concat())
 }

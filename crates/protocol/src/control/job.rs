@@ -59,6 +59,8 @@ wire! {
         pub job_id: u64,
         /// Secret of the ranks (not the one of the agents).
         pub rank_key: [u8; 16],
+        /// With it ranks that another launcher has started prove themselves to their agents, and for nothing else.
+        pub meeting_key: [u8; 16],
         /// Host names.
         pub hosts: Vec<String>,
         /// Programs.
@@ -71,12 +73,18 @@ wire! {
         pub launcher: Launcher,
         /// `--bind-to`, a [`Bind`].
         pub bind_to: u8,
+        /// How many of those a rank gets, one after another; 0 is 1.
+        pub bind_count: u32,
+        /// CPUs of a node's ranks, in turn; empty unless the user has listed them.
+        pub bind_user: Vec<Vec<u32>>,
         /// Order in which a node's CPUs are used, as `--map-by` says.
         pub map_by: u8,
         /// Report bindings.
         pub report_bindings: bool,
         /// `--continue-on-failure`.
         pub continue_on_failure: bool,
+        /// Settings of collectives that all ranks follow: those of rank 0.
+        pub collectives: Vec<(String, String)>,
         /// World rank whose standard input is fed, [`ALL`] for all, [`ROOT`] for none.
         pub stdin_rank: u32,
         /// Pass on unfinished lines of the rank that reads the terminal.

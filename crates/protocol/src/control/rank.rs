@@ -77,6 +77,8 @@ wire! {
         pub node_cpus: u32,
         /// Survivors go on when a rank dies (`--continue-on-failure`).
         pub continue_on_failure: bool,
+        /// Settings of collectives that all ranks follow, names and texts.
+        pub collectives: Vec<(String, String)>,
         /// False for a singleton, which has no agent.
         pub launched: bool,
         /// How endpoints are exchanged.

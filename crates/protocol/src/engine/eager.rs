@@ -2,7 +2,7 @@
 
 use super::receiving::completed;
 use super::sending::header;
-use super::{Address, Completion, Content, Engine, ReceiveState, Unexpected};
+use super::{Address, Completion, Content, Engine, Unexpected};
 use crate::endpoint::Arrival;
 use crate::kind::Kind;
 use crate::matching::{Envelope, Found, Pattern};
@@ -135,8 +135,7 @@ impl<S: Sink> super::Receive<S> {
     /// All of its message has been delivered, as far as there is room.
     #[inline(always)]
     fn complete(&mut self, found: &Found) {
-        let wanted = found.length.min(self.sink.len() as u64);
-        self.state = ReceiveState::Complete(completed(found, wanted));
+        self.end_with(found, self.sink.len() as u64);
     }
 }
 

@@ -1,6 +1,7 @@
 //! What waits for a lane, by peer: packets that find no room, in the order of the calls; streams; matched messages that can't be fetched yet.
 
 use super::Fetch;
+use super::one_sided::Reply;
 use crate::kind::BODY_MAX;
 use crate::wire::Header;
 use base::Peer;
@@ -14,6 +15,8 @@ pub(super) enum Queued {
     Message(u32),
     /// A packet of the protocol itself: header, body and its length.
     Control(Header, [u8; BODY_MAX], usize),
+    /// The answer to a `GET`.
+    Reply(Reply),
 }
 
 /// What waits for the lane to one peer.
@@ -25,11 +28,13 @@ pub(super) struct Flow {
     pub(super) streams: VecDeque<u32>,
     /// Matched rendezvous messages of the peer.
     pub(super) fetches: Vec<Fetch>,
+    /// Accesses to registered memory of the peer.
+    pub(super) accesses: Vec<u32>,
 }
 
 impl Flow {
     pub(super) fn is_empty(&self) -> bool {
-        self.queue.is_empty() && self.streams.is_empty() && self.fetches.is_empty()
+        self.queue.is_empty() && self.streams.is_empty() && self.fetches.is_empty() && self.accesses.is_empty()
     }
 }
 
@@ -74,7 +79,13 @@ impl Flows {
     /// The flow of a peer, to which something is added.
     pub(super) fn of(&mut self, peer: Peer) -> &mut Flow {
         let place = *self.places.entry(peer).or_insert_with(|| {
-            self.busy.push(Flow { peer, queue: VecDeque::new(), streams: VecDeque::new(), fetches: Vec::new() });
+            self.busy.push(Flow {
+                peer,
+                queue: VecDeque::new(),
+                streams: VecDeque::new(),
+                fetches: Vec::new(),
+                accesses: Vec::new(),
+            });
             self.busy.len() - 1
         });
         &mut self.busy[place]

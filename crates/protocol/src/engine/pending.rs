@@ -1,6 +1,7 @@
 //! What is not complete, in words: for the diagnosis of a hang (`mpiexec --timeout`, SIGQUIT, `ferrule top`).
 
-use super::{Engine, OpId, ReceiveState, SEND_BIT};
+use super::{Content, Engine, OpId, ReceiveState, SEND_BIT};
+use crate::matching::Found;
 use crate::transport::{Sink, Source, Transport};
 use base::Peer;
 use std::fmt;
@@ -66,10 +67,10 @@ impl<T: Transport> Engine<T> {
     pub fn pending(&self) -> Vec<Pending> {
         let receives = self.receives.iter().filter_map(|(id, r)| {
             let (peer, stage) = match r.state {
-                ReceiveState::Posted(_) => (r.expected, Stage::NoMessage),
+                ReceiveState::Posted => (r.expected, Stage::NoMessage),
                 ReceiveState::Matched { peer } => (Some(peer), Stage::Opening),
-                ReceiveState::Streaming(s) => (Some(s.peer), Stage::Partial(s.arrived, s.until)),
-                ReceiveState::Complete(_) => return None,
+                ReceiveState::Streaming(ref s) => (Some(s.peer), Stage::Partial(s.arrived, s.until)),
+                ReceiveState::Received | ReceiveState::Ended(_) => return None,
             };
             let bytes = r.sink.len() as u64;
             Some(Pending { op: OpId(id), peer, context: r.pattern.context, tag: r.pattern.tag, bytes, stage })
@@ -95,6 +96,14 @@ impl<T: Transport> Engine<T> {
         self.unexpected.iter().count()
     }
 
+    /// Messages of a context ([`base::ContextId::plane`]) that have come and that nobody has received yet, by sender and tag.
+    pub fn unreceived(&self, context: u64) -> Vec<Found> {
+        let waiting = self.unexpected.iter().filter(|(_, m)| !matches!(m.content, Content::Withdrawn));
+        let mut found: Vec<_> = waiting.map(|(_, m)| m.found).filter(|f| f.envelope.context == context).collect();
+        found.sort_by_key(|f| (f.envelope.source, f.envelope.tag));
+        found
+    }
+
     /// The operations that are not complete and the messages that wait for a receive, one line each.
     pub fn describe_pending(&self) -> Vec<String> {
         let waiting = self.unexpected.iter().map(|(_, m)| {
@@ -104,6 +113,6 @@ impl<T: Transport> Engine<T> {
                 m.peer.0, e.tag, e.context, m.found.length
             )
         });
-        self.pending().iter().map(Pending::to_string).chain(waiting).collect()
+        self.pending().iter().map(Pending::to_string).chain(self.describe_accesses()).chain(waiting).collect()
     }
 }

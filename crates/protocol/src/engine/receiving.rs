@@ -3,7 +3,6 @@
 use super::eager::envelope;
 use super::{
     Buffer, Completion, Content, Engine, Fetch, Offered, OpId, PEER_LOST, Receive, ReceiveState, Unexpected, WITHDRAWN,
-    failed,
 };
 use crate::kind::Kind;
 use crate::matching::{Found, Pattern};
@@ -23,12 +22,34 @@ pub(super) fn completed(found: &Found, wanted: u64) -> Completion {
     Completion { envelope: found.envelope, length: wanted, error, cancelled: false }
 }
 
+impl<S> Receive<S> {
+    /// Its message has been delivered, up to `room` bytes of it.
+    #[inline(always)]
+    pub(super) fn end_with(&mut self, found: &Found, room: u64) {
+        if found.length <= room {
+            (self.state, self.found) = (ReceiveState::Received, *found);
+        } else {
+            self.state = ReceiveState::Ended(Box::new(completed(found, room)));
+        }
+    }
+
+    /// How it has ended, if it has.
+    #[inline]
+    pub(super) fn outcome(&self) -> Option<Completion> {
+        match self.state {
+            ReceiveState::Received => Some(completed(&self.found, self.found.length)),
+            ReceiveState::Ended(ref completion) => Some(**completion),
+            ReceiveState::Posted | ReceiveState::Matched { .. } | ReceiveState::Streaming(_) => None,
+        }
+    }
+}
+
 impl<T: Transport> Engine<T> {
     /// Lets a message wait for its receive.
     pub(super) fn keep(&mut self, message: Unexpected<Buffer<T>>) -> u32 {
         let envelope = message.found.envelope;
         let id = self.unexpected.insert(message);
-        self.matching.keep(envelope, id);
+        self.matching.keep(&envelope, id);
         id
     }
 
@@ -51,21 +72,10 @@ impl<T: Transport> Engine<T> {
             Some(id) => self.fetch(Fetch { id, peer, found, token: header.token, offered }),
             None => {
                 counters::UNEXPECTED.add(1);
-                self.keep(Unexpected { peer, found, token: header.token, content: Content::Offered(offered) });
+                let id = self.keep(Unexpected { peer, found, token: header.token, content: Content::Offered(offered) });
+                self.offered.insert((peer, header.token), id);
             }
         }
-    }
-
-    /// `WITHDRAW`: the sender takes a message back. If it has been matched, the answer to that is on its way.
-    pub(super) fn on_withdraw(&mut self, packet: T::Packet, header: &Header) {
-        let (peer, token) = (packet.peer(), header.token);
-        self.endpoints.transport().release(packet);
-        let waits = |m: &&mut Unexpected<Buffer<T>>| {
-            m.peer == peer && m.token == token && matches!(m.content, Content::Offered(_))
-        };
-        let Some(message) = self.unexpected.iter_mut().map(|(_, m)| m).find(waits) else { return };
-        message.content = Content::Withdrawn;
-        self.send_control(peer, Kind::FINISHED, token, &[]);
     }
 
     /// Gets the data of a matched rendezvous message: pulls them, or asks the sender to stream.
@@ -78,9 +88,9 @@ impl<T: Transport> Engine<T> {
             return self.flows.of(peer).fetches.push(fetch);
         }
         let may_pull = offered.can_be_pulled() && !self.endpoints.prefers_stream(peer, wanted as usize);
-        if wanted == 0 || may_pull && self.endpoints.get(peer, offered.address, &receive.sink, wanted as usize) {
+        if wanted == 0 || may_pull && self.endpoints.pull(peer, offered.address, &receive.sink, wanted as usize) {
             counters::RENDEZVOUS_PULLED.add(1);
-            receive.state = ReceiveState::Complete(completed(&found, wanted));
+            receive.end_with(&found, wanted);
             return self.send_control(peer, Kind::FINISHED, token, &[]);
         }
         self.ask_for_stream(fetch, wanted);
@@ -108,18 +118,19 @@ impl<T: Transport> Engine<T> {
         let Some(Unexpected { peer, found, token, content }) = self.unexpected.remove(message) else {
             unreachable!("matching names a message that is kept")
         };
-        if self.unexpected.is_empty() {
-            self.unexpected.shrink(UNEXPECTED_ROOM);
-            self.matching.shrink(UNEXPECTED_ROOM);
+        if matches!(content, Content::Offered(_)) {
+            self.offered.remove(&(peer, token));
         }
-        let error = if matches!(content, Content::Withdrawn) { WITHDRAWN } else { PEER_LOST };
-        let state = ReceiveState::Complete(failed(found.envelope, error));
-        let id = self.receives.insert(Receive { sink, pattern, expected, state });
+        self.shrink_unexpected();
+        let state = ReceiveState::Matched { peer };
+        let id = self.receives.insert(Receive { sink, pattern, expected, state, found });
         let is_lost = self.lost.contains(&peer);
         match content {
-            Content::Withdrawn => {}
-            Content::Offered(_) if is_lost => {}
-            Content::Arriving(bytes) if is_lost && (T::Pool::len(&bytes) as u64) < found.length => {}
+            Content::Withdrawn => self.fail_receive(id, found.envelope, WITHDRAWN),
+            Content::Offered(_) if is_lost => self.fail_receive(id, found.envelope, PEER_LOST),
+            Content::Arriving(bytes) if is_lost && (T::Pool::len(&bytes) as u64) < found.length => {
+                self.fail_receive(id, found.envelope, PEER_LOST);
+            }
             Content::Arriving(bytes) => self.receive_arriving(id, (peer, token), found, &bytes),
             Content::Offered(offered) => self.fetch(Fetch { id, peer, found, token, offered }),
             Content::Bytes(bytes) => self.copy_out(id, &found, &bytes),
@@ -131,12 +142,22 @@ impl<T: Transport> Engine<T> {
         OpId(id)
     }
 
+    /// Gives memory back when no message is left.
+    #[inline]
+    pub(super) fn shrink_unexpected(&mut self) {
+        if self.unexpected.is_empty() {
+            self.unexpected.shrink(UNEXPECTED_ROOM);
+            self.matching.shrink(UNEXPECTED_ROOM);
+            self.offered.shrink_to(UNEXPECTED_ROOM);
+        }
+    }
+
     /// Completes a receive with a message of which all is in an unexpected buffer.
     pub(super) fn copy_out(&mut self, id: u32, found: &Found, bytes: &Buffer<T>) {
         let Some(receive) = self.receives.get_mut(id) else { return };
         let wanted = T::Pool::len(bytes).min(receive.sink.len());
         self.pool.copy_out(bytes, wanted, &receive.sink);
-        receive.state = ReceiveState::Complete(completed(found, wanted as u64));
+        receive.end_with(found, wanted as u64);
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::flows::Queued;
 use super::pending::Stage;
+use super::recall::Recall;
 use super::receiving::reject;
-use super::{Address, Completion, Engine, Mode, OpId, PEER_LOST, SEND_BIT, WITHDRAWN};
+use super::{Address, Completion, Engine, Mode, OpId, PEER_LOST, SEND_BIT};
 use crate::endpoint::{Endpoints, State};
 use crate::kind::{BODY_MAX, Kind};
 use crate::protocols::Protocol;
@@ -16,15 +17,15 @@ pub(super) struct Send<S> {
     pub(super) source: S,
     pub(super) to: Address,
     mode: Mode,
-    state: SendState,
+    pub(super) state: SendState,
     /// Packets that were `Posted` and are not over: so long the source is in use.
     in_use: u32,
-    /// See [`Engine::withdraw`].
-    withdrawn: bool,
+    /// Whether it is taken back.
+    pub(super) recall: Recall,
 }
 
 #[derive(Clone, Copy)]
-enum SendState {
+pub(super) enum SendState {
     /// In the peer's backlog.
     Queued,
     /// `EAGER_SYNC` has left; waits for `SYNC_ACK`.
@@ -41,7 +42,7 @@ enum SendState {
 }
 
 #[derive(Clone, Copy)]
-struct Outflow {
+pub(super) struct Outflow {
     /// Whether the receiver has asked for the data: `DATA` instead of fragments.
     granted: bool,
     /// Of each packet: the operation and, for `DATA`, the generation.
@@ -100,7 +101,7 @@ impl<T: Transport> Engine<T> {
             Started::Waits(state) => (state, None),
             Started::Fragments(flow) => (SendState::Streaming(flow), Some(flow)),
         };
-        let inserted = self.sends.insert(Send { source, to, mode, state, in_use: 0, withdrawn: false });
+        let inserted = self.sends.insert(Send { source, to, mode, state, in_use: 0, recall: Recall::No });
         debug_assert_eq!(inserted, id);
         match (state, flow) {
             (SendState::Queued, _) => self.flows.of(to.peer).queue.push_back(Queued::Message(id)),
@@ -137,7 +138,11 @@ impl<T: Transport> Engine<T> {
 
     /// Sends a packet of the protocol itself, now or when there is room.
     pub(super) fn send_control(&mut self, peer: Peer, kind: Kind, token: u32, body: &[u8]) {
-        let header = Header { kind, source: 0, tag: 0, token, context: 0 };
+        self.send_own(peer, Header { kind, source: 0, tag: 0, token, context: 0 }, body);
+    }
+
+    /// As [`Engine::send_control`], with any header.
+    pub(super) fn send_own(&mut self, peer: Peer, header: Header, body: &[u8]) {
         if !self.flows.holds(peer) && self.endpoints.try_control(peer, &header, body) != Outcome::Again {
             return;
         }
@@ -153,6 +158,7 @@ impl<T: Transport> Engine<T> {
         while place < self.flows.len() {
             let peer = self.flows.at(place).peer;
             moved |= self.flush_queue(place) | self.flush_streams(place) | self.fetch_deferred(place);
+            moved |= self.flush_accesses(place);
             if self.flows.at(place).is_empty() {
                 // The last one takes its place.
                 self.flows.remove(peer);
@@ -173,6 +179,13 @@ impl<T: Transport> Engine<T> {
                 Queued::Control(header, bytes, len) => {
                     self.endpoints.try_control(peer, &header, &bytes[..len]) != Outcome::Again
                 }
+                Queued::Reply(reply) => match self.send_reply(peer, reply) {
+                    Some(left) => {
+                        self.flows.at(place).queue[0] = Queued::Reply(left);
+                        false
+                    }
+                    None => true,
+                },
             };
             if !gone {
                 break;
@@ -233,8 +246,13 @@ impl<T: Transport> Engine<T> {
 
     /// The transport needs the source of a packet no longer.
     pub(super) fn on_sent(&mut self, token: Token) {
-        if let Some(send) = self.posted.remove(&token).and_then(|id| self.sends.get_mut(id)) {
-            send.in_use = send.in_use.saturating_sub(1);
+        match self.posted.remove(&token) {
+            Some(id) => {
+                if let Some(send) = self.sends.get_mut(id) {
+                    send.in_use = send.in_use.saturating_sub(1);
+                }
+            }
+            None => self.on_piece_sent(token),
         }
     }
 
@@ -278,26 +296,6 @@ impl<T: Transport> Engine<T> {
         }
     }
 
-    /// Gives up a send that has failed in some other way: nobody may be left who would match it. It ends when the receiver has
-    /// agreed, if it hasn't matched the message before. A message that has been sent at once, or is being sent, stays what it is.
-    pub fn withdraw(&mut self, op: OpId) {
-        let id = op.0 & !SEND_BIT;
-        let Some(send) = self.sends.get_mut(id).filter(|send| op.is_send() && !send.withdrawn) else { return };
-        let peer = send.to.peer;
-        match send.state {
-            SendState::Queued => {
-                send.withdrawn = true;
-                send.state = SendState::Complete(Some(WITHDRAWN));
-                self.flows.remove_message(peer, id);
-            }
-            SendState::Offered { .. } => {
-                send.withdrawn = true;
-                self.send_control(peer, Kind::WITHDRAW, id, &[]);
-            }
-            _ => {}
-        }
-    }
-
     #[inline]
     pub(super) fn send_outcome(&self, id: u32) -> Option<Completion> {
         let send = self.sends.get(id)?;
@@ -305,7 +303,8 @@ impl<T: Transport> Engine<T> {
         if send.in_use > 0 {
             return None;
         }
-        Some(Completion { envelope: send.to.envelope, length: 0, error, cancelled: false })
+        let cancelled = send.recall == Recall::Cancelled;
+        Some(Completion { envelope: send.to.envelope, length: 0, error, cancelled })
     }
 
     pub(super) fn take_send(&mut self, id: u32) -> Option<Completion> {

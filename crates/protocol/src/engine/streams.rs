@@ -9,8 +9,8 @@
 //! not before that does its program get the buffer back.
 
 use super::eager::envelope;
-use super::receiving::{completed, reject};
-use super::{Buffer, Completion, Content, Engine, Fetch, Offered, Receive, ReceiveState, Unexpected};
+use super::receiving::reject;
+use super::{Buffer, Content, Engine, Fetch, Offered, Receive, ReceiveState, Unexpected};
 use crate::kind::Kind;
 use crate::matching::Found;
 use crate::transport::{Delivery, Packet, Sink, Transport, UnexpectedPool};
@@ -69,11 +69,11 @@ impl<T: Transport> Engine<T> {
         let since_ns = if exposed.is_some() { self.endpoints.transport().now_ns() } else { 0 };
         let generation = self.generation;
         let until = wanted;
-        receive.state =
-            ReceiveState::Streaming(Stream { peer, found, wanted, until, arrived: 0, generation, exposed, since_ns });
+        let stream = Stream { peer, found, wanted, until, arrived: 0, generation, exposed, since_ns };
+        receive.state = ReceiveState::Streaming(Box::new(stream));
         if offered.can_be_pulled() {
             self.silent_ns = 0;
-            self.pullable_streams.push(id);
+            self.pullable_streams.insert(id);
         }
         let grant = Grant { length: wanted, receive: u64::from(id) | u64::from(generation) << 32 };
         self.send_control(peer, Kind::CLEAR_TO_SEND, token, &grant.encode());
@@ -121,13 +121,13 @@ impl<T: Transport> Engine<T> {
         if stream.arrived < stream.until {
             return;
         }
-        let stream = *stream;
-        receive.state = ReceiveState::Complete(stream.completion());
+        let stream = **stream;
+        receive.end_with(&stream.found, stream.wanted);
         if stream.since_ns != 0 {
             self.endpoints.note_streamed(stream.peer, stream.wanted as usize, stream.since_ns);
         }
         if let Some((_, token)) = stream.exposed {
-            self.pullable_streams.retain(|other| *other != id);
+            self.pullable_streams.remove(&id);
             self.send_control(stream.peer, Kind::FINISHED, token, &[]);
         }
     }
@@ -151,12 +151,13 @@ impl<T: Transport> Engine<T> {
     /// Pulls the message of receive `id` if it is still streamed. If that fails, its stream goes on.
     fn pull_stream(&mut self, id: u32) {
         let Some(receive) = self.receives.get_mut(id) else { return };
-        let ReceiveState::Streaming(stream) = receive.state else { return };
+        let ReceiveState::Streaming(stream) = &receive.state else { return };
+        let stream = **stream;
         let Some((offered, token)) = stream.exposed.filter(|(offered, _)| offered.can_be_pulled()) else { return };
-        if self.endpoints.get(stream.peer, offered.address, &receive.sink, stream.wanted as usize) {
+        if self.endpoints.pull(stream.peer, offered.address, &receive.sink, stream.wanted as usize) {
             self.has_pulled_streams = true;
             counters::RENDEZVOUS_PULLED.add(1);
-            receive.state = ReceiveState::Complete(stream.completion());
+            receive.end_with(&stream.found, stream.wanted);
             self.send_control(stream.peer, Kind::FINISHED, token, &[]);
         }
     }
@@ -188,16 +189,9 @@ impl<T: Transport> Engine<T> {
     fn begin_fragments(&mut self, id: u32, peer: Peer, found: Found, arrived: u64, since_ns: u64) {
         let Some(receive) = self.receives.get_mut(id) else { return };
         let wanted = found.length.min(receive.sink.len() as u64);
-        receive.state = ReceiveState::Streaming(Stream {
-            peer,
-            found,
-            wanted,
-            until: found.length,
-            arrived,
-            generation: 0,
-            exposed: None,
-            since_ns,
-        });
+        let until = found.length;
+        let stream = Stream { peer, found, wanted, until, arrived, generation: 0, exposed: None, since_ns };
+        receive.state = ReceiveState::Streaming(Box::new(stream));
     }
 
     /// `EAGER_MIDDLE` and `EAGER_LAST`.
@@ -297,9 +291,5 @@ impl Stream {
         if let Some((offered, _)) = &mut self.exposed {
             offered.is_revoked = true;
         }
-    }
-
-    fn completion(&self) -> Completion {
-        completed(&self.found, self.wanted)
     }
 }

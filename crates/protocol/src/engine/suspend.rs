@@ -10,7 +10,6 @@
 //! Whoever resumes tells the peer by `RESUME`, which resumes its own endpoint.
 
 use super::flows::Queued;
-use super::streams::Stream;
 use super::{Content, Engine, ReceiveState};
 use crate::endpoint::State;
 use crate::kind::{BODY_MAX, Kind};
@@ -111,7 +110,7 @@ impl<T: Transport> Engine<T> {
     fn finish_draining(&mut self, peer: Peer) -> bool {
         let Some(mut suspension) = self.suspensions.get(&peer).copied() else { return false };
         let mut moved = false;
-        if !suspension.said && !self.uses_sources_of(peer) {
+        if !suspension.said && !self.uses_sources_of(peer) && !self.uses_memory_for(peer) {
             suspension.said = self.endpoints.try_last(peer, &control(Kind::SUSPEND)) == Outcome::Done;
             moved |= suspension.said;
         }
@@ -137,7 +136,7 @@ impl<T: Transport> Engine<T> {
             }
         }
         for (_, receive) in self.receives.iter_mut() {
-            if let ReceiveState::Streaming(stream @ Stream { .. }) = &mut receive.state
+            if let ReceiveState::Streaming(stream) = &mut receive.state
                 && stream.peer == peer
             {
                 stream.revoke();

@@ -1,8 +1,8 @@
 //! The receiving half of a connection.
 
-use super::{AHEAD_BYTES, Conn, End, Landing, Polled, Shown, would_block};
+use super::{AHEAD_BYTES, Conn, End, Landing, Link, Polled, Shown, would_block};
 use crate::buffer::RecvBuf;
-use crate::tcp::frame::{self, FRAME_BYTES};
+use crate::tcp::frame::{self, Corrupt, FRAME_BYTES, Front};
 use protocol::kind::Kind;
 use protocol::transport::Delivery;
 use protocol::wire::Header;
@@ -13,9 +13,13 @@ impl Conn {
     /// The next packet or landed payload.
     #[inline]
     pub fn poll(&mut self) -> Polled {
-        debug_assert!(self.rx.shown.is_none(), "the last packet was not released");
+        debug_assert!(self.link.rx.shown.is_none(), "the last packet was not released");
         loop {
-            if self.rx.landing.is_some() || self.rx.skip > 0 {
+            self.acknowledge_if_due();
+            if let Some(token) = self.pop_sent() {
+                return Polled::Sent(token);
+            }
+            if self.link.rx.landing.is_some() || self.link.rx.skip > 0 {
                 if let Some(polled) = self.poll_landing() {
                     return polled;
                 }
@@ -28,54 +32,93 @@ impl Conn {
             }
             match self.fill() {
                 Ok(true) => {}
-                Ok(false) => return Polled::Nothing,
+                Ok(false) => return self.nothing(),
                 Err(end) => return Polled::Ended(end),
             }
+        }
+    }
+
+    /// There is nothing to be read; of what was read before, sources may be over.
+    fn nothing(&mut self) -> Polled {
+        match (self.pop_sent(), &self.link.tx.broken) {
+            (Some(token), _) => Polled::Sent(token),
+            (None, None) => Polled::Nothing,
+            (None, Some(why)) => Polled::Ended(End::Broken(why.clone())),
         }
     }
 
     /// Shows the packet at the front of the buffer if enough of it is there.
     #[inline]
     fn parse(&mut self) -> Result<Option<(Header, usize)>, End> {
-        let rx = &mut self.rx;
-        let have = rx.end - rx.start;
-        let Some(front) = rx.buffer[rx.start..rx.end].first_chunk::<FRAME_BYTES>() else { return Ok(None) };
-        let (header, len) = frame::decode(front, rx.sequence, self.sizes.packet_max)
-            .map_err(|corrupt| End::Broken(format!("it sent {corrupt}")))?;
-        let present = len.min(have - FRAME_BYTES);
-        if present < len {
-            if header.kind != Kind::DATA && len > self.sizes.eager_max {
-                return Err(End::Broken(format!("it sent {}", frame::Corrupt::Oversized(len as u32))));
+        loop {
+            let Link { sizes, rx, .. } = &mut self.link;
+            let have = rx.end - rx.start;
+            let Some(front) = rx.buffer[rx.start..rx.end].first_chunk::<FRAME_BYTES>() else { return Ok(None) };
+            let (header, len) = match frame::decode(front, rx.sequence, sizes.packet_max).map_err(wrong)? {
+                Front::Packet(header, len) => (header, len),
+                Front::Acknowledgement(received) => {
+                    self.on_acknowledgement(received)?;
+                    continue;
+                }
+            };
+            let present = len.min(have - FRAME_BYTES);
+            if present < len {
+                if header.kind != Kind::DATA && len > sizes.eager_max {
+                    return Err(wrong(Corrupt::Oversized(len as u32)));
+                }
+                // A small packet is shown when it is complete, `Data` as soon as it is known where it goes.
+                if header.kind != Kind::DATA || present < size_of::<u64>() {
+                    return Ok(None);
+                }
             }
-            // A small packet is shown when it is complete, `Data` as soon as it is known where it goes.
-            if header.kind != Kind::DATA || present < size_of::<u64>() {
+            rx.sequence = rx.sequence.wrapping_add(1);
+            rx.bulk = header.kind == Kind::DATA && len > AHEAD_BYTES;
+            if sizes.is_awaited(header.kind, len) {
+                rx.awaited = rx.received - (have - FRAME_BYTES) as u64 + len as u64;
+                rx.acknowledge_at = rx.acknowledge_at.min(rx.awaited);
+                self.acknowledge_if_due();
+            }
+            let rx = &mut self.link.rx;
+            if header.kind == Kind::GOODBYE {
+                rx.goodbye = true;
+                rx.start += FRAME_BYTES + present;
+                rx.skip = len - present;
                 return Ok(None);
             }
+            rx.shown = Some(Shown { at: rx.start + FRAME_BYTES, present, missing: len - present });
+            return Ok(Some((header, len)));
         }
+    }
+
+    /// The peer has received so much; its frame is at the front of the buffer.
+    fn on_acknowledgement(&mut self, received: u64) -> Result<(), End> {
+        let Link { rx, tx, .. } = &mut self.link;
         rx.sequence = rx.sequence.wrapping_add(1);
-        rx.bulk = header.kind == Kind::DATA && len > AHEAD_BYTES;
-        if header.kind == Kind::GOODBYE {
-            rx.goodbye = true;
-            rx.start += FRAME_BYTES + present;
-            rx.skip = len - present;
-            return Ok(None);
+        rx.start += FRAME_BYTES;
+        tx.replay.acknowledge(received).map_err(|_| wrong(Corrupt::Acknowledgement))
+    }
+
+    /// Tells the peer how much was received, if enough was or the peer waits for it.
+    #[inline]
+    fn acknowledge_if_due(&mut self) {
+        if self.link.rx.received >= self.link.rx.acknowledge_at {
+            self.acknowledge();
         }
-        rx.shown = Some(Shown { at: rx.start + FRAME_BYTES, present, missing: len - present });
-        Ok(Some((header, len)))
     }
 
     /// Reads once into the buffer. False if nothing was there.
     #[inline]
     fn fill(&mut self) -> Result<bool, End> {
         let limit = self.make_room();
-        let rx = &mut self.rx;
+        let rx = &mut self.link.rx;
         // SAFETY: `make_room` left `limit` initialised bytes behind `end`.
         let piece = Piece::new(unsafe { rx.buffer.as_ptr().add(rx.end) }, limit);
         // SAFETY: the piece is part of our buffer, to which no reference lives.
         match unsafe { sock::receive(self.stream.as_fd(), &[piece]) } {
             Ok(0) => Err(self.ended("it closed the connection")),
             Ok(n) => {
-                self.rx.end += n;
+                self.link.rx.end += n;
+                self.link.rx.received += n as u64;
                 Ok(true)
             }
             Err(error) if would_block(&error) => Ok(false),
@@ -84,21 +127,21 @@ impl Conn {
     }
 
     fn ended(&self, why: &str) -> End {
-        let rx = &self.rx;
+        let rx = &self.link.rx;
         if rx.goodbye && rx.landing.is_none() && rx.start == rx.end { End::Goodbye } else { End::Broken(why.into()) }
     }
 
     /// Makes room behind the buffered bytes; how many bytes to read now.
     #[inline]
     fn make_room(&mut self) -> usize {
-        let capacity = FRAME_BYTES + self.sizes.eager_max + AHEAD_BYTES;
-        let rx = &mut self.rx;
+        let capacity = FRAME_BYTES + self.link.sizes.eager_max + AHEAD_BYTES;
+        let rx = &mut self.link.rx;
         if rx.buffer.is_empty() {
             rx.buffer = vec![0; capacity];
         }
         if rx.start == rx.end {
             (rx.start, rx.end) = (0, 0);
-        } else if capacity - rx.start < FRAME_BYTES + self.sizes.eager_max {
+        } else if capacity - rx.start < FRAME_BYTES + self.link.sizes.eager_max {
             rx.buffer.copy_within(rx.start..rx.end, 0);
             (rx.start, rx.end) = (0, rx.end - rx.start);
         }
@@ -108,20 +151,21 @@ impl Conn {
 
     /// Moves a landing payload on. None if the caller should look at what follows.
     fn poll_landing(&mut self) -> Option<Polled> {
-        if self.rx.skip > 0 {
-            let dropped = self.rx.skip.min(self.rx.end - self.rx.start);
-            self.rx.start += dropped;
-            self.rx.skip -= dropped;
-            if self.rx.skip > 0 {
+        if self.link.rx.skip > 0 {
+            let dropped = self.link.rx.skip.min(self.link.rx.end - self.link.rx.start);
+            self.link.rx.start += dropped;
+            self.link.rx.skip -= dropped;
+            if self.link.rx.skip > 0 {
                 return self.fill_or_report();
             }
         }
         loop {
-            let landing = self.rx.landing.as_ref()?;
+            let landing = self.link.rx.landing.as_ref()?;
             if landing.left == 0 {
                 let (header, len) = (landing.header, landing.len);
-                self.rx.skip = landing.trailing;
-                self.rx.landing = None;
+                self.link.rx.skip = landing.trailing;
+                self.link.rx.landing = None;
+                self.acknowledge_if_due();
                 return Some(Polled::Landed(header, len));
             }
             let result = match landing.sink.as_contiguous(landing.at) {
@@ -130,11 +174,8 @@ impl Conn {
             };
             match result {
                 Ok(true) => {}
-                Ok(false) => return Some(Polled::Nothing),
-                Err(end) => {
-                    self.rx.landing = None;
-                    return Some(Polled::Ended(end));
-                }
+                Ok(false) => return Some(self.nothing()),
+                Err(end) => return Some(Polled::Ended(end)),
             }
         }
     }
@@ -142,7 +183,7 @@ impl Conn {
     fn fill_or_report(&mut self) -> Option<Polled> {
         match self.fill() {
             Ok(true) => None,
-            Ok(false) => Some(Polled::Nothing),
+            Ok(false) => Some(self.nothing()),
             Err(end) => Some(Polled::Ended(end)),
         }
     }
@@ -150,7 +191,7 @@ impl Conn {
     /// Reads straight into the sink, and what follows into the buffer.
     fn land(&mut self, at: *mut u8) -> Result<bool, End> {
         let ahead = self.make_room();
-        let rx = &mut self.rx;
+        let rx = &mut self.link.rx;
         let Some(landing) = &mut rx.landing else { return Ok(false) };
         debug_assert_eq!(rx.start, rx.end, "the buffer was delivered first");
         let room = landing.sink.len() - landing.at;
@@ -164,6 +205,7 @@ impl Conn {
                 landing.at += direct;
                 landing.left -= direct;
                 rx.end += n - direct;
+                rx.received += n as u64;
                 Ok(true)
             }
             Err(error) if would_block(&error) => Ok(false),
@@ -173,11 +215,11 @@ impl Conn {
 
     /// Through the buffer into a sink that is not contiguous.
     fn land_spread(&mut self) -> Result<bool, End> {
-        self.rx.bulk = false;
+        self.link.rx.bulk = false;
         if !self.fill()? {
             return Ok(false);
         }
-        let rx = &mut self.rx;
+        let rx = &mut self.link.rx;
         let Some(landing) = &mut rx.landing else { return Ok(false) };
         let n = landing.left.min(rx.end - rx.start);
         // SAFETY: `n` bytes lie at `start` of the buffer.
@@ -191,8 +233,8 @@ impl Conn {
     /// The first bytes of the shown packet's payload.
     #[inline]
     pub fn body<const N: usize>(&self) -> Option<[u8; N]> {
-        let shown = self.rx.shown?;
-        self.rx.buffer.get(shown.at..shown.at + shown.present)?.first_chunk::<N>().copied()
+        let shown = self.link.rx.shown?;
+        self.link.rx.buffer.get(shown.at..shown.at + shown.present)?.first_chunk::<N>().copied()
     }
 
     /// Moves payload bytes `skip .. skip + len` of the shown packet to `sink` at `at`.
@@ -204,10 +246,10 @@ impl Conn {
         (sink, at, len): (&RecvBuf, usize, usize),
         may_land: bool,
     ) -> Delivery {
-        let Some(shown) = self.rx.shown else { return Delivery::Complete };
+        let Some(shown) = self.link.rx.shown else { return Delivery::Complete };
         let here = len.min(shown.present.saturating_sub(skip));
         // SAFETY: `at + skip + here` is inside the buffered part of the payload.
-        unsafe { sink.copy_in(at, self.rx.buffer.as_ptr().add(shown.at + skip), here) };
+        unsafe { sink.copy_in(at, self.link.rx.buffer.as_ptr().add(shown.at + skip), here) };
         if here == len || shown.missing == 0 {
             return Delivery::Complete;
         }
@@ -222,76 +264,41 @@ impl Conn {
         here: usize,
         may_land: bool,
     ) -> Delivery {
-        let Some(shown) = &mut self.rx.shown else { return Delivery::Complete };
+        let Some(shown) = &mut self.link.rx.shown else { return Delivery::Complete };
         // What lies between the buffered bytes and the wanted ones is never asked for by the engine.
         let left = (len - here).min(shown.missing);
         let fits = skip <= shown.present && at.checked_add(len).is_some_and(|end| end <= sink.len());
         if may_land && fits {
             let trailing = shown.missing - left;
             shown.missing = 0;
-            self.rx.landing = Some(Landing { sink: sink.clone(), at: at + here, left, trailing, header, len });
+            self.link.rx.landing = Some(Landing { sink: sink.clone(), at: at + here, left, trailing, header, len });
             return Delivery::Landing;
         }
-        let rest = self.wait_for_rest();
-        let from = (skip + here).saturating_sub(self.rx.shown.map_or(0, |s| s.present)).min(rest.len());
-        // SAFETY: the range is inside `rest`.
-        unsafe { sink.copy_in(at + here, rest[from..].as_ptr(), left.min(rest.len() - from)) };
+        // The engine lets all `Data` land, inside of their place.
+        debug_assert!(false, "a packet that can't land was shown before all of it was there");
+        self.link.tx.broken = Some("a packet of it has no place".into());
         Delivery::Complete
-    }
-
-    /// Gives the shown packet's payload from `skip` on to `take`, in one or two pieces.
-    pub fn stash(&mut self, skip: usize, mut take: impl FnMut(&[u8])) {
-        let Some(shown) = self.rx.shown else { return };
-        take(self.rx.buffer[shown.at..shown.at + shown.present].get(skip..).unwrap_or_default());
-        if shown.missing > 0 {
-            take(self.wait_for_rest().get(skip.saturating_sub(shown.present)..).unwrap_or_default());
-        }
-    }
-
-    /// Waits for what is missing of the shown packet. The engine only makes us do so for packets that it can't place.
-    #[cold]
-    fn wait_for_rest(&mut self) -> Vec<u8> {
-        let Some(shown) = &mut self.rx.shown else { return Vec::new() };
-        let mut rest = vec![0; std::mem::take(&mut shown.missing)];
-        let mut have = 0;
-        while have < rest.len() {
-            let piece = Piece::new(rest[have..].as_mut_ptr(), rest.len() - have);
-            // SAFETY: the piece is the unfilled part of `rest`.
-            match unsafe { sock::receive(self.stream.as_fd(), &[piece]) } {
-                Ok(0) => break,
-                Ok(n) => have += n,
-                Err(error) if would_block(&error) => {
-                    let _ = sock::wait_one(self.stream.as_fd(), true, false, 1000);
-                }
-                Err(_) => break,
-            }
-        }
-        // On an early end the next poll sees the same end of the stream.
-        rest.truncate(have);
-        rest
     }
 
     /// Gives the shown packet's room back.
     #[inline]
     pub fn release(&mut self) {
-        if let Some(shown) = self.rx.shown.take() {
-            self.rx.start = shown.at + shown.present;
-            self.rx.skip = shown.missing;
+        if let Some(shown) = self.link.rx.shown.take() {
+            self.link.rx.start = shown.at + shown.present;
+            self.link.rx.skip = shown.missing;
         }
     }
 
-    /// Reads and drops what is there; whether the stream has ended. For closing.
-    pub fn drain(&mut self) -> bool {
-        self.rx.shown = None;
-        self.rx.landing = None;
-        let mut bytes = [0u8; 16 << 10];
-        loop {
-            // SAFETY: `bytes` is ours.
-            match unsafe { sock::receive(self.stream.as_fd(), &[Piece::new(bytes.as_mut_ptr(), bytes.len())]) } {
-                Ok(0) => return true,
-                Ok(_) => {}
-                Err(error) => return !would_block(&error),
-            }
+    /// The program takes nothing any more: what is landing is dropped.
+    pub fn discard(&mut self) {
+        self.release();
+        let rx = &mut self.link.rx;
+        if let Some(landing) = rx.landing.take() {
+            rx.skip = landing.left + landing.trailing;
         }
     }
+}
+
+fn wrong(corrupt: Corrupt) -> End {
+    End::Wrong(format!("it sent {corrupt}"))
 }

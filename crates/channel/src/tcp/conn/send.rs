@@ -1,6 +1,7 @@
 //! The sending half of a connection.
 
-use super::{Conn, DataId, Front, Started, would_block};
+use super::replay::Run;
+use super::{Conn, Front, Link, Sender, Sizes, would_block};
 use crate::buffer::SendBuf;
 use crate::tcp::frame::{self, FRAME_BYTES};
 use protocol::kind::{BODY_MAX, Kind};
@@ -13,74 +14,104 @@ use sys::sock::{self, Piece};
 /// What the kernel takes into one buffer, from which the network device makes segments.
 const BUFFER_BYTES: usize = 65_200;
 
+impl Sizes {
+    /// Whether the payload of a packet stays in the program's memory until it is acknowledged.
+    #[inline]
+    pub(super) fn is_held(&self, kind: Kind, len: usize) -> bool {
+        kind == Kind::DATA && len > self.eager_max && self.replay_max > 0
+    }
+
+    /// Whether the sender of a packet waits for its acknowledgement.
+    #[inline]
+    pub(super) fn is_awaited(&self, kind: Kind, len: usize) -> bool {
+        self.is_held(kind, len) || kind == Kind::GOODBYE && self.replay_max > 0
+    }
+}
+
 impl Conn {
-    /// Sends a packet.
+    /// Sends a packet. `Again` also once the connection is broken: the next poll tells.
     #[inline]
     pub fn send(&mut self, header: &Header, body: &[u8], source: Option<(&SendBuf, usize, usize)>) -> Outcome {
-        if self.tx.full {
-            return self.send_when_full(header, body, source);
-        }
-        if header.kind == Kind::DATA && !self.tx.finished.is_empty() && self.take_finished(header, body, source) {
-            return Outcome::Done;
-        }
         let len = source.map_or(0, |(_, _, len)| len);
-        let front = Front::new(header, body, len, self.tx.sequence);
+        if self.link.tx.full || !self.link.has_room(body.len() + len, header.kind) {
+            return Outcome::Again;
+        }
+        let front = Front::new(header, body, len, self.link.tx.sequence);
         let sent = match self.push(&front, 0, source) {
             Ok(n) => n,
-            Err(error) if would_block(&error) => {
-                self.tx.full = true;
+            Err(error) => {
+                self.refused(&error);
                 return Outcome::Again;
             }
-            Err(error) => {
-                self.tx.broken = Some(error.to_string());
-                self.tx.full = true;
-                return Outcome::Lost;
-            }
         };
-        self.tx.sequence = self.tx.sequence.wrapping_add(1);
-        if sent == front.len + len {
-            return Outcome::Done;
-        }
-        self.tx.full = true;
-        match source {
-            Some((source, from, len)) if header.kind == Kind::DATA => {
-                let id = data_id(header, body, len);
-                self.tx.started = Some(Box::new(Started { id, source: source.clone(), from, len, front, sent }));
-                Outcome::Again
-            }
-            _ => {
-                self.keep_rest(&front, sent, source);
-                Outcome::Done
-            }
-        }
+        self.link.tx.sequence = self.link.tx.sequence.wrapping_add(1);
+        self.link.keep(header.kind, &front, sent, source)
     }
 
+    /// Sends a frame that acknowledges all that was received.
     #[cold]
-    fn send_when_full(&mut self, header: &Header, body: &[u8], source: Option<(&SendBuf, usize, usize)>) -> Outcome {
-        match () {
-            () if self.tx.broken.is_some() => Outcome::Lost,
-            () if header.kind == Kind::DATA && self.take_finished(header, body, source) => Outcome::Done,
-            () => Outcome::Again,
+    pub(super) fn acknowledge(&mut self) {
+        self.link.acknowledged_now();
+        let Link { rx, tx, .. } = &mut self.link;
+        tx.replay.copy(&frame::acknowledgement(rx.received, tx.sequence));
+        tx.sequence = tx.sequence.wrapping_add(1);
+        if !tx.full {
+            self.push_kept();
         }
     }
 
-    fn take_finished(&mut self, header: &Header, body: &[u8], source: Option<(&SendBuf, usize, usize)>) -> bool {
-        let id = data_id(header, body, source.map_or(0, |(_, _, len)| len));
-        match self.tx.finished.iter().position(|f| *f == id) {
-            Some(at) => {
-                self.tx.finished.swap_remove(at);
-                true
-            }
-            None => false,
+    /// The kernel took nothing.
+    #[cold]
+    fn refused(&mut self, error: &io::Error) {
+        self.link.tx.full = true;
+        if !would_block(error) {
+            self.link.tx.broken = Some(error.to_string());
         }
+    }
+
+    /// Goes on with what the kernel had no room for.
+    pub fn flush(&mut self) {
+        if self.link.tx.full && self.link.tx.broken.is_none() {
+            self.push_kept();
+        }
+    }
+
+    /// Gives the kernel what it takes of the replay buffer.
+    fn push_kept(&mut self) {
+        while let Some(run) = self.link.tx.replay.next() {
+            match self.push_run(run) {
+                Ok(n) => self.link.taken(n),
+                Err(error) => return self.refused(&error),
+            }
+        }
+        self.link.tx.full = false;
+    }
+
+    fn push_run(&self, run: Run<'_>) -> io::Result<usize> {
+        const NONE: Front = Front { bytes: [0; FRAME_BYTES + BODY_MAX], len: 0 };
+        match run {
+            // SAFETY: the piece is part of the replay buffer.
+            Run::Copied(bytes) => unsafe {
+                sock::send(self.stream.as_fd(), &[Piece::new(bytes.as_ptr(), bytes.len())])
+            },
+            Run::Held(source, from, len) => {
+                let most = if len > self.link.sizes.write_max { self.piece() } else { len };
+                self.push_piece(&NONE, 0, Some((source, from, len)), most)
+            }
+        }
+    }
+
+    /// Whether the kernel has taken everything, or never will.
+    pub fn is_flushed(&self) -> bool {
+        self.link.tx.broken.is_some() || self.link.tx.replay.is_taken()
     }
 
     /// Gives the kernel what it takes of `front` and source from byte `sent` of both on, in pieces of [`Sizes::write_max`] bytes.
     ///
     /// [`Sizes::write_max`]: super::Sizes::write_max
-    fn push(&mut self, front: &Front, sent: usize, source: Option<(&SendBuf, usize, usize)>) -> io::Result<usize> {
+    fn push(&self, front: &Front, sent: usize, source: Option<(&SendBuf, usize, usize)>) -> io::Result<usize> {
         let left = front.len + source.map_or(0, |(_, _, len)| len) - sent;
-        let most = if left > self.sizes.write_max { self.piece() } else { left };
+        let most = if left > self.link.sizes.write_max { self.piece() } else { left };
         let mut pushed = self.push_piece(front, sent, source, most)?;
         while pushed < left {
             match self.push_piece(front, sent + pushed, source, most) {
@@ -94,12 +125,12 @@ impl Conn {
 
     /// How much the kernel is given at once. Segments grow with the connection's window.
     fn piece(&self) -> usize {
-        let most = self.sizes.write_max;
+        let most = self.link.sizes.write_max;
         sock::segment_bytes(self.stream.as_fd()).map_or(most, |segment| whole_segments(most, segment))
     }
 
     fn push_piece(
-        &mut self,
+        &self,
         front: &Front,
         sent: usize,
         source: Option<(&SendBuf, usize, usize)>,
@@ -126,65 +157,51 @@ impl Conn {
             sock::send(self.stream.as_fd(), &[first, Piece::new(packed.as_ptr(), packed.len())])
         }
     }
+}
 
-    /// Copies what the kernel has not taken.
-    #[cold]
-    fn keep_rest(&mut self, front: &Front, sent: usize, source: Option<(&SendBuf, usize, usize)>) {
-        let queue = &mut self.tx.queue;
-        queue.extend_from_slice(&front.bytes[sent.min(front.len)..front.len]);
+impl Link {
+    /// Whether the replay buffer takes a packet with so many bytes behind the frame.
+    #[inline]
+    fn has_room(&self, len: usize, kind: Kind) -> bool {
+        let copied = self.tx.replay.copied();
+        let more = FRAME_BYTES + if self.sizes.is_held(kind, len) { BODY_MAX } else { len };
+        copied == 0 || copied + more <= self.sizes.replay_max
+    }
+
+    /// Keeps a packet of which the kernel has taken the first `sent` bytes.
+    #[inline]
+    fn keep(&mut self, kind: Kind, front: &Front, sent: usize, source: Option<(&SendBuf, usize, usize)>) -> Outcome {
+        let Sender { replay, full, token, .. } = &mut self.tx;
+        // Without reconnects only what the kernel has not taken.
+        let skip = if self.sizes.replay_max == 0 { sent } else { 0 };
+        if skip > 0 {
+            replay.forget(skip);
+        }
+        replay.copy(&front.bytes[skip.min(front.len)..front.len]);
+        let mut outcome = Outcome::Done;
         if let Some((source, from, len)) = source {
-            let skip = sent.saturating_sub(front.len);
-            queue.reserve(len - skip);
-            // SAFETY: room was reserved; the range is inside the message, so all of it is written.
-            unsafe {
-                source.copy_out(from + skip, queue.as_mut_ptr().add(queue.len()), len - skip);
-                queue.set_len(queue.len() + len - skip);
+            let is_large = kind == Kind::DATA && front.len - FRAME_BYTES + len > self.sizes.eager_max;
+            let skip = skip.saturating_sub(front.len);
+            let (from, len) = (from + skip, len - skip);
+            if is_large && len > 0 {
+                replay.hold(source, from, len, *token);
+                outcome = Outcome::Posted(*token);
+                token.0 += 1;
+            } else {
+                replay.copy_source(source, from, len);
             }
         }
+        replay.take(sent - skip);
+        *full = !replay.is_taken();
+        outcome
     }
 
-    /// Goes on with what the kernel had no room for. True if anything left.
-    pub fn flush(&mut self) -> bool {
-        if !self.tx.full || self.tx.broken.is_some() {
-            return false;
+    /// The kernel has taken `len` bytes more of the replay buffer.
+    fn taken(&mut self, len: usize) {
+        self.tx.replay.take(len);
+        if self.sizes.replay_max == 0 {
+            self.tx.replay.acknowledge_taken();
         }
-        match self.flush_some() {
-            Ok(moved) => moved,
-            Err(error) if would_block(&error) => false,
-            Err(error) => {
-                self.tx.broken = Some(error.to_string());
-                true
-            }
-        }
-    }
-
-    fn flush_some(&mut self) -> io::Result<bool> {
-        let waiting = &self.tx.queue[self.tx.queue_at..];
-        if !waiting.is_empty() {
-            // SAFETY: the piece is part of the queue.
-            let n = unsafe { sock::send(self.stream.as_fd(), &[Piece::new(waiting.as_ptr(), waiting.len())]) }?;
-            self.tx.queue_at += n;
-            if self.tx.queue_at < self.tx.queue.len() {
-                return Ok(n > 0);
-            }
-            (self.tx.queue, self.tx.queue_at) = (Vec::new(), 0);
-        }
-        if let Some(mut started) = self.tx.started.take() {
-            let result = self.push(&started.front, started.sent, Some((&started.source, started.from, started.len)));
-            started.sent += *result.as_ref().unwrap_or(&0);
-            if started.sent < started.front.len + started.len {
-                self.tx.started = Some(started);
-                return result.map(|n| n > 0);
-            }
-            self.tx.finished.push(started.id);
-        }
-        self.tx.full = false;
-        Ok(true)
-    }
-
-    /// Whether the queues are empty.
-    pub fn is_flushed(&self) -> bool {
-        self.tx.broken.is_some() || (self.tx.queue_at == self.tx.queue.len() && self.tx.started.is_none())
     }
 }
 
@@ -203,8 +220,4 @@ impl Front {
 pub(super) fn whole_segments(most: usize, segment: usize) -> usize {
     let buffer = segment * (BUFFER_BYTES / segment).max(1);
     [buffer, segment].into_iter().find(|unit| *unit <= most).map_or(most, |unit| most - most % unit)
-}
-
-fn data_id(header: &Header, body: &[u8], len: usize) -> DataId {
-    (header.token, body.try_into().unwrap_or_default(), len)
 }

@@ -6,6 +6,7 @@
 //! replace each other's files.
 
 use protocol::control::handshake::{self, ANSWER, CHALLENGE, Key, PROOF};
+use protocol::control::sealed::Seals;
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
@@ -132,8 +133,8 @@ impl Guest {
         Ok(guest)
     }
 
-    /// The caller's node, when it has proved to be one of the job's agents.
-    pub fn receive(&mut self, key: Key, me: u32) -> Result<Option<u32>> {
+    /// The caller's node and the link's seals, when it has proved to be one of the job's agents.
+    pub fn receive(&mut self, key: Key, me: u32) -> Result<Option<(u32, Seals)>> {
         if !read_up_to(&self.stream, &mut self.got, ANSWER)? {
             return Ok(None);
         }
@@ -141,7 +142,7 @@ impl Guest {
         let pair = key_of(key, me, handshake::claimed_node(answer));
         let (node, proof) = handshake::check_answer(pair, self.nonce, answer).map_err(wrong)?;
         (&self.stream).write_all(&proof)?;
-        Ok(Some(node))
+        Ok(Some((node, Seals::of_parent(pair, self.nonce, answer))))
     }
 }
 
@@ -161,12 +162,12 @@ impl Caller {
         Ok(Caller { stream, node, said: None, got: Vec::new() })
     }
 
-    /// True when the other side has proved to be that node's agent.
-    pub fn receive(&mut self, key: Key, me: u32) -> Result<bool> {
+    /// The link's seals, when the other side has proved to be that node's agent.
+    pub fn receive(&mut self, key: Key, me: u32) -> Result<Option<Seals>> {
         let pair = key_of(key, me, self.node);
         if self.said.is_none() {
             if !read_up_to(&self.stream, &mut self.got, CHALLENGE)? {
-                return Ok(false);
+                return Ok(None);
             }
             let challenge = *self.got.first_chunk::<CHALLENGE>().ok_or(ErrorKind::InvalidData)?;
             let answer = handshake::answer(pair, &challenge, me, random()).map_err(wrong)?;
@@ -175,13 +176,13 @@ impl Caller {
             self.got.clear();
         }
         if !read_up_to(&self.stream, &mut self.got, PROOF)? {
-            return Ok(false);
+            return Ok(None);
         }
         let (Some((challenge, answer)), Some(proof)) = (&self.said, self.got.first_chunk::<PROOF>()) else {
-            return Ok(false);
+            return Ok(None);
         };
         handshake::check_proof(pair, challenge, answer, proof).map_err(wrong)?;
-        Ok(true)
+        Ok(Some(Seals::of_child(pair, challenge, answer)))
     }
 }
 
@@ -189,11 +190,14 @@ impl Caller {
 mod tests {
     use super::*;
 
-    fn meet(theirs: Key, as_node: u32) -> (Result<bool>, Result<Option<u32>>) {
+    type Called = Result<Option<Seals>>;
+    type Heard = Result<Option<(u32, Seals)>>;
+
+    fn meet(theirs: Key, as_node: u32) -> (Called, Heard) {
         let (a, b) = UnixStream::pair().unwrap();
         let mut guest = Guest::new(a).unwrap();
         let mut caller = Caller::new(7, b).unwrap();
-        assert!(!caller.receive(theirs, as_node).unwrap());
+        assert!(caller.receive(theirs, as_node).unwrap().is_none());
         let heard = guest.receive(Key([1; 16]), 7);
         drop(guest);
         (caller.receive(theirs, as_node), heard)
@@ -202,8 +206,13 @@ mod tests {
     #[test]
     fn only_agents_of_the_job_meet() {
         let (called, heard) = meet(Key([1; 16]), 3);
-        assert!(called.unwrap());
-        assert_eq!(heard.unwrap(), Some(3));
+        let (mut caller, (node, mut guest)) = (called.unwrap().unwrap(), heard.unwrap().unwrap());
+        assert_eq!(node, 3);
+        let mut sealed = Vec::new();
+        caller.seal(&protocol::control::frame::frame(&5u32), &mut sealed);
+        let mut body = sealed.split_off(4);
+        guest.open(&mut body).unwrap();
+        assert_eq!(body, 5u32.to_le_bytes());
         let (called, heard) = meet(Key([2; 16]), 3);
         assert!(called.is_err() && heard.is_err());
     }

@@ -28,6 +28,7 @@ use inboxes::Inboxes;
 use meet::{CallSocket, Caller, Guest};
 use protocol::control::handshake::Key;
 use protocol::control::near::{self, Call, SameKernel};
+use protocol::control::sealed::Seals;
 use regions::Regions;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
@@ -262,7 +263,9 @@ impl Near {
             }
             match guest.receive(self.key, self.node) {
                 Ok(None) => self.guests.push(guest),
-                Ok(Some(node)) => _ = self.links.insert(node, FdLink::new(guest.stream.into())),
+                Ok(Some((node, seals))) => {
+                    self.links.insert(node, FdLink::new(guest.stream.into()).sealed(seals));
+                }
                 Err(e) if e.kind() == ErrorKind::PermissionDenied => {
                     log!(Warn, "dropped a caller at the socket for agents under the same kernel: {e}");
                 }
@@ -275,16 +278,19 @@ impl Near {
         for mut calling in std::mem::take(&mut self.calls) {
             let readable = calling.caller.as_ref().is_some_and(|c| set.readable(&c.stream));
             let answer = match &mut calling.visitor {
-                Some(visitor) => Some(visitor.look(self.key, self.node)).filter(|seen| !matches!(seen, Ok(false))),
-                None => calling.caller.as_mut().filter(|_| readable).map(|c| c.receive(self.key, self.node)),
+                Some(visitor) => visitor.look(self.key, self.node).map(|met| met.then_some(None)),
+                None => match calling.caller.as_mut().filter(|_| readable) {
+                    Some(caller) => caller.receive(self.key, self.node).map(|seals| seals.map(Some)),
+                    None => Ok(None),
+                },
             };
             match answer {
-                Some(Ok(true)) => self.welcome(calling),
-                Some(Err(e)) => {
+                Ok(Some(seals)) => self.welcome(calling, seals),
+                Ok(None) => self.calls.push(calling),
+                Err(e) => {
                     calling.reasons.push(e.to_string());
                     self.try_next(calling);
                 }
-                _ => self.calls.push(calling),
             }
         }
         if self.call_by.is_some_and(|by| Instant::now() >= by) {
@@ -295,10 +301,11 @@ impl Near {
         }
     }
 
-    fn welcome(&mut self, calling: Calling) {
+    /// The other agent has proved itself; those that met in a file have no link.
+    fn welcome(&mut self, calling: Calling, seals: Option<Seals>) {
         self.proved.push(calling.call.node);
-        if let Some(caller) = calling.caller.filter(|_| calling.visitor.is_none()) {
-            self.links.insert(calling.call.node, FdLink::new(caller.stream.into()));
+        if let (Some(caller), Some(seals)) = (calling.caller, seals) {
+            self.links.insert(calling.call.node, FdLink::new(caller.stream.into()).sealed(seals));
         }
     }
 

@@ -1,5 +1,5 @@
-//! Settings of collectives. Processes take them over when they join a job; those that all must share go into its
-//! [`Choices`](crate::comm::choices::Choices).
+//! Settings of collectives. Those that all processes must share go into the job's [`Choices`](crate::comm::choices::Choices): the launcher tells
+//! everybody those of rank 0, whatever the others were started with.
 
 base::config! {
     /// Algorithm of barriers: auto, exchange, dissemination, tree, flat, hierarchical.
@@ -22,7 +22,7 @@ base::config! {
     COLL_REDUCE_SCATTER: text = "auto";
     /// Algorithm of scans: auto, recursive_doubling, linear.
     COLL_SCAN: text = "auto";
-    /// Whether ranks share cores, which favours algorithms with few waits: auto, yes, no. The same on all ranks.
+    /// Whether ranks share cores, which favours algorithms with few waits: auto, yes, no.
     COLL_OVERSUBSCRIBED: text = "auto";
     /// Segments of pipelined collectives.
     COLL_SEGMENT_BYTES: u64 = 65536, 1..=1073741824, "bytes";

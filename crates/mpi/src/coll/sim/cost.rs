@@ -34,7 +34,7 @@ impl Wire for Free<'_> {
     unsafe fn perform(&mut self, step: Step) -> Result {
         let reduce = |Reduction { op, datatype }: &Reduction, input, inout, count| {
             // SAFETY: handed on from the caller.
-            unsafe { op.apply(input, inout, count, datatype, 0) };
+            unsafe { op.apply(input, inout, count, datatype) };
         };
         // SAFETY: handed on from the caller.
         unsafe { self.0.perform(step, reduce) };
@@ -83,8 +83,8 @@ fn time(name: &str, mut build: impl FnMut(&mut Builder) -> Result) {
 fn bookkeeping() {
     let (mut from, mut into) = ([1u64; 16], [1u64; 16]);
     let (from, into) = (from.as_mut_ptr().cast::<u8>(), into.as_mut_ptr().cast::<u8>());
-    let datatype = datatype::predefined(0x214).unwrap();
-    let op = op::predefined(0x21).unwrap();
+    let datatype = datatype::predefined(datatype::Name::MPI_DOUBLE);
+    let op = op::predefined(op::Predefined::Sum);
     let buffer = |ptr| Buffer { ptr, count: 1, datatype };
     for n in [2, 4, 16] {
         let view = std::hint::black_box(CommView::new(1, n));

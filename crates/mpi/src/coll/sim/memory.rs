@@ -3,16 +3,11 @@
 use super::super::args::{BlockBuffer, Buffer, ReduceArgs};
 use super::super::ints::Ints;
 use crate::datatype::{self, Datatype, Form};
-use crate::handle::{Handle, Named};
 use crate::op::{self, Op};
 use std::rc::Rc;
 
 /// What an item is in the model: two numbers, the second unused by types with one.
 pub type Item = [u64; 2];
-
-/// Handles that user functions are told.
-const PAIR: usize = 0x9001;
-const HOLED: usize = 0x9002;
 
 const GUARD: u8 = 0xee;
 /// What a data byte holds before anything has been stored.
@@ -27,7 +22,7 @@ pub struct Kind {
 }
 
 fn u64_type() -> Rc<Datatype> {
-    Rc::clone(datatype::predefined(0x20f).expect("MPI_UNSIGNED_LONG_LONG"))
+    Rc::clone(datatype::predefined(datatype::Name::MPI_UNSIGNED_LONG_LONG))
 }
 
 impl Kind {
@@ -39,7 +34,6 @@ impl Kind {
     /// Two numbers without holes.
     pub fn pair() -> Kind {
         let datatype = datatype::contiguous(Form::Int, 2, &u64_type()).unwrap();
-        datatype.handle_cell().set(Handle(PAIR));
         Kind { name: "pair", datatype, leaves: &[0, 8] }
     }
 
@@ -47,7 +41,6 @@ impl Kind {
     pub fn holed() -> Kind {
         let spread = datatype::hindexed_block(Form::Int, 1, &[8, 24], &u64_type()).unwrap();
         let datatype = datatype::resized(Form::Int, -8, 48, &spread).unwrap();
-        datatype.handle_cell().set(Handle(HOLED));
         Kind { name: "holed", datatype, leaves: &[8, 24] }
     }
 
@@ -161,47 +154,37 @@ fn compose(a: Item, b: Item) -> Item {
     [a[0].wrapping_mul(b[0]), b[0].wrapping_mul(a[1]).wrapping_add(b[1])]
 }
 
-unsafe fn each(input: *mut u8, inout: *mut u8, len: i32, handle: usize, f: fn(Item, Item) -> Item) {
-    assert!(handle == PAIR || handle == HOLED);
-    let kind = if handle == HOLED { (48, [8, 24]) } else { (16, [0, 8]) };
-    for i in 0..len as isize {
-        let at = |base: *mut u8, leaf: usize| base.wrapping_offset(i * kind.0 + kind.1[leaf]).cast::<u64>();
-        // SAFETY: both buffers hold `len` items of the kind that the handle names.
-        unsafe {
-            let read = |base| [at(base, 0).read_unaligned(), at(base, 1).read_unaligned()];
-            let value = f(read(input), read(inout));
-            at(inout, 0).write_unaligned(value[0]);
-            at(inout, 1).write_unaligned(value[1]);
+/// A function of the program for pairs, with and without holes.
+struct OfPairs(fn(Item, Item) -> Item);
+
+impl op::Function for OfPairs {
+    unsafe fn combine(&self, input: *const u8, inout: *mut u8, count: usize, datatype: &Rc<Datatype>) {
+        let kind = if datatype.extent() == 48 { (48, [8, 24]) } else { (16, [0, 8]) };
+        assert_eq!((datatype.extent(), datatype.size()), (kind.0, 16));
+        for i in 0..count as isize {
+            let at = |base: *mut u8, leaf: usize| base.wrapping_offset(i * kind.0 + kind.1[leaf]).cast::<u64>();
+            // SAFETY: both buffers hold `count` items of the kind.
+            unsafe {
+                let read = |base| [at(base, 0).read_unaligned(), at(base, 1).read_unaligned()];
+                let value = (self.0)(read(input.cast_mut()), read(inout));
+                at(inout, 0).write_unaligned(value[0]);
+                at(inout, 1).write_unaligned(value[1]);
+            }
         }
     }
 }
 
-unsafe extern "C" fn user_add(a: *mut std::ffi::c_void, b: *mut std::ffi::c_void, len: *mut i32, handle: *mut usize) {
-    // SAFETY: called as the standard says.
-    unsafe { each(a.cast(), b.cast(), *len, *handle, add) }
-}
-
-unsafe extern "C" fn user_compose(
-    a: *mut std::ffi::c_void,
-    b: *mut std::ffi::c_void,
-    len: *mut i32,
-    handle: *mut usize,
-) {
-    // SAFETY: called as the standard says.
-    unsafe { each(a.cast(), b.cast(), *len, *handle, compose) }
-}
-
 impl Operation {
     pub fn sum() -> Operation {
-        Operation { name: "sum", op: Rc::clone(op::predefined(0x21).unwrap()), model: add }
+        Operation { name: "sum", op: Rc::clone(op::predefined(op::Predefined::Sum)), model: add }
     }
 
     pub fn user_add() -> Operation {
-        Operation { name: "user add", op: Op::user(user_add, true), model: add }
+        Operation { name: "user add", op: Op::user(Box::new(OfPairs(add)), true), model: add }
     }
 
     pub fn compose() -> Operation {
-        Operation { name: "compose", op: Op::user(user_compose, false), model: compose }
+        Operation { name: "compose", op: Op::user(Box::new(OfPairs(compose)), false), model: compose }
     }
 
     pub fn args<'a>(&'a self, send: *const u8, recv: *mut u8, count: usize, kind: &'a Kind) -> ReduceArgs<'a> {

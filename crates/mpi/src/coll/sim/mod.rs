@@ -17,7 +17,6 @@ use super::objects::{Objects, Reduction};
 use super::schedule::Step;
 use super::team::Via;
 use crate::datatype::{self, Datatype};
-use crate::handle::Named;
 use base::Result;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -184,7 +183,7 @@ impl Wire for SimWire<'_> {
     unsafe fn perform(&mut self, step: Step) -> Result {
         let reduce = |Reduction { op, datatype }: &Reduction, input, inout, count| {
             // SAFETY: handed on from the caller.
-            unsafe { op.apply(input, inout, count, datatype, datatype.handle_cell().get().0) };
+            unsafe { op.apply(input, inout, count, datatype) };
         };
         // SAFETY: handed on from the caller.
         unsafe { self.objects.perform(step, reduce) };

@@ -6,7 +6,7 @@ use base::{Result, ensure, fail};
 
 use super::dimensions;
 use crate::datatype::Datatype;
-use crate::datatype::contents::{Form, Recipe, combiner};
+use crate::datatype::contents::{Combiner, Form, Recipe};
 use crate::datatype::layout::product;
 
 /// The part of `subsizes` items from `starts` on, of an array with `sizes` items; its extent is the whole array.
@@ -38,7 +38,7 @@ pub fn subarray(
         stride = product(stride, sizes[dim])?;
     }
     let layout = layout.shift(offset)?.resized(0, stride)?;
-    let recipe = Recipe::new(combiner::SUBARRAY, form).ints([ndims as i32]);
+    let recipe = Recipe::new(Combiner::Subarray, form).ints([ndims as i32]);
     let recipe = recipe.counts(sizes).counts(subsizes).counts(starts).ints([order]).types([old]);
     Ok(Rc::new(Datatype::new(layout, recipe)))
 }

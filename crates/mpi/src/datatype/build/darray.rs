@@ -6,17 +6,17 @@ use base::{Result, ensure, fail};
 
 use super::dimensions;
 use crate::datatype::Datatype;
-use crate::datatype::contents::{Form, Recipe, combiner};
+use crate::datatype::contents::{Combiner, Form, Recipe};
 use crate::datatype::layout::{Layout, product};
 
 /// `MPI_DISTRIBUTE_NONE`.
-pub const DISTRIBUTE_NONE: i32 = 16;
+pub const DISTRIBUTE_NONE: i32 = 0;
 /// `MPI_DISTRIBUTE_BLOCK`.
-pub const DISTRIBUTE_BLOCK: i32 = 17;
+pub const DISTRIBUTE_BLOCK: i32 = 1;
 /// `MPI_DISTRIBUTE_CYCLIC`.
-pub const DISTRIBUTE_CYCLIC: i32 = 18;
+pub const DISTRIBUTE_CYCLIC: i32 = 2;
 /// `MPI_DISTRIBUTE_DFLT_DARG`.
-pub const DISTRIBUTE_DFLT_DARG: i32 = 19;
+pub const DISTRIBUTE_DFLT_DARG: i32 = i32::MIN;
 
 /// The arguments, named as in the standard.
 #[derive(Clone, Copy)]
@@ -55,7 +55,7 @@ pub fn darray(form: Form, args: DarrayArgs<'_>, old: &Rc<Datatype>) -> Result<Rc
         stride = product(stride, args.gsizes[dim])?;
     }
     let layout = layout.resized(0, stride)?;
-    let recipe = Recipe::new(combiner::DARRAY, form).ints([args.size, args.rank, ndims as i32]);
+    let recipe = Recipe::new(Combiner::Darray, form).ints([args.size, args.rank, ndims as i32]);
     let recipe = recipe.counts(args.gsizes).ints(args.distribs.iter().copied()).ints(args.dargs.iter().copied());
     let recipe = recipe.ints(args.psizes.iter().copied()).ints([args.order]).types([old]);
     Ok(Rc::new(Datatype::new(layout, recipe)))
@@ -79,8 +79,8 @@ fn coordinates(args: DarrayArgs<'_>) -> Result<Vec<i64>> {
 fn dimension(args: DarrayArgs<'_>, dim: usize, coord: i64) -> Result<Dimension> {
     let (gsize, procs, darg) = (args.gsizes[dim], i64::from(args.psizes[dim]), args.dargs[dim]);
     ensure!(gsize > 0, ERR_ARG, "wrong global size");
-    ensure!(darg > 0, ERR_ARG, "wrong distribution argument");
     let default = darg == DISTRIBUTE_DFLT_DARG;
+    ensure!(default || darg > 0, ERR_ARG, "wrong distribution argument");
     let darg = i64::from(darg);
     let block = match args.distribs[dim] {
         DISTRIBUTE_NONE => {

@@ -6,29 +6,30 @@ use std::rc::Rc;
 
 use base::{Result, ensure, fail};
 
-use crate::datatype::Datatype;
 use crate::datatype::builtin::Builtin;
-use crate::datatype::contents::{Form, Recipe, combiner};
+use crate::datatype::contents::{Combiner, Form, Recipe};
 use crate::datatype::predefined::{parametrised, predefined};
+use crate::datatype::{Datatype, Name};
+use crate::status::UNDEFINED;
 
-const UNDEFINED: i32 = -32766;
-
-/// Real kinds: decimal precision, decimal exponent range, type handles of the real and of the complex.
-const REAL_KINDS: [(i32, i32, usize, usize); 4] = [
-    (6, 37, 0x21a, 0x21b),    // MPI_REAL, MPI_COMPLEX
-    (15, 307, 0x21c, 0x21d),  // MPI_DOUBLE_PRECISION, MPI_DOUBLE_COMPLEX
-    (18, 4931, 0x220, 0x224), // kind 10 is the C long double
-    (33, 4931, 0x2e2, 0x2eb), // MPI_REAL16, MPI_COMPLEX32
+/// Real kinds: decimal precision, decimal exponent range, the real and the complex.
+const REAL_KINDS: [(i32, i32, Name, Name); 4] = [
+    (6, 37, Name::MPI_REAL, Name::MPI_COMPLEX),
+    (15, 307, Name::MPI_DOUBLE_PRECISION, Name::MPI_DOUBLE_COMPLEX),
+    (18, 4931, Name::MPI_LONG_DOUBLE, Name::MPI_C_LONG_DOUBLE_COMPLEX), // kind 10 is the C long double
+    (33, 4931, Name::MPI_REAL16, Name::MPI_COMPLEX32),
 ];
 
-/// Integer kinds: decimal range, type handle.
-const INTEGER_KINDS: [(i32, usize); 5] = [(2, 0x2c1), (4, 0x2c9), (9, 0x219), (18, 0x2d9), (38, 0x2e1)];
+/// Integer kinds: decimal range, type.
+const INTEGER_KINDS: [(i32, Name); 5] = [
+    (2, Name::MPI_INTEGER1),
+    (4, Name::MPI_INTEGER2),
+    (9, Name::MPI_INTEGER),
+    (18, Name::MPI_INTEGER8),
+    (38, Name::MPI_INTEGER16),
+];
 
-fn builtin(handle: usize) -> Builtin {
-    Builtin::from_handle(handle).expect("handle of a predefined type")
-}
-
-fn real_kind(p: i32, r: i32) -> Result<(usize, usize)> {
+fn real_kind(p: i32, r: i32) -> Result<(Name, Name)> {
     ensure!(p != UNDEFINED || r != UNDEFINED, ERR_ARG, "neither precision nor range is given");
     ensure!(p == UNDEFINED || p >= 0, ERR_ARG, "negative precision");
     ensure!(r == UNDEFINED || r >= 0, ERR_ARG, "negative range");
@@ -41,13 +42,13 @@ fn real_kind(p: i32, r: i32) -> Result<(usize, usize)> {
 /// The real type of `selected_real_kind(p, r)`; either may be `MPI_UNDEFINED`.
 pub fn create_f90_real(p: i32, r: i32) -> Result<Rc<Datatype>> {
     let (real, _) = real_kind(p, r)?;
-    Ok(parametrised(builtin(real), Recipe::new(combiner::F90_REAL, Form::Int).ints([p, r])))
+    Ok(parametrised(Builtin::named(real), Recipe::new(Combiner::F90Real, Form::Int).ints([p, r])))
 }
 
 /// The complex type of `selected_real_kind(p, r)`.
 pub fn create_f90_complex(p: i32, r: i32) -> Result<Rc<Datatype>> {
     let (_, complex) = real_kind(p, r)?;
-    Ok(parametrised(builtin(complex), Recipe::new(combiner::F90_COMPLEX, Form::Int).ints([p, r])))
+    Ok(parametrised(Builtin::named(complex), Recipe::new(Combiner::F90Complex, Form::Int).ints([p, r])))
 }
 
 /// The integer type of `selected_int_kind(r)`.
@@ -55,34 +56,35 @@ pub fn create_f90_integer(r: i32) -> Result<Rc<Datatype>> {
     let Some(kind) = INTEGER_KINDS.iter().find(|kind| r >= 0 && r <= kind.0) else {
         fail!(ERR_ARG, "no integer kind has this range")
     };
-    Ok(parametrised(builtin(kind.1), Recipe::new(combiner::F90_INTEGER, Form::Int).ints([r])))
+    Ok(parametrised(Builtin::named(kind.1), Recipe::new(Combiner::F90Integer, Form::Int).ints([r])))
 }
 
-/// `MPI_TYPECLASS_INTEGER`.
-pub const TYPECLASS_INTEGER: i32 = 192;
-/// `MPI_TYPECLASS_REAL`.
-pub const TYPECLASS_REAL: i32 = 193;
-/// `MPI_TYPECLASS_COMPLEX`.
-pub const TYPECLASS_COMPLEX: i32 = 194;
+/// Classes of Fortran types (`MPI_TYPECLASS_*`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum TypeClass {
+    Integer,
+    Real,
+    Complex,
+}
 
 /// The named type of this class with `size` bytes.
-pub fn match_size(typeclass: i32, size: i64) -> Result<&'static Rc<Datatype>> {
-    let handle = match (typeclass, size) {
-        (TYPECLASS_INTEGER, 1) => 0x2c1,
-        (TYPECLASS_INTEGER, 2) => 0x2c9,
-        (TYPECLASS_INTEGER, 4) => 0x2d1,
-        (TYPECLASS_INTEGER, 8) => 0x2d9,
-        (TYPECLASS_INTEGER, 16) => 0x2e1,
-        (TYPECLASS_REAL, 2) => 0x2ca,
-        (TYPECLASS_REAL, 4) => 0x2d2,
-        (TYPECLASS_REAL, 8) => 0x2da,
-        (TYPECLASS_REAL, 16) => 0x2e2,
-        (TYPECLASS_COMPLEX, 4) => 0x2d3,
-        (TYPECLASS_COMPLEX, 8) => 0x2db,
-        (TYPECLASS_COMPLEX, 16) => 0x2e3,
-        (TYPECLASS_COMPLEX, 32) => 0x2eb,
-        (TYPECLASS_INTEGER | TYPECLASS_REAL | TYPECLASS_COMPLEX, _) => fail!(ERR_ARG, "no type of this size"),
-        _ => fail!(ERR_ARG, "unknown type class"),
+pub fn match_size(class: TypeClass, size: i64) -> Result<&'static Rc<Datatype>> {
+    let name = match (class, size) {
+        (TypeClass::Integer, 1) => Name::MPI_INTEGER1,
+        (TypeClass::Integer, 2) => Name::MPI_INTEGER2,
+        (TypeClass::Integer, 4) => Name::MPI_INTEGER4,
+        (TypeClass::Integer, 8) => Name::MPI_INTEGER8,
+        (TypeClass::Integer, 16) => Name::MPI_INTEGER16,
+        (TypeClass::Real, 2) => Name::MPI_REAL2,
+        (TypeClass::Real, 4) => Name::MPI_REAL4,
+        (TypeClass::Real, 8) => Name::MPI_REAL8,
+        (TypeClass::Real, 16) => Name::MPI_REAL16,
+        (TypeClass::Complex, 4) => Name::MPI_COMPLEX4,
+        (TypeClass::Complex, 8) => Name::MPI_COMPLEX8,
+        (TypeClass::Complex, 16) => Name::MPI_COMPLEX16,
+        (TypeClass::Complex, 32) => Name::MPI_COMPLEX32,
+        _ => fail!(ERR_ARG, "no type of this size"),
     };
-    Ok(predefined(handle).expect("handle of a predefined type"))
+    Ok(predefined(name))
 }

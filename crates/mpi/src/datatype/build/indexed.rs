@@ -5,37 +5,37 @@ use std::rc::Rc;
 use base::{Result, ensure};
 
 use crate::datatype::Datatype;
-use crate::datatype::contents::{Form, Recipe, combiner};
+use crate::datatype::contents::{Combiner, Form, Recipe};
 use crate::datatype::layout::{natural, product};
 
 /// Blocks of `blocklengths[i]` items at `displacements[i]` items.
 pub fn indexed(form: Form, blocklengths: &[i64], displacements: &[i64], old: &Rc<Datatype>) -> Result<Rc<Datatype>> {
     let unit = old.extent() as i64;
-    let recipe = listed(combiner::INDEXED, form, blocklengths.len()).counts(blocklengths).counts(displacements);
+    let recipe = listed(Combiner::Indexed, form, blocklengths.len()).counts(blocklengths).counts(displacements);
     build(recipe, pairs(blocklengths, displacements, unit)?, old)
 }
 
 /// Blocks of `blocklengths[i]` items at `displacements[i]` bytes.
 pub fn hindexed(form: Form, blocklengths: &[i64], displacements: &[i64], old: &Rc<Datatype>) -> Result<Rc<Datatype>> {
-    let recipe = listed(combiner::HINDEXED, form, blocklengths.len()).counts(blocklengths).addresses(displacements);
+    let recipe = listed(Combiner::Hindexed, form, blocklengths.len()).counts(blocklengths).addresses(displacements);
     build(recipe, pairs(blocklengths, displacements, 1)?, old)
 }
 
 /// Blocks of `blocklength` items at `displacements[i]` items.
 pub fn indexed_block(form: Form, blocklength: i64, displacements: &[i64], old: &Rc<Datatype>) -> Result<Rc<Datatype>> {
-    let recipe = listed(combiner::INDEXED_BLOCK, form, displacements.len());
+    let recipe = listed(Combiner::IndexedBlock, form, displacements.len());
     let recipe = recipe.counts(&[natural(blocklength)?]).counts(displacements);
     build(recipe, equal(blocklength, displacements, old.extent() as i64)?, old)
 }
 
 /// Blocks of `blocklength` items at `displacements[i]` bytes.
 pub fn hindexed_block(form: Form, blocklength: i64, displacements: &[i64], old: &Rc<Datatype>) -> Result<Rc<Datatype>> {
-    let recipe = listed(combiner::HINDEXED_BLOCK, form, displacements.len());
+    let recipe = listed(Combiner::HindexedBlock, form, displacements.len());
     let recipe = recipe.counts(&[natural(blocklength)?]).addresses(displacements);
     build(recipe, equal(blocklength, displacements, 1)?, old)
 }
 
-fn listed(combiner: i32, form: Form, count: usize) -> Recipe {
+fn listed(combiner: Combiner, form: Form, count: usize) -> Recipe {
     Recipe::new(combiner, form).counts(&[count as i64])
 }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use base::{Result, ensure};
 
 use crate::datatype::Datatype;
-use crate::datatype::contents::{Form, Recipe, combiner};
+use crate::datatype::contents::{Combiner, Form, Recipe};
 use crate::datatype::layout::{Layout, natural};
 
 /// Blocks of `blocklengths[i]` items of `types[i]` at `displacements[i]` bytes.
@@ -25,6 +25,6 @@ pub fn structure(
         }
     }
     let layout = Layout::concat(&parts)?.padded()?;
-    let recipe = Recipe::new(combiner::STRUCT, form).counts(&[count as i64]).counts(blocklengths);
+    let recipe = Recipe::new(Combiner::Struct, form).counts(&[count as i64]).counts(blocklengths);
     Ok(Rc::new(Datatype::new(layout, recipe.addresses(displacements).types(types))))
 }

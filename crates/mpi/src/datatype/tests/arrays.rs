@@ -30,7 +30,7 @@ fn selected(dt: &Datatype) -> Vec<i64> {
 }
 
 fn int() -> &'static Rc<Datatype> {
-    predefined(0x209).unwrap()
+    predefined(Name::MPI_INT)
 }
 
 proptest! {

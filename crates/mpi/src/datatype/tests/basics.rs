@@ -3,23 +3,23 @@
 use super::*;
 use base::Class;
 
-fn named(handle: usize) -> &'static Rc<Datatype> {
-    predefined(handle).unwrap()
+fn named(name: Name) -> &'static Rc<Datatype> {
+    predefined(name)
 }
 
 #[test]
 fn predefined_types_have_the_sizes_of_the_platform() {
     for (handle, size, extent, external) in [
-        (0x20a, 8, 8, 4),    // MPI_LONG
-        (0x23c, 4, 4, 2),    // MPI_WCHAR
-        (0x220, 16, 16, 16), // MPI_LONG_DOUBLE
-        (0x224, 32, 32, 32), // MPI_C_LONG_DOUBLE_COMPLEX
-        (0x228, 8, 8, 8),    // MPI_FLOAT_INT
-        (0x229, 12, 16, 12), // MPI_DOUBLE_INT
-        (0x22a, 12, 16, 8),  // MPI_LONG_INT
-        (0x22c, 6, 8, 6),    // MPI_SHORT_INT
-        (0x22d, 20, 32, 20), // MPI_LONG_DOUBLE_INT
-        (0x2d3, 4, 4, 4),    // MPI_COMPLEX4
+        (Name::MPI_LONG, 8, 8, 4),                     // MPI_LONG
+        (Name::MPI_WCHAR, 4, 4, 2),                    // MPI_WCHAR
+        (Name::MPI_LONG_DOUBLE, 16, 16, 16),           // MPI_LONG_DOUBLE
+        (Name::MPI_C_LONG_DOUBLE_COMPLEX, 32, 32, 32), // MPI_C_LONG_DOUBLE_COMPLEX
+        (Name::MPI_FLOAT_INT, 8, 8, 8),                // MPI_FLOAT_INT
+        (Name::MPI_DOUBLE_INT, 12, 16, 12),            // MPI_DOUBLE_INT
+        (Name::MPI_LONG_INT, 12, 16, 8),               // MPI_LONG_INT
+        (Name::MPI_SHORT_INT, 6, 8, 6),                // MPI_SHORT_INT
+        (Name::MPI_LONG_DOUBLE_INT, 20, 32, 20),       // MPI_LONG_DOUBLE_INT
+        (Name::MPI_COMPLEX4, 4, 4, 4),                 // MPI_COMPLEX4
     ] {
         let dt = named(handle);
         assert_eq!(
@@ -29,19 +29,16 @@ fn predefined_types_have_the_sizes_of_the_platform() {
             dt.name()
         );
         assert!(dt.is_committed() && dt.is_predefined());
-        assert_eq!(dt.named_handle(), Some(handle));
-        assert_eq!(dt.envelope().combiner, combiner::NAMED);
+        assert_eq!(dt.named(), Some(handle));
+        assert_eq!(dt.envelope().combiner, Combiner::Named);
     }
-    for handle in [0, 0x200, 0x204, 0x2ec, 0x1000, usize::MAX] {
-        assert!(predefined(handle).is_none());
-    }
-    assert_eq!((0..4096).filter_map(predefined).count(), builtin::INFOS.len());
+    assert!(Name::ALL.iter().all(|name| named(*name).named() == Some(*name)));
 }
 
 #[test]
 fn markers_win_also_when_nested() {
-    let marked = resized(Form::Int, -4, 16, named(0x209)).unwrap();
-    let dt = structure(Form::Int, &[1, 1], &[0, 8], &[named(0x214).clone(), marked.clone()]).unwrap();
+    let marked = resized(Form::Int, -4, 16, named(Name::MPI_INT)).unwrap();
+    let dt = structure(Form::Int, &[1, 1], &[0, 8], &[named(Name::MPI_DOUBLE).clone(), marked.clone()]).unwrap();
     assert_eq!((dt.lb(), dt.ub(), dt.true_lb(), dt.true_extent()), (4, 20, 0, 12));
     let dt = contiguous(Form::Int, 3, &marked).unwrap();
     assert_eq!((dt.lb(), dt.extent(), dt.true_extent()), (-4, 48, 36));
@@ -51,18 +48,21 @@ fn markers_win_also_when_nested() {
 
 #[test]
 fn structures_are_padded() {
-    let dt = structure(Form::Int, &[1, 1], &[0, 8], &[named(0x214).clone(), named(0x209).clone()]).unwrap();
+    let dt = structure(Form::Int, &[1, 1], &[0, 8], &[named(Name::MPI_DOUBLE).clone(), named(Name::MPI_INT).clone()])
+        .unwrap();
     assert_eq!((dt.size(), dt.extent(), dt.true_extent()), (12, 16, 12));
-    let dt = structure(Form::Int, &[1, 1], &[3, 20], &[named(0x214).clone(), named(0x243).clone()]).unwrap();
+    let dt = structure(Form::Int, &[1, 1], &[3, 20], &[named(Name::MPI_DOUBLE).clone(), named(Name::MPI_CHAR).clone()])
+        .unwrap();
     assert_eq!((dt.lb(), dt.extent()), (3, 24));
-    let dt = structure(Form::Int, &[1, 0], &[0, 100], &[named(0x209).clone(), named(0x214).clone()]).unwrap();
+    let dt = structure(Form::Int, &[1, 0], &[0, 100], &[named(Name::MPI_INT).clone(), named(Name::MPI_DOUBLE).clone()])
+        .unwrap();
     assert_eq!((dt.size(), dt.extent()), (4, 4));
 }
 
 #[test]
 fn overflow_and_negative_counts_are_errors() {
     let class = |result: base::Result<Rc<Datatype>>| result.err().map(|error| error.class);
-    let int = named(0x209);
+    let int = named(Name::MPI_INT);
     assert_eq!(class(contiguous(Form::Int, -1, int)), Some(Class::ERR_COUNT));
     assert_eq!(class(vector(Form::Int, 1, -1, 0, int)), Some(Class::ERR_COUNT));
     assert_eq!(class(contiguous(Form::Count, i64::MAX, int)), Some(Class::ERR_ARG));
@@ -80,7 +80,7 @@ fn overflow_and_negative_counts_are_errors() {
 fn absolute_addresses_need_no_base() {
     let values = [1u32, 2, 3];
     let at = |i: usize| (&raw const values[i]) as i64;
-    let dt = hindexed(Form::Int, &[1, 1], &[at(2), at(0)], named(0x209)).unwrap();
+    let dt = hindexed(Form::Int, &[1, 1], &[at(2), at(0)], named(Name::MPI_INT)).unwrap();
     let mut out = [0u32; 2];
     // SAFETY: the displacements are the addresses of the values.
     unsafe { pack(&dt, std::ptr::null(), 1, 0, out.as_mut_ptr().cast(), 8) };
@@ -91,9 +91,9 @@ fn absolute_addresses_need_no_base() {
 fn parametrised_types_are_unique() {
     let real = create_f90_real(15, 300).unwrap();
     assert!(Rc::ptr_eq(&real, &create_f90_real(15, 300).unwrap()));
-    assert_eq!((real.size(), real.envelope().combiner), (8, combiner::F90_REAL));
+    assert_eq!((real.size(), real.envelope().combiner), (8, Combiner::F90Real));
     assert_eq!(real.contents().integers, [15, 300]);
-    assert!(real.is_predefined() && real.is_committed() && real.named_handle().is_none());
+    assert!(real.is_predefined() && real.is_committed() && real.named().is_none());
     assert_eq!(create_f90_real(6, 37).unwrap().size(), 4);
     assert_eq!(create_f90_complex(33, -32766).unwrap().size(), 32);
     assert_eq!(create_f90_integer(9).unwrap().size(), 4);
@@ -104,16 +104,21 @@ fn parametrised_types_are_unique() {
 
 #[test]
 fn sizes_and_pairs_find_named_types() {
-    assert_eq!(match_size(192, 8).unwrap().name(), "MPI_INTEGER8");
-    assert_eq!(match_size(194, 32).unwrap().name(), "MPI_COMPLEX32");
-    assert!(match_size(193, 3).is_err() && match_size(1, 4).is_err());
-    assert_eq!(value_index(named(0x214), named(0x209)).unwrap().name(), "MPI_DOUBLE_INT");
-    assert!(value_index(named(0x214), named(0x20a)).is_none());
+    assert_eq!(match_size(TypeClass::Integer, 8).unwrap().name(), "MPI_INTEGER8");
+    assert_eq!(match_size(TypeClass::Complex, 32).unwrap().name(), "MPI_COMPLEX32");
+    assert!(match_size(TypeClass::Real, 3).is_err() && match_size(TypeClass::Integer, 32).is_err());
+    assert_eq!(value_index(named(Name::MPI_DOUBLE), named(Name::MPI_INT)).unwrap().name(), "MPI_DOUBLE_INT");
+    assert!(value_index(named(Name::MPI_DOUBLE), named(Name::MPI_LONG)).is_none());
 }
 
 #[test]
 fn external32_carries_a_structure() {
-    let types = [named(0x229).clone(), named(0x208).clone(), named(0x216).clone(), named(0x20e).clone()];
+    let types = [
+        named(Name::MPI_DOUBLE_INT).clone(),
+        named(Name::MPI_SHORT).clone(),
+        named(Name::MPI_C_DOUBLE_COMPLEX).clone(),
+        named(Name::MPI_UNSIGNED_LONG).clone(),
+    ];
     let dt = structure(Form::Int, &[1, 3, 1, 2], &[0, 16, 24, 40], &types).unwrap();
     let items = 200;
     let mut source = vec![0u8; dt.extent() as usize * items];
@@ -141,7 +146,7 @@ fn external32_carries_a_structure() {
 
 #[test]
 fn a_long_chain_of_types_is_freed() {
-    let mut dt = named(0x209).clone();
+    let mut dt = named(Name::MPI_INT).clone();
     for _ in 0..200_000 {
         dt = dup(&dt);
     }

@@ -37,7 +37,7 @@ pub fn check(dt: &Datatype, count: usize, cuts: (usize, usize)) {
 
 #[test]
 fn many_regular_blocks_are_few_nodes() {
-    let byte = predefined(0x247).unwrap();
+    let byte = predefined(Name::MPI_BYTE);
     let column = hvector(Form::Int, 1_000_000, 1, 3, byte).unwrap();
     let matrix = hvector(Form::Int, 1_000, 1, 5_000_000, &column).unwrap();
     let flat = FlatType::of(&matrix).unwrap();
@@ -47,7 +47,7 @@ fn many_regular_blocks_are_few_nodes() {
 
 #[test]
 fn too_many_irregular_blocks_are_refused() {
-    let byte = predefined(0x247).unwrap();
+    let byte = predefined(Name::MPI_BYTE);
     let squares: Vec<i64> = (0..ENTRIES_MAX as i64).map(|i| i * i).collect();
     let list = hindexed_block(Form::Int, 1, &squares, byte).unwrap();
     assert_eq!(FlatType::of(&list).unwrap_err().class, Class::ERR_TYPE);

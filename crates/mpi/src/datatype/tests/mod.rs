@@ -126,44 +126,44 @@ fn rebuild(dt: &Rc<Datatype>) -> Rc<Datatype> {
     let old: Vec<_> = contents.datatypes.iter().map(rebuild).collect();
     let blocks = |c: &mut dyn FnMut(usize) -> Vec<i64>| c(1)[0] as usize;
     match envelope.combiner {
-        combiner::NAMED => dt.clone(),
-        combiner::DUP => dup(&old[0]),
-        combiner::CONTIGUOUS => contiguous(form, counts(1)[0], &old[0]).unwrap(),
-        combiner::VECTOR => {
+        Combiner::Named => dt.clone(),
+        Combiner::Dup => dup(&old[0]),
+        Combiner::Contiguous => contiguous(form, counts(1)[0], &old[0]).unwrap(),
+        Combiner::Vector => {
             let c = counts(3);
             vector(form, c[0], c[1], c[2], &old[0]).unwrap()
         }
-        combiner::HVECTOR => {
+        Combiner::Hvector => {
             let c = counts(2);
             let stride = if large_form { counts(1)[0] } else { addresses.next().unwrap() };
             hvector(form, c[0], c[1], stride, &old[0]).unwrap()
         }
-        combiner::RESIZED => {
+        Combiner::Resized => {
             let (lb, extent) = match form {
                 Form::Int => (addresses.next().unwrap(), addresses.next().unwrap()),
                 Form::Count => (counts(1)[0], counts(1)[0]),
             };
             resized(form, lb, extent, &old[0]).unwrap()
         }
-        combiner::INDEXED => {
+        Combiner::Indexed => {
             let n = blocks(&mut counts);
             let (lengths, disps) = (counts(n), counts(n));
             indexed(form, &lengths, &disps, &old[0]).unwrap()
         }
-        combiner::INDEXED_BLOCK => {
+        Combiner::IndexedBlock => {
             let n = blocks(&mut counts);
             let (length, disps) = (counts(1)[0], counts(n));
             indexed_block(form, length, &disps, &old[0]).unwrap()
         }
         other => {
             let n = blocks(&mut counts);
-            let lengths = counts(if other == combiner::HINDEXED_BLOCK { 1 } else { n });
+            let lengths = counts(if other == Combiner::HindexedBlock { 1 } else { n });
             let disps = if large_form { counts(n) } else { addresses.by_ref().take(n).collect() };
             match other {
-                combiner::HINDEXED => hindexed(form, &lengths, &disps, &old[0]).unwrap(),
-                combiner::HINDEXED_BLOCK => hindexed_block(form, lengths[0], &disps, &old[0]).unwrap(),
-                combiner::STRUCT => structure(form, &lengths, &disps, &old).unwrap(),
-                _ => unreachable!("combiner {other}"),
+                Combiner::Hindexed => hindexed(form, &lengths, &disps, &old[0]).unwrap(),
+                Combiner::HindexedBlock => hindexed_block(form, lengths[0], &disps, &old[0]).unwrap(),
+                Combiner::Struct => structure(form, &lengths, &disps, &old).unwrap(),
+                _ => unreachable!("combiner {other:?}"),
             }
         }
     }
@@ -221,7 +221,7 @@ proptest! {
 /// Larger and more regular than random types: loops of loops, lists too long to flatten.
 #[test]
 fn large_regular_types() {
-    let int = || Box::new(Expr::Named(0x209));
+    let int = || Box::new(Expr::Named(Name::MPI_INT));
     let column = Expr::Vector(100, 1, 100, int());
     let many: Vec<(i64, i64)> = (0..400).map(|i| (1 + i % 3, 5 * i + i % 2)).collect();
     let scattered: Vec<i64> = (0..700).map(|i| 3 * i + (i * i) % 2).collect();
@@ -230,9 +230,9 @@ fn large_regular_types() {
         Expr::Hvector(30, 1, 4, Box::new(column.clone())),
         Expr::Contiguous(3, Box::new(column)),
         Expr::Indexed(many.clone(), int()),
-        Expr::Indexed(many, Box::new(Expr::Named(0x22c))),
+        Expr::Indexed(many, Box::new(Expr::Named(Name::MPI_SHORT_INT))),
         Expr::IndexedBlock(1, scattered.clone(), int()),
-        Expr::IndexedBlock(2, scattered, Box::new(Expr::Named(0x229))),
+        Expr::IndexedBlock(2, scattered, Box::new(Expr::Named(Name::MPI_DOUBLE_INT))),
         Expr::Struct(members),
     ] {
         let (dt, model) = (expr.build(Form::Int), expr.model());

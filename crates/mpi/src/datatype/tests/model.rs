@@ -4,12 +4,12 @@ use std::rc::Rc;
 
 use proptest::prelude::*;
 
-use crate::datatype::{self as d, Builtin, Datatype, Form};
+use crate::datatype::{self as d, Builtin, Datatype, Form, Name};
 
 /// How a type is put together.
 #[derive(Clone, Debug)]
 pub enum Expr {
-    Named(usize),
+    Named(Name),
     Contiguous(i64, Box<Expr>),
     Vector(i64, i64, i64, Box<Expr>),
     Hvector(i64, i64, i64, Box<Expr>),
@@ -33,8 +33,8 @@ pub struct Model {
 }
 
 impl Model {
-    fn named(handle: usize) -> Model {
-        let builtin = Builtin::from_handle(handle).unwrap();
+    fn named(handle: Name) -> Model {
+        let builtin = Builtin::named(handle);
         let ub = builtin.extent() as i64;
         Model { elements: vec![(0, builtin)], lb: 0, ub, marked: false, align: builtin.align() as i64 }
     }
@@ -136,7 +136,7 @@ impl Expr {
     pub fn build(&self, form: Form) -> Rc<Datatype> {
         let split = |blocks: &[(i64, i64)]| blocks.iter().copied().unzip::<i64, i64, Vec<_>, Vec<_>>();
         match self {
-            Expr::Named(handle) => d::predefined(*handle).unwrap().clone(),
+            Expr::Named(handle) => d::predefined(*handle).clone(),
             Expr::Contiguous(n, old) => d::contiguous(form, *n, &old.build(form)).unwrap(),
             Expr::Vector(n, length, stride, old) => d::vector(form, *n, *length, *stride, &old.build(form)).unwrap(),
             Expr::Hvector(n, length, stride, old) => d::hvector(form, *n, *length, *stride, &old.build(form)).unwrap(),
@@ -164,7 +164,19 @@ impl Expr {
 
 /// Random nested types of moderate size.
 pub fn any_expr() -> impl Strategy<Value = Expr> {
-    let named = prop::sample::select(vec![0x243, 0x208, 0x209, 0x214, 0x216, 0x220, 0x228, 0x229, 0x22c, 0x22d, 0x247]);
+    let named = prop::sample::select(vec![
+        Name::MPI_CHAR,
+        Name::MPI_SHORT,
+        Name::MPI_INT,
+        Name::MPI_DOUBLE,
+        Name::MPI_C_DOUBLE_COMPLEX,
+        Name::MPI_LONG_DOUBLE,
+        Name::MPI_FLOAT_INT,
+        Name::MPI_DOUBLE_INT,
+        Name::MPI_SHORT_INT,
+        Name::MPI_LONG_DOUBLE_INT,
+        Name::MPI_BYTE,
+    ]);
     let leaf = named.prop_map(Expr::Named);
     leaf.prop_recursive(3, 24, 4, |inner| {
         let old = inner.clone().prop_map(Box::new);

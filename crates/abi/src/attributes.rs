@@ -1,0 +1,122 @@
+//! Attributes as the program has them: its callbacks, and the predefined ones, which it gets as addresses of integers.
+
+use crate::convert::{Abi, known};
+use crate::ctypes::{CComm, CType};
+use crate::kinds::Function;
+use crate::standard::{SUCCESS, Standard};
+use base::{Error, Result};
+use core::cell::Cell;
+use core::ffi::{c_int, c_void};
+use mpi::attr::{self, Callbacks, ObjectKind};
+use mpi::comm::Comm;
+use mpi::comm::attributes::{Predefined, Value, predefined};
+use mpi::handle::Handle;
+use mpi::inside::Inside;
+
+/// `MPI_{Comm,Type,Win}_copy_attr_function`: object, keyval, extra state, value, where the copy goes, flag. The three kinds differ
+/// only in the kind of handle.
+type CopyFunction = unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+
+/// `MPI_{Comm,Type,Win}_delete_attr_function`: object, keyval, value, extra state.
+type DeleteFunction = unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
+
+/// What happens to an attribute when its object is duplicated.
+#[derive(Clone, Copy)]
+enum CopyRule {
+    /// `MPI_*_NULL_COPY_FN`.
+    Drop,
+    /// `MPI_*_DUP_FN`.
+    Keep,
+    Ask(CopyFunction),
+}
+
+/// The program's functions for a keyval.
+struct Functions {
+    kind: ObjectKind,
+    copy: CopyRule,
+    delete: Option<DeleteFunction>,
+    extra_state: *mut c_void,
+}
+
+fn check(code: c_int, origin: &'static str) -> Result {
+    if code == SUCCESS { Ok(()) } else { Err(Error::new(Standard::class(code), origin)) }
+}
+
+impl Functions {
+    fn object(&self, handle: Handle) -> usize {
+        match self.kind {
+            ObjectKind::Datatype => CType::of(handle).0,
+            ObjectKind::Comm | ObjectKind::Window => CComm::of(handle).0,
+        }
+    }
+}
+
+impl Callbacks for Functions {
+    fn copy(&self, object: Handle, keyval: u32, value: *mut c_void) -> Result<Option<*mut c_void>> {
+        let function = match self.copy {
+            CopyRule::Drop => return Ok(None),
+            CopyRule::Keep => return Ok(Some(value)),
+            CopyRule::Ask(function) => function,
+        };
+        let mut copy: *mut c_void = core::ptr::null_mut();
+        let mut flag = 0;
+        let (object, keyval, out) = (self.object(object), Standard::c_keyval(keyval), (&raw mut copy).cast());
+        // SAFETY: a function of this type by the contract of `create_keyval`.
+        let code = unsafe { function(object, keyval, self.extra_state, value, out, &mut flag) };
+        check(code, "attribute copy callback failed")?;
+        Ok((flag != 0).then_some(copy))
+    }
+
+    fn delete(&self, object: Handle, keyval: u32, value: *mut c_void) -> Result {
+        let Some(function) = self.delete else { return Ok(()) };
+        // SAFETY: a function of this type by the contract of `create_keyval`.
+        let code = unsafe { function(self.object(object), Standard::c_keyval(keyval), value, self.extra_state) };
+        check(code, "attribute delete callback failed")
+    }
+}
+
+/// `MPI_*_create_keyval`. `copy` is 0 for the null function, 1 for the duplicating one; `delete` is 0 for the null function.
+///
+/// # Safety
+/// Other values must be functions of the types [`CopyFunction`] and [`DeleteFunction`].
+pub unsafe fn create_keyval(kind: ObjectKind, copy: Function, delete: Function, extra_state: *mut c_void) -> c_int {
+    let copy = match copy.addr() {
+        0 => CopyRule::Drop,
+        1 => CopyRule::Keep,
+        // SAFETY: not null, and the caller vouches for the type.
+        _ => CopyRule::Ask(unsafe { core::mem::transmute::<Function, CopyFunction>(copy) }),
+    };
+    // SAFETY: null is `None`, and the caller vouches for the type.
+    let delete = unsafe { core::mem::transmute::<Function, Option<DeleteFunction>>(delete) };
+    Standard::c_keyval(attr::create_keyval(kind, Box::new(Functions { kind, copy, delete, extra_state })))
+}
+
+/// `MPI_*_free_keyval`: what the program's variable is afterwards.
+pub fn free_keyval(kind: ObjectKind, keyval: c_int) -> Result<c_int> {
+    attr::free_keyval(kind, Standard::keyval(keyval))?;
+    Ok(Standard::KEYVAL_INVALID)
+}
+
+const COUNT: usize = Standard::PREDEFINED_KEYVALS.len();
+
+/// What programs have the addresses of, in the order of the keyvals.
+static INTEGERS: Inside<[Cell<c_int>; COUNT]> = Inside::new([const { Cell::new(0) }; COUNT]);
+
+/// Brings the integer of a predefined attribute up to date; its address if the attribute is set.
+pub fn refresh(which: Predefined) -> Option<*mut c_int> {
+    let integer = &INTEGERS[which as usize];
+    integer.set(match predefined(which)? {
+        Value::Number(number) => number,
+        Value::Rank(rank) => Standard::c_rank(rank),
+        Value::Code(class) => Standard::code(class),
+    });
+    Some(integer.as_ptr())
+}
+
+/// `MPI_Comm_get_attr`: the attribute's value. The predefined ones (9.1.2) are pointers to integers.
+pub fn of_comm(comm: &Comm, keyval: c_int) -> Result<Option<*mut c_void>> {
+    match known(Standard::PREDEFINED_KEYVALS, keyval) {
+        Some(which) => Ok(refresh(which).map(<*mut c_int>::cast)),
+        None => attr::get(comm, Standard::keyval(keyval)),
+    }
+}

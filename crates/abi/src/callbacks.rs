@@ -1,0 +1,133 @@
+//! The program's functions behind what the core calls: reductions and error handlers. They get handles and codes of the ABI.
+
+use crate::convert::Abi;
+use crate::ctypes::{CComm, CFile, CSession, CWin};
+use crate::kinds::Function;
+use crate::lookup::lend_datatype;
+use crate::standard::Standard;
+use base::{Result, ensure};
+use core::ffi::{c_int, c_void};
+use core::mem::transmute;
+use mpi::datatype::Datatype;
+use mpi::errhandler::{self, Target};
+use mpi::handle::Handle;
+use mpi::op::{self, Op};
+use std::rc::Rc;
+
+/// `MPI_{Comm,Win,File,Session}_errhandler_function`: object, error code, nothing more.
+type ErrorFunction = unsafe extern "C" fn(*mut usize, *mut c_int, ...);
+
+/// `MPI_*_create_errhandler`.
+///
+/// # Safety
+/// `function` is null or of the type that belongs to the target.
+pub unsafe fn create_errhandler(target: Target, function: Function) -> Result<Handle> {
+    ensure!(!function.is_null(), ERR_ARG, "the error handler function is null");
+    // SAFETY: not null; by the caller.
+    let function = unsafe { transmute::<Function, ErrorFunction>(function) };
+    let c_handle = match target {
+        Target::Comm => |handle| CComm::of(handle).0,
+        Target::Session => |handle| CSession::of(handle).0,
+        Target::Window => |handle| CWin::of(handle).0,
+        Target::File => |handle| CFile::of(handle).0,
+    };
+    Ok(errhandler::create(
+        target,
+        Box::new(move |handle, class| {
+            let (mut object, mut code) = (c_handle(handle), Standard::code(class));
+            // SAFETY: a function of this type by the contract of `create_errhandler`.
+            unsafe { function(&mut object, &mut code) };
+        }),
+    ))
+}
+
+/// `MPI_User_function`: input, input and output, length, datatype handle.
+type UserFunction = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_int, *mut usize);
+/// `MPI_User_function_c`.
+type LargeUserFunction = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut i64, *mut usize);
+
+/// Counts in `int`.
+struct Small(UserFunction);
+/// Counts in `MPI_Count`.
+struct Large(LargeUserFunction);
+
+impl op::Function for Small {
+    /// At most `INT_MAX` items at a time.
+    unsafe fn combine(&self, input: *const u8, inout: *mut u8, count: usize, datatype: &Rc<Datatype>) {
+        let (handle, _lent) = lend_datatype(datatype);
+        let mut done = 0;
+        loop {
+            let step = (count - done).min(c_int::MAX as usize);
+            let offset = (done as isize).wrapping_mul(datatype.extent());
+            let (a, b) = (input.wrapping_offset(offset), inout.wrapping_offset(offset));
+            let (mut len, mut handle) = (step as c_int, handle.0);
+            // SAFETY: items `done .. done + step` of both buffers; the function gets what MPI-5.0, 6.9.5 promises it.
+            unsafe { (self.0)(a.cast_mut().cast(), b.cast(), &mut len, &mut handle) };
+            done += step;
+            if done >= count {
+                break;
+            }
+        }
+    }
+}
+
+impl op::Function for Large {
+    unsafe fn combine(&self, input: *const u8, inout: *mut u8, count: usize, datatype: &Rc<Datatype>) {
+        let (handle, _lent) = lend_datatype(datatype);
+        let (mut len, mut handle) = (count as i64, handle.0);
+        // SAFETY: the function gets what MPI-5.0, 6.9.5 promises it.
+        unsafe { (self.0)(input.cast_mut().cast(), inout.cast(), &mut len, &mut handle) };
+    }
+}
+
+/// `MPI_Op_create`, `MPI_Op_create_c`.
+///
+/// # Safety
+/// `function` is of the type that belongs to the width, or null.
+pub unsafe fn create_op(function: Function, large: bool, commutative: bool) -> Result<Rc<Op>> {
+    ensure!(!function.is_null(), ERR_ARG, "the reduction function is null");
+    // SAFETY: not null; by the caller.
+    let function: Box<dyn op::Function> = unsafe {
+        if large {
+            Box::new(Large(transmute::<Function, LargeUserFunction>(function)))
+        } else {
+            Box::new(Small(transmute::<Function, UserFunction>(function)))
+        }
+    };
+    Ok(Op::user(function, commutative))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mpi::datatype::{self, Form, Name};
+    use std::cell::RefCell;
+
+    thread_local! {
+        static CALLS: RefCell<Vec<(usize, c_int)>> = const { RefCell::new(Vec::new()) };
+    }
+
+    unsafe extern "C" fn record(input: *mut c_void, _: *mut c_void, len: *mut c_int, handle: *mut usize) {
+        // SAFETY: `combine` passes valid places.
+        let (len, handle) = unsafe { (*len, *handle) };
+        assert!(handle > crate::standard::PREDEFINED_END);
+        CALLS.with_borrow_mut(|calls| calls.push((input.addr(), len)));
+    }
+
+    #[test]
+    fn large_counts_reach_a_function_that_counts_in_int_in_parts() {
+        let _inside = mpi::cs::enter();
+        let int = datatype::predefined(Name::MPI_INT);
+        let none = datatype::contiguous(Form::Int, 0, int).unwrap();
+        let empty = datatype::resized(Form::Int, 0, 2, &none).unwrap();
+        let count = c_int::MAX as usize + 5;
+        let start = core::ptr::without_provenance_mut::<u8>(16);
+        // SAFETY: the function looks at no buffer.
+        unsafe {
+            let op = create_op(record as *const () as Function, false, true).unwrap();
+            op.apply(start, start, count, &empty);
+        }
+        CALLS.with_borrow(|calls| assert_eq!(*calls, [(16, c_int::MAX), (16 + 2 * c_int::MAX as usize, 5)]));
+        assert_eq!(datatype::DATATYPES.handles(), [], "what was lent is given back");
+    }
+}

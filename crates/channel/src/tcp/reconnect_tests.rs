@@ -1,0 +1,338 @@
+//! Connections that are cut at random moments, by a relay between the two processes: what it holds when it cuts is lost, although both kernels have
+//! acknowledged it.
+
+use super::hello::{ANSWER_BYTES, CHALLENGE_BYTES, HELLO_BYTES, Stranger, Terms};
+use super::tests::{answer, at, call, eager, id, net, run, taken};
+use super::*;
+use protocol::kind::Kind;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+/// Forwards connections to a process, and cuts all of them on demand.
+struct Relay {
+    at: SocketAddr,
+    cut: Sender<()>,
+    end: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// One direction of a relayed connection.
+struct Pipe {
+    from: TcpStream,
+    to: TcpStream,
+    bytes: Vec<u8>,
+}
+
+impl Pipe {
+    /// Moves some bytes; false at the end.
+    fn step(&mut self) -> bool {
+        let mut room = [0; 20_000];
+        if self.bytes.len() < 60_000 {
+            match self.from.read(&mut room) {
+                Ok(0) if self.bytes.is_empty() => return false,
+                Ok(n) => self.bytes.extend_from_slice(&room[..n]),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {}
+                Err(_) => return false,
+            }
+        }
+        match self.to.write(&self.bytes) {
+            Ok(n) => drop(self.bytes.drain(..n)),
+            Err(e) if e.kind() == ErrorKind::WouldBlock => {}
+            Err(_) => return false,
+        }
+        true
+    }
+}
+
+impl Relay {
+    fn to(target: SocketAddr) -> Relay {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let (at, end) = (listener.local_addr().unwrap(), Arc::new(AtomicBool::new(false)));
+        let (cut, cuts) = channel();
+        let ends = Arc::clone(&end);
+        let thread = std::thread::spawn(move || forward(&listener, target, &cuts, &ends));
+        Relay { at, cut, end, thread: Some(thread) }
+    }
+
+    fn cut(&self) {
+        self.cut.send(()).unwrap();
+    }
+}
+
+fn forward(listener: &TcpListener, target: SocketAddr, cuts: &Receiver<()>, end: &AtomicBool) {
+    let mut pairs: Vec<[Pipe; 2]> = Vec::new();
+    while !end.load(Ordering::Relaxed) {
+        if let Ok((near, _)) = listener.accept()
+            && let Ok(far) = TcpStream::connect(target)
+        {
+            for stream in [&near, &far] {
+                stream.set_nonblocking(true).unwrap();
+                stream.set_nodelay(true).unwrap();
+            }
+            let pipe = |from: &TcpStream, to: &TcpStream| Pipe {
+                from: from.try_clone().unwrap(),
+                to: to.try_clone().unwrap(),
+                bytes: Vec::new(),
+            };
+            pairs.push([pipe(&near, &far), pipe(&far, &near)]);
+        }
+        pairs.retain_mut(|[a, b]| a.step() && b.step());
+        if cuts.try_recv().is_ok() {
+            for pair in pairs.drain(..) {
+                let _ = pair[0].from.shutdown(Shutdown::Both);
+                let _ = pair[0].to.shutdown(Shutdown::Both);
+            }
+        }
+        std::thread::yield_now();
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.end.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// A generator of moments and sizes (xorshift).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % n as u64) as usize
+    }
+}
+
+/// The bytes of message `n` of process `me`.
+fn message(me: usize, n: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 7 + n * 13 + me * 101 + (i >> 8)) as u8).collect()
+}
+
+/// Sizes of messages, the same on both sides: many small, some of several kibibytes, some that are held.
+fn length(n: usize) -> usize {
+    match n % 23 {
+        0 => 300_000 + n % 1000,
+        3 => 1_000_000,
+        5 | 11 => 60_000 - n % 77,
+        7 | 19 => 5000 + n % 100,
+        _ => n % 200,
+    }
+}
+
+/// One process: what it has sent and got.
+struct Side {
+    me: usize,
+    slot: u32,
+    sent: usize,
+    got: usize,
+    /// Sources of `Posted` packets.
+    held: Vec<(Token, Vec<u8>)>,
+    landing: Vec<u8>,
+}
+
+impl Side {
+    /// Sends what there is room for; small messages as `Eager`, large ones as `Data`.
+    fn send(&mut self, net: &mut Net) {
+        let len = length(self.sent);
+        let bytes = message(self.me, self.sent, len);
+        // SAFETY: `bytes` goes to `held` if the packet is `Posted`, without moving.
+        let source = unsafe { SendBuf::contiguous(bytes.as_ptr(), len) };
+        let kind = if len > 65536 { Kind::DATA } else { Kind::EAGER };
+        let header = Header { kind, tag: self.sent as i32, ..eager(0) };
+        let body: &[u8] = if kind == Kind::DATA { &[9; 8] } else { &[] };
+        match net.send(self.slot, &header, body, Some((&source, 0, len))) {
+            Outcome::Done => self.sent += 1,
+            Outcome::Posted(token) => {
+                self.held.push((token, bytes));
+                self.sent += 1;
+            }
+            Outcome::Again => {}
+            Outcome::Lost => panic!("{} has lost its peer", self.me),
+        }
+    }
+
+    fn receive(&mut self, net: &mut Net) {
+        match net.poll() {
+            None => {}
+            Some(NetEvent::Packet(packet)) if packet.header.kind == Kind::DATA => {
+                self.landing = vec![0; packet.len - 8];
+                // SAFETY: `landing` is not touched before the packet has landed.
+                let sink = unsafe { RecvBuf::contiguous(self.landing.as_mut_ptr(), self.landing.len()) };
+                let delivery = net.deliver(&packet, 8, (&sink, 0, packet.len - 8), true);
+                net.release(&packet);
+                if delivery == Delivery::Complete {
+                    let bytes = std::mem::take(&mut self.landing);
+                    self.check(packet.header.tag, &bytes);
+                }
+            }
+            Some(NetEvent::Packet(packet)) => {
+                let bytes = taken(net, &packet);
+                self.check(packet.header.tag, &bytes);
+            }
+            Some(NetEvent::Landed { header, .. }) => {
+                let bytes = std::mem::take(&mut self.landing);
+                self.check(header.tag, &bytes);
+            }
+            Some(NetEvent::Sent(token)) => {
+                let (oldest, mut bytes) = self.held.remove(0);
+                assert_eq!(oldest, token, "sources end in the order of their packets");
+                // Whatever is read of it from now on would be found out.
+                bytes.fill(0xee);
+            }
+            Some(NetEvent::Lost(peer, why)) => panic!("{} has lost {}: {why}", self.me, peer.0),
+        }
+    }
+
+    fn check(&mut self, tag: i32, bytes: &[u8]) {
+        assert_eq!(tag as usize, self.got, "packets of {} are lost, doubled or reordered", 1 - self.me);
+        assert!(bytes == message(1 - self.me, self.got, length(self.got)), "packet {tag} is damaged");
+        self.got += 1;
+    }
+}
+
+/// Two processes that send to each other while their connection is cut so many times.
+fn cut_under_traffic(seed: u64, cuts: usize, both_dial: bool) {
+    let mut nets = [net(0), net(1)];
+    let (a, b) = (Relay::to(at(&nets[0])), Relay::to(at(&nets[1])));
+    let mut random = Random(seed);
+    let first = nets[0].dial(Peer(1), vec![b.at]);
+    let second = if both_dial { nets[1].dial(Peer(0), vec![a.at]) } else { u32::MAX };
+    let mut sides =
+        [first, second].map(|slot| Side { me: 0, slot, sent: 0, got: 0, held: Vec::new(), landing: Vec::new() });
+    sides[1].me = 1;
+    let (mut done, mut steps) = (0, random.below(500));
+    let before = base::counters::RECONNECTIONS.value();
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while done < cuts || sides.iter().any(|s| s.got < sides[1 - s.me].sent || !s.held.is_empty()) {
+        assert!(Instant::now() < deadline, "seed {seed}: {done} cuts, {:?}", sides.each_ref().map(|s| (s.sent, s.got)));
+        for (side, net) in sides.iter_mut().zip(&mut nets) {
+            side.receive(net);
+            if side.slot == u32::MAX && net.is_connected(Peer(0)) {
+                side.slot = net.dial(Peer(0), Vec::new());
+            }
+            if side.slot != u32::MAX && done < cuts {
+                side.send(net);
+            }
+        }
+        if done < cuts && steps == 0 && nets.iter().any(|net| !net.open.is_empty()) {
+            a.cut();
+            b.cut();
+            done += 1;
+            steps = random.below(400);
+        }
+        steps = steps.saturating_sub(1);
+    }
+    assert!(sides.iter().all(|s| s.sent > 50), "{:?}", sides.each_ref().map(|s| s.sent));
+    assert!(base::counters::RECONNECTIONS.value() > before + cuts as u64 / 4, "most cuts must have hit something");
+    assert_eq!(nets.each_ref().map(|net| net.timed), [0, 0]);
+}
+
+#[test]
+fn nothing_is_lost_doubled_or_reordered_by_200_cuts_when_both_can_dial() {
+    cut_under_traffic(0x9e37_79b9, 200, true);
+}
+
+#[test]
+fn nothing_is_lost_doubled_or_reordered_when_one_side_can_dial() {
+    cut_under_traffic(0x1234_5678, 60, false);
+}
+
+#[test]
+fn a_peer_whose_address_refuses_is_lost() {
+    let mut nets = vec![net(1), net(2)];
+    let b = at(&nets[1]);
+    let slot = nets[0].dial(Peer(2), vec![b]);
+    let mut got = Vec::new();
+    run(&mut nets, &mut got, |nets, _| nets[0].send(slot, &eager(9), b"x", None) == Outcome::Done);
+    run(&mut nets, &mut got, |_, got| got.len() == 1);
+    nets.pop();
+    run(&mut nets, &mut got, |_, got| got.len() == 2);
+    let why = String::from_utf8_lossy(&got[1].3).into_owned();
+    assert!(why.contains("refused") && why.contains("FERRULE_TCP_REFUSED_TIMEOUT_MS"), "{why}");
+    assert_eq!(nets[0].send(slot, &eager(9), b"x", None), Outcome::Lost);
+    assert_eq!(nets[0].timed, 0);
+}
+
+#[test]
+fn a_dead_peer_is_lost_without_waiting_for_it() {
+    let mut nets = vec![net(1), net(2)];
+    let b = at(&nets[1]);
+    nets[0].dial(Peer(2), vec![b]);
+    let mut got = Vec::new();
+    run(&mut nets, &mut got, |nets, _| nets.iter().all(|net| net.open.len() == 1));
+    nets.pop();
+    run(&mut nets, &mut got, |nets, _| nets[0].wants_news());
+    assert!(nets[0].peer_gone(Peer(2)), "nothing of it is left to be read");
+    assert_eq!((nets[0].timed, nets[0].handshakes, got.len()), (0, 0, 0));
+}
+
+/// A caller who knows the key of the job, in the place of process 3.
+fn call_with(nets: &mut [Net], terms: Terms) -> Option<[u8; ANSWER_BYTES]> {
+    let mut stream = call(&nets[0]);
+    let dialler = id(3);
+    let hello: [u8; HELLO_BYTES] = hello::hello(&dialler, Peer(1), &[1; 16]);
+    stream.write_all(&hello).unwrap();
+    let challenge = answer::<CHALLENGE_BYTES>(nets, &mut stream).unwrap();
+    let nonce = hello::check_challenge(&dialler, &hello, &challenge).unwrap();
+    stream.write_all(&hello::proof(&dialler, &hello, &nonce, terms)).unwrap();
+    answer::<ANSWER_BYTES>(nets, &mut stream)
+}
+
+#[test]
+fn wrong_numbers_and_positions_are_turned_away() {
+    let mut nets = [net(1), net(3)];
+    let b = at(&nets[0]);
+    let slot = nets[1].dial(Peer(1), vec![b]);
+    let mut got = Vec::new();
+    run(&mut nets, &mut got, |nets, _| nets[1].send(slot, &eager(9), b"x", None) == Outcome::Done);
+    run(&mut nets, &mut got, |_, got| got.len() == 1);
+    nets[0].slots[0].opened = 5;
+    // The last one is only late, as when both dial.
+    for (connection, received) in [(4, 0), (6, 1), (6, u64::MAX), (5, 0)] {
+        assert_eq!(call_with(&mut nets, Terms { connection, received }), None, "{connection}, {received}");
+    }
+    for stranger in [Stranger::Stale, Stranger::Position] {
+        assert!(nets[0].strangers_logged & 1 << stranger as u8 != 0, "{stranger} is logged");
+    }
+    assert!(nets[0].is_connected(Peer(3)), "the true one stays");
+    run(&mut nets, &mut got, |nets, _| nets[1].send(slot, &eager(9), b"y", None) == Outcome::Done);
+    run(&mut nets, &mut got, |_, got| got.len() == 2);
+}
+
+#[test]
+fn closing_mends_what_is_cut() {
+    for seed in 0..8 {
+        let mut receiver = net(1);
+        let relay = Relay::to(at(&receiver));
+        let (target, cut) = (relay.at, relay.cut.clone());
+        let sender = std::thread::spawn(move || {
+            let mut nets = [net(2)];
+            let slot = nets[0].dial(Peer(1), vec![target]);
+            let mut sent = 0;
+            run(&mut nets, &mut Vec::new(), |nets, _| {
+                sent += usize::from(nets[0].send(slot, &eager(sent as i32), &[5; 60], None) == Outcome::Done);
+                sent == 3000
+            });
+            if seed % 2 == 0 {
+                cut.send(()).unwrap();
+            }
+            let _ = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(seed));
+                let _ = cut.send(());
+            });
+            nets[0].close();
+        });
+        let mut got = Vec::new();
+        run(std::slice::from_mut(&mut receiver), &mut got, |_, got| got.len() == 3000);
+        assert!(got.iter().enumerate().all(|(i, g)| g.2 == i as i32));
+        receiver.close();
+        sender.join().unwrap();
+    }
+}

@@ -1,0 +1,242 @@
+//! Which of several connections with a peer stays, and what becomes of the others: the end of a handshake.
+
+use super::hello::{Stranger, Verdict};
+use super::pending::{Failure, Pending, Progress};
+use super::slot::State;
+use super::{
+    Conn, Net, NetEvent, TCP_KEEPALIVE_S, TCP_RECEIVE_BUFFER, TCP_SEND_BUFFER, TCP_USER_TIMEOUT_MS, TOKEN_CONN,
+};
+use base::{Peer, counters, log};
+use protocol::transport::Token;
+use std::net::SocketAddr;
+use std::time::Instant;
+use sys::epoll::Interest;
+use sys::sock::{self, Tuning};
+
+impl Net {
+    pub(super) fn on_progress(&mut self, at: usize, progress: Progress) {
+        match progress {
+            Progress::Waiting => {}
+            Progress::Proposed(peer) => self.propose(at, peer),
+            Progress::Open(peer) => self.establish(at, peer),
+            Progress::Over(peer) => self.on_over(at, peer),
+            Progress::Failed(failure) => self.fail(at, failure),
+        }
+    }
+
+    /// Both ends know each other: is this connection to be kept?
+    fn propose(&mut self, at: usize, peer: Peer) {
+        let index = self.slot_of(peer);
+        let Some(Some(pending)) = self.pendings.get(at) else { return };
+        let (dialled, terms) = (pending.dialled, pending.terms);
+        let proven = self.has_proven(peer);
+        let slot = &mut self.slots[index as usize];
+        let unwanted = self.closing && matches!(slot.state, State::Idle);
+        match slot.state {
+            State::Finished | State::Lost if !dialled => self.refuse(at),
+            _ if unwanted && !dialled => self.refuse(at),
+            // One proof at a time.
+            State::Idle | State::Broken(_) if dialled && proven => {}
+            State::Idle | State::Broken(_) if dialled => self.settle(at),
+            _ if dialled || terms.connection == slot.opened || slot.dead_since.is_some() => {
+                log!(Debug, "a second connection with rank {} is not needed", peer.0);
+                self.drop_pending(at);
+            }
+            _ if terms.connection < slot.opened => self.disbelieve(at, Stranger::Stale),
+            _ if !slot.may_resume(terms.received) => self.disbelieve(at, Stranger::Position),
+            // Both dial, and the peer may accept ours: the lower rank's connection is kept, so ours, unless it fails.
+            _ if proven && self.id.me < peer => {
+                if let Some(older) = slot.parked.replace(at) {
+                    self.drop_pending(older);
+                }
+            }
+            _ => {
+                if let State::Open(_) = slot.state {
+                    log!(Info, "rank {} connects again: it has seen that the connection is broken", peer.0);
+                }
+                self.settle(at);
+            }
+        }
+    }
+
+    /// Whether a proof of ours is on its way to the peer, who may accept it.
+    fn has_proven(&self, peer: Peer) -> bool {
+        self.pendings.iter().flatten().any(|p| p.is_proven() && p.peer == Some(peer))
+    }
+
+    /// Proves ourselves, or accepts.
+    pub(super) fn settle(&mut self, at: usize) {
+        let Some(Some(pending)) = self.pendings.get_mut(at) else { return };
+        let Some(index) = pending.peer.and_then(|p| self.by_peer.get(&p).copied()) else { return };
+        let slot = &mut self.slots[index as usize];
+        let number = if pending.dialled { slot.proposed + 1 } else { slot.proposed.max(pending.terms.connection) };
+        let progress = pending.settle(&self.id, slot.terms(number));
+        if let Progress::Open(_) = progress {
+            slot.opened = number;
+        }
+        self.on_progress(at, progress);
+    }
+
+    /// A caller who knows the key, but not how far the link is.
+    fn disbelieve(&mut self, at: usize, stranger: Stranger) {
+        if let Some(pending) = self.drop_pending(at) {
+            self.turn_away(pending.address, Failure::Stranger(stranger));
+        }
+    }
+
+    /// Tells a peer that we have no use for a connection with it.
+    fn refuse(&mut self, at: usize) {
+        if let Some(pending) = &mut self.drop_pending(at) {
+            let _ = pending.answer(&self.id, Verdict::Over, pending.terms);
+        }
+    }
+
+    /// The peer has no use for a connection with us.
+    fn on_over(&mut self, at: usize, peer: Peer) {
+        self.drop_pending(at);
+        let index = self.slot_of(peer);
+        self.lose(index, "it has ended the connection for good".into());
+    }
+
+    /// Names the addresses that were dialled in vain before one answered: a bridge of the peer's host, for example.
+    fn tell_skipped(&self, index: u32, at: usize) {
+        let slot = &self.slots[index as usize];
+        if let (Some(dial), Some(Some(pending))) = (&slot.dial, self.pendings.get(at))
+            && pending.dialled
+        {
+            let skipped = dial.describe_skipped(pending.address);
+            if !skipped.is_empty() {
+                log!(Info, "reached rank {} at {}; skipped {skipped}", slot.peer.0, pending.address);
+            }
+        }
+    }
+
+    /// The handshake is complete.
+    fn establish(&mut self, at: usize, peer: Peer) {
+        let index = self.slot_of(peer);
+        let Some(Some(pending)) = self.pendings.get(at) else { return };
+        let terms = pending.terms;
+        let slot = &mut self.slots[index as usize];
+        if pending.dialled && terms.connection <= slot.opened {
+            return self.fail(at, Failure::Stranger(Stranger::Stale));
+        }
+        if pending.dialled && !slot.may_resume(terms.received) {
+            return self.fail(at, Failure::Stranger(Stranger::Position));
+        }
+        self.tell_skipped(index, at);
+        self.stop_dialling(index, Some(at));
+        let Some(pending) = self.drop_pending(at) else { return };
+        if let Some(parked) = self.slots[index as usize].parked.take() {
+            self.drop_pending(parked);
+        }
+        let slot = &mut self.slots[index as usize];
+        slot.opened = slot.opened.max(terms.connection);
+        slot.proposed = slot.proposed.max(slot.opened);
+        slot.known = slot.addresses.iter().find(|a| a.ip() == pending.address.ip()).copied();
+        let address = pending.address;
+        let link = self.take_link(index);
+        let again = link.as_ref().map(|link| link.sent_after(terms.received));
+        let tokens = Token(1 << 63 | u64::from(index) << 32);
+        let conn = match link {
+            None => Ok(Conn::new(pending.into_stream(), self.sizes, tokens)),
+            Some(link) => Conn::resume(pending.into_stream(), link, terms.received),
+        };
+        let Ok(conn) = conn else {
+            return self.lose(index, format!("{address}: {}", Stranger::Position));
+        };
+        self.opened(index, conn, address, again);
+    }
+
+    /// Puts a connection into its slot.
+    fn opened(&mut self, index: u32, mut conn: Conn, address: SocketAddr, again: Option<u64>) {
+        let tuning = Tuning {
+            user_timeout_ms: TCP_USER_TIMEOUT_MS.value() as u32,
+            keepalive_s: TCP_KEEPALIVE_S.value() as u32,
+            send_buffer_bytes: TCP_SEND_BUFFER.value() as u32,
+            receive_buffer_bytes: TCP_RECEIVE_BUFFER.value() as u32,
+        };
+        let token = TOKEN_CONN | u64::from(index);
+        let ready = sock::tune(conn.fd(), &tuning).and_then(|()| self.epoll.modify(conn.fd(), token, Interest::READ));
+        if let Err(error) = ready {
+            return self.lose(index, format!("{address}: {error}"));
+        }
+        counters::CONNECTIONS.add(1);
+        let peer = self.slots[index as usize].peer.0;
+        match again {
+            None => log!(Debug, "connected with rank {peer} at {address}"),
+            Some(bytes) => {
+                counters::RECONNECTIONS.add(1);
+                log!(Info, "connected again with rank {peer} at {address}; {bytes} bytes are sent again");
+            }
+        }
+        conn.flush();
+        self.events.extend(std::iter::from_fn(|| conn.pop_sent()).map(NetEvent::Sent));
+        if conn.is_full() {
+            self.full.push(index);
+        }
+        self.slots[index as usize].state = State::Open(Box::new(conn));
+        self.open.push(index);
+    }
+
+    /// A handshake came to nothing.
+    pub(super) fn fail(&mut self, at: usize, failure: Failure) {
+        let Some(pending) = self.drop_pending(at) else { return };
+        let parked_of = pending.peer.filter(|_| pending.is_proposed()).and_then(|p| self.by_peer.get(&p).copied());
+        match parked_of {
+            Some(index) if !pending.dialled => {
+                let slot = &mut self.slots[index as usize];
+                slot.parked = slot.parked.filter(|parked| *parked != at);
+            }
+            _ if pending.dialled => self.attempt_failed(&pending, failure),
+            _ => self.turn_away(pending.address, failure),
+        }
+    }
+
+    fn attempt_failed(&mut self, pending: &Pending, failure: Failure) {
+        let refused = matches!(failure, Failure::Refused(_));
+        let why = match failure {
+            Failure::Network(why) | Failure::Refused(why) => why,
+            Failure::Stranger(Stranger::Silent) => "no answer".into(),
+            Failure::Stranger(Stranger::Left | Stranger::Truncated) => "the other end hung up".into(),
+            Failure::Stranger(stranger) => format!("somebody else answers: {stranger}"),
+        };
+        let Some(index) = pending.peer.and_then(|p| self.by_peer.get(&p).copied()) else { return };
+        let now = Instant::now();
+        if let Some(dial) = &mut self.slots[index as usize].dial {
+            dial.failed(pending.address, why, refused, now);
+            self.dial_on(index, now);
+        }
+        if let Some(peer) = pending.peer.filter(|_| self.slots[index as usize].parked.is_some())
+            && !self.has_proven(peer)
+        {
+            return self.accept_parked(index);
+        }
+        // Another address may have answered meanwhile.
+        let waits = |p: &Pending| p.dialled && p.is_proposed() && p.peer == pending.peer;
+        if let Some(other) = self.pendings.iter().position(|p| p.as_ref().is_some_and(waits))
+            && let Some(peer) = pending.peer
+        {
+            self.propose(other, peer);
+        }
+    }
+
+    /// A caller who is no peer: counted, and logged once per kind.
+    fn turn_away(&mut self, address: SocketAddr, failure: Failure) {
+        let Failure::Stranger(stranger) = failure else { return };
+        if stranger == Stranger::Left {
+            return log!(Debug, "a connection from {address} ended: {stranger}");
+        }
+        counters::PACKETS_REJECTED.add(1);
+        let bit = 1 << stranger as u8;
+        if stranger == Stranger::Misdirected {
+            // An address that several hosts have, such as a container bridge's, leads peers astray; they try another one.
+            log!(Info, "turned away a connection from {address}: {stranger}");
+        } else if self.strangers_logged & bit == 0 {
+            self.strangers_logged |= bit;
+            log!(
+                Warn,
+                "turned away a connection from {address}: {stranger} (further ones of this kind are only counted)"
+            );
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What a process knows about its link to one peer.
+
+use super::conn::{Conn, Link};
+use super::dial::Dial;
+use super::hello::Terms;
+use base::Peer;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+pub(super) enum State {
+    Idle,
+    Open(Box<Conn>),
+    Broken(Box<Broken>),
+    Finished,
+    Lost,
+}
+
+/// A link without a connection: both sides try to connect again, and the node agent may say that the peer is dead.
+pub(super) struct Broken {
+    pub link: Link,
+    pub since: Instant,
+    pub why: String,
+}
+
+pub(super) struct Slot {
+    pub peer: Peer,
+    pub state: State,
+    pub dial: Option<Box<Dial>>,
+    /// An introduced connection that waits until our own dialling has failed; index of its handshake.
+    pub parked: Option<usize>,
+    /// When the agent told that the peer is dead.
+    pub dead_since: Option<Instant>,
+    /// Where the peer can be dialled; empty while only it knows how to reach us.
+    pub addresses: Vec<SocketAddr>,
+    /// The other end of the last connection.
+    pub known: Option<SocketAddr>,
+    /// Number of the last connection that was opened, and the largest that was ever proposed: an answer may have been lost.
+    pub opened: u64,
+    pub proposed: u64,
+}
+
+impl Slot {
+    pub fn new(peer: Peer) -> Slot {
+        Slot {
+            peer,
+            state: State::Idle,
+            dial: None,
+            parked: None,
+            dead_since: None,
+            addresses: Vec::new(),
+            known: None,
+            opened: 0,
+            proposed: 0,
+        }
+    }
+
+    /// The link, if there is one.
+    pub fn link(&self) -> Option<&Link> {
+        match &self.state {
+            State::Open(conn) => Some(conn.link()),
+            State::Broken(broken) => Some(&broken.link),
+            State::Idle | State::Finished | State::Lost => None,
+        }
+    }
+
+    /// Our terms for the connection of this number.
+    pub fn terms(&mut self, connection: u64) -> Terms {
+        self.proposed = self.proposed.max(connection);
+        Terms { connection, received: self.link().map_or(0, |link| link.received()) }
+    }
+
+    /// Whether the peer can have received so much and no more.
+    pub fn may_resume(&self, received: u64) -> bool {
+        self.link().map_or(received == 0, |link| link.may_resume(received))
+    }
+
+    /// The peer's addresses, the one first that led to the last connection.
+    pub fn addresses_to_dial(&self) -> Vec<SocketAddr> {
+        let mut addresses = self.addresses.clone();
+        addresses.sort_by_key(|address| Some(*address) != self.known);
+        addresses
+    }
+}

@@ -1,0 +1,146 @@
+//! The conformance suite of `trait Transport` (`testkit::conformance`) over the real ones: several processes' transports in one thread, an agent played
+//! by the test. Each set of channels runs in a process of its own, because settings are read once.
+
+#[expect(dead_code, reason = "ranks in threads are for the tests through the engine")]
+mod agent;
+
+use base::Peer;
+use channel::bootstrap::Bootstrap;
+use channel::buffer::{RecvBuf, SendBuf};
+use channel::memory::Exposed;
+use channel::transports::{Opened, Transports};
+use std::os::fd::OwnedFd;
+use std::process::Command;
+use testkit::conformance::{Abilities, Pair, Rig, run};
+
+const INNER: &str = "FERRULE_TEST_INNER";
+
+struct Real {
+    processes: Vec<Option<Opened>>,
+    abilities: Abilities,
+    pair: Pair,
+    /// Buffers of the programs, until the transports are gone.
+    memory: Vec<*mut [u8]>,
+}
+
+impl Real {
+    fn new(node_of: &[u32], (from, to): (u32, u32)) -> Real {
+        let open = |socket| Some(channel::open(Bootstrap::over(OwnedFd::from(socket)).unwrap()).unwrap());
+        let processes = agent::start(node_of).into_iter().map(open).collect();
+        let abilities = Abilities { dies: from != to, relocates: false };
+        Real { processes, abilities, pair: Pair { from: Peer(from), to: Peer(to) }, memory: Vec::new() }
+    }
+
+    fn keep(&mut self, bytes: Vec<u8>) -> *mut u8 {
+        let place = Box::into_raw(bytes.into_boxed_slice());
+        self.memory.push(place);
+        place.cast()
+    }
+}
+
+impl Drop for Real {
+    fn drop(&mut self) {
+        self.processes.clear();
+        for place in self.memory.drain(..) {
+            // SAFETY: from `Box::into_raw`; the transports, which had copies of the pointers, are gone.
+            drop(unsafe { Box::from_raw(place) });
+        }
+    }
+}
+
+impl Rig for Real {
+    type T = Transports;
+
+    fn abilities(&self) -> Abilities {
+        self.abilities
+    }
+    fn pair(&self) -> Pair {
+        self.pair
+    }
+    fn size(&self) -> u32 {
+        self.processes.len() as u32
+    }
+    fn transport(&mut self, at: Peer) -> Option<&mut Transports> {
+        self.processes[at.0 as usize].as_mut().map(|opened| opened.endpoints.transport())
+    }
+    fn source(&mut self, bytes: &[u8]) -> SendBuf {
+        let place = self.keep(bytes.to_vec());
+        // SAFETY: the memory lives as long as the transports; it is only written when they say that they don't need it.
+        unsafe { SendBuf::contiguous(place, bytes.len()) }
+    }
+    fn reuse(&mut self, source: &SendBuf) {
+        let place = source.as_contiguous(0).expect("made above").cast_mut();
+        // SAFETY: from `keep`, with this length, and no transport reads it now.
+        unsafe { place.write_bytes(0xee, source.len()) };
+    }
+    fn sink(&mut self, len: usize) -> RecvBuf {
+        let place = self.keep(vec![0; len]);
+        // SAFETY: the memory lives as long as the transports.
+        unsafe { RecvBuf::contiguous(place, len) }
+    }
+    fn bytes(&self, sink: &RecvBuf) -> Vec<u8> {
+        let place = sink.as_contiguous(0).expect("made above");
+        // SAFETY: from `keep`, with this length; this thread writes nothing meanwhile.
+        unsafe { std::slice::from_raw_parts(place, sink.len()) }.to_vec()
+    }
+    fn region(&mut self, len: usize) -> Exposed {
+        let place = self.keep(vec![0; len]);
+        // SAFETY: the memory lives as long as the transports.
+        unsafe { Exposed::new(place, len) }
+    }
+    fn kill(&mut self, peer: Peer) {
+        self.processes[peer.0 as usize] = None;
+    }
+    fn relocate(&mut self, _: Peer) {
+        unreachable!("no real transport relocates so far")
+    }
+}
+
+/// Runs the test named `test` again in a process with these settings, and there `body`.
+fn inside(test: &str, settings: &[(&str, &str)], body: impl FnOnce()) {
+    if std::env::var_os(INNER).is_some() {
+        return body();
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", test, "--nocapture"]).env(INNER, "1").envs(settings.iter().copied());
+    let output = child.output().unwrap();
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "with {settings:?}:\n{text}");
+    text.lines().filter(|line| line.contains("skipped: ")).for_each(|line| println!("{line}"));
+}
+
+#[test]
+fn own() {
+    inside("own", &[], || run(|| Real::new(&[0, 0], (0, 0))));
+}
+
+#[test]
+fn shared_memory() {
+    inside("shared_memory", &[("FERRULE_CHANNELS", "shm")], || run(|| Real::new(&[0, 0, 0], (0, 1))));
+}
+
+#[test]
+fn shared_memory_without_cells() {
+    let settings = [("FERRULE_CHANNELS", "shm"), ("FERRULE_CELLS", "0"), ("FERRULE_SINGLE_COPY", "off")];
+    inside("shared_memory_without_cells", &settings, || run(|| Real::new(&[0, 0, 0], (0, 1))));
+}
+
+#[test]
+fn tcp() {
+    let settings = [("FERRULE_CHANNELS", "tcp"), ("FERRULE_LOG", "error")];
+    inside("tcp", &settings, || run(|| Real::new(&[0, 0, 0], (0, 1))));
+}
+
+#[test]
+fn region() {
+    let path = std::env::temp_dir().join(format!("ferrule-conformance-{}", std::process::id()));
+    if std::env::var_os(INNER).is_none() {
+        std::fs::File::create(&path).unwrap().set_len(64 << 20).unwrap();
+    }
+    let region = format!("{}:{}", 512 << 10, path.display());
+    let settings = [("FERRULE_CHANNELS", "ivshmem"), ("FERRULE_TEST_REGION", &*region)];
+    inside("region", &settings, || run(|| Real::new(&[0, 1], (0, 1))));
+    if std::env::var_os(INNER).is_none() {
+        std::fs::remove_file(path).unwrap();
+    }
+}

@@ -1,0 +1,165 @@
+//! What the loss of a process means: the one place that decides.
+//!
+//! | operation | whom it needs | after a loss among them |
+//! |---|---|---|
+//! | send; receive from a rank | that process | the engine ends it |
+//! | receive or probe from any source | all of the communicator | the engine ends it, as the message may never come |
+//! | collective; making a communicator | all members, on both sides | see below |
+//!
+//! An operation of several processes waits for nothing any more once one of them is known to be lost: what should come may hang on messages
+//! that the lost one, or somebody who has left before, never sends. What it has offered to others is taken back, as they may have left
+//! too. It still tells its own part to whoever waits for it. Its outcome is the loss, whatever else went wrong: that may only follow.
+//!
+//! A loss of a process that an operation doesn't need changes nothing.
+
+use crate::engine;
+use crate::group::Group;
+use crate::progress::{self, Awaited};
+use crate::transfer::{self, Transfer};
+use base::{Class, Error, Peer, Result};
+use protocol::engine::PEER_LOST;
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// The error of an operation that needs a process which is lost.
+pub const LOST: Error = PEER_LOST;
+
+/// The processes that an operation needs.
+pub struct Participants {
+    groups: Vec<Rc<Group>>,
+    /// Losses that have been looked into.
+    losses: Cell<usize>,
+    /// Whether one of them was a participant.
+    lost: Cell<bool>,
+}
+
+impl Participants {
+    /// Those of all these groups.
+    pub fn of<'a>(groups: impl IntoIterator<Item = Option<&'a Rc<Group>>>) -> Participants {
+        let groups = groups.into_iter().flatten().map(Rc::clone).collect();
+        Participants { groups, losses: Cell::new(0), lost: Cell::new(false) }
+    }
+
+    /// Those and the ones of `group`.
+    pub fn with(&self, group: &Rc<Group>) -> Participants {
+        Participants::of(self.groups.iter().chain([group]).map(Some))
+    }
+
+    /// Whether one of them is known to be lost.
+    pub fn have_lost_one(&self) -> bool {
+        let losses = count();
+        if self.losses.replace(losses) != losses && any(|peer| self.groups.iter().any(|group| group.contains(peer))) {
+            self.lost.set(true);
+        }
+        self.lost.get()
+    }
+
+    /// Waits for a transfer, but gives it up if it can be when one of them is lost, or `given_up` says that nobody waits for it.
+    pub fn end(&self, transfer: Transfer, given_up: bool) -> Result {
+        let mut broken = given_up;
+        let mut outcome = None;
+        progress::wait_for(transfer.op().map_or(Awaited::Tested, Awaited::One), || {
+            outcome = transfer::test(transfer);
+            broken |= self.have_lost_one();
+            outcome.is_some() || broken
+        });
+        match outcome {
+            Some(outcome) => outcome.map(drop),
+            None if transfer::give_up(transfer) => Err(LOST),
+            None => transfer::wait(transfer).map(drop),
+        }
+    }
+}
+
+/// How many processes are known to be lost.
+#[inline]
+pub fn count() -> usize {
+    engine::with(|engine| engine.losses())
+}
+
+/// Whether a process that is needed is lost.
+pub fn any(is_needed: impl FnMut(Peer) -> bool) -> bool {
+    engine::with(|engine| engine.any_lost(is_needed))
+}
+
+/// How an operation of several processes stands.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fate {
+    error: Option<Error>,
+    /// Losses that have been looked into.
+    losses: usize,
+}
+
+impl Fate {
+    /// An operation that begins, with the error that it has already. What was lost before matters to it, too.
+    #[inline]
+    pub fn new(error: Option<Error>) -> Fate {
+        Fate { error, losses: 0 }
+    }
+
+    /// A part of it has ended.
+    #[inline]
+    pub fn note(&mut self, result: Result) {
+        if let Err(error) = result {
+            let old = self.error.get_or_insert(error);
+            if error.class == Class::ERR_PROC_ABORTED {
+                *old = error;
+            }
+        }
+    }
+
+    /// Whether something went wrong.
+    #[inline]
+    pub fn has_failed(&self) -> bool {
+        self.error.is_some()
+    }
+
+    /// Whether it waits for nothing any more.
+    pub fn is_lost(&self) -> bool {
+        self.error.is_some_and(|error| error.class == Class::ERR_PROC_ABORTED)
+    }
+
+    /// Losses that have been looked into.
+    #[inline]
+    pub fn losses(&self) -> usize {
+        self.losses
+    }
+
+    /// Whether processes were lost since the last call.
+    pub fn has_news(&mut self, losses: usize) -> bool {
+        std::mem::replace(&mut self.losses, losses) != losses
+    }
+
+    /// The outcome of an operation that has ended.
+    #[inline]
+    pub fn outcome(&self) -> Result {
+        self.error.map_or(Ok(()), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_is_the_outcome_whatever_else_went_wrong() {
+        let truncated = Error::new(Class::ERR_TRUNCATE, "too long");
+        let other = Error::new(Class::ERR_OTHER, "later");
+        let mut fate = Fate::default();
+        assert_eq!(fate.outcome(), Ok(()));
+        fate.note(Err(truncated));
+        fate.note(Err(other));
+        fate.note(Ok(()));
+        assert_eq!((fate.outcome(), fate.has_failed(), fate.is_lost()), (Err(truncated), true, false));
+        fate.note(Err(LOST));
+        fate.note(Err(other));
+        assert_eq!((fate.outcome(), fate.is_lost()), (Err(LOST), true));
+    }
+
+    #[test]
+    fn losses_are_news_once() {
+        let mut fate = Fate::new(None);
+        assert!(!fate.has_news(0));
+        assert!(fate.has_news(2) && !fate.has_news(2) && fate.has_news(3));
+    }
+}

@@ -1,0 +1,72 @@
+//! The simulated transport passes the conformance suite, with and without faults.
+
+use base::Peer;
+use protocol::memory::Verbs;
+use protocol::transport::Caps;
+use std::cell::RefCell;
+use std::rc::Rc;
+use testkit::conformance::{Abilities, Pair, Rig, run};
+use testkit::transport::{Bytes, Faults, SimTransport, World};
+
+const CAPS: Caps = Caps { packet_max: 64, piece_min: 8, eager_max: 40, fragments_max: 150, pull_min: 200 };
+
+struct Simulated {
+    world: Rc<RefCell<World>>,
+    transports: Vec<Option<SimTransport>>,
+}
+
+impl Simulated {
+    fn new(seed: u64, faults: Faults) -> Simulated {
+        let world = World::new(seed, faults, CAPS);
+        world.borrow_mut().offer_verbs(if seed.is_multiple_of(4) { Verbs::NONE } else { Verbs::ALL });
+        let transports = (0..3).map(|i| Some(SimTransport::new(Peer(i), 3, &world))).collect();
+        Simulated { world, transports }
+    }
+}
+
+impl Rig for Simulated {
+    type T = SimTransport;
+
+    fn abilities(&self) -> Abilities {
+        Abilities { dies: true, relocates: true }
+    }
+    fn pair(&self) -> Pair {
+        Pair { from: Peer(0), to: Peer(1) }
+    }
+    fn size(&self) -> u32 {
+        3
+    }
+    fn transport(&mut self, at: Peer) -> Option<&mut SimTransport> {
+        self.transports[at.0 as usize].as_mut()
+    }
+    fn source(&mut self, bytes: &[u8]) -> Bytes {
+        Bytes::new(bytes.to_vec())
+    }
+    fn reuse(&mut self, source: &Bytes) {
+        source.overwrite(0xee);
+    }
+    fn sink(&mut self, len: usize) -> Bytes {
+        Bytes::new(vec![0; len])
+    }
+    fn bytes(&self, sink: &Bytes) -> Vec<u8> {
+        sink.bytes()
+    }
+    fn region(&mut self, len: usize) -> Bytes {
+        Bytes::new(vec![0; len])
+    }
+    fn kill(&mut self, peer: Peer) {
+        self.world.borrow_mut().kill(peer);
+        self.transports[peer.0 as usize] = None;
+    }
+    fn relocate(&mut self, peer: Peer) {
+        self.world.borrow_mut().move_to_another_host(peer);
+    }
+}
+
+#[test]
+fn simulated() {
+    run(|| Simulated::new(1, Faults::default()));
+    for seed in 0..20 {
+        run(|| Simulated::new(seed, Faults { refuse: 30, delay: 30, land: 50, post: 50, ..Faults::default() }));
+    }
+}

@@ -1,0 +1,3 @@
+//! See `fuzz::sealed`.
+#![no_main]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::sealed::run(data));

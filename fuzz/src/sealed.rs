@@ -1,0 +1,64 @@
+//! Sealed frames of a control link: whatever is done to the stream, what opens is a beginning of what was sealed.
+
+use crate::input::Input;
+use protocol::control::frame::{HEADER, RANK_LIMIT, Splitter};
+use protocol::control::handshake::{self, Key};
+use protocol::control::sealed::{Seals, TAG};
+
+/// Plays one input.
+pub fn run(data: &[u8]) {
+    let mut input = Input::new(data);
+    let key = Key(*b"sixteen secrets!");
+    let challenge = handshake::challenge([1; 16]);
+    let answer = handshake::answer(key, &challenge, 7, [2; 16]).expect("our own challenge");
+    let mut parent = Seals::of_parent(key, [1; 16], &answer);
+    let mut child = Seals::of_child(key, &challenge, &answer);
+    let (mut said, mut frames) = (Vec::new(), Vec::new());
+    for n in 0..1 + input.below(6) {
+        let body = vec![n as u8; 1 + input.below(100)];
+        let mut sealed = Vec::new();
+        parent.seal(&[&(body.len() as u32).to_le_bytes(), &body[..]].concat(), &mut sealed);
+        assert_eq!(sealed.len(), HEADER + body.len() + TAG);
+        said.push(body);
+        frames.push(sealed);
+    }
+    let stream = harmed(&mut input, frames);
+    let (mut splitter, mut seen, step) = (Splitter::default(), Vec::new(), 1 + input.below(300));
+    'reading: for part in stream.chunks(step) {
+        splitter.feed(part);
+        loop {
+            let mut body = match splitter.next_frame(RANK_LIMIT + TAG) {
+                Ok(Some(body)) => body.to_vec(),
+                Ok(None) => break,
+                Err(_) => break 'reading,
+            };
+            if child.open(&mut body).is_err() {
+                assert!(body.is_empty() && child.open(&mut vec![0; 40]).is_err());
+                break 'reading;
+            }
+            seen.push(body);
+        }
+    }
+    assert!(said.starts_with(&seen), "{seen:?} of {said:?}");
+}
+
+/// The stream, with frames and bytes changed, left out, repeated or moved.
+fn harmed(input: &mut Input<'_>, mut frames: Vec<Vec<u8>>) -> Vec<u8> {
+    for _ in 0..input.below(4) {
+        let (a, b) = (input.below(frames.len()), input.below(frames.len()));
+        match input.byte() % 4 {
+            0 => frames.swap(a, b),
+            1 => frames[a] = frames[b].clone(),
+            2 => frames[a].truncate(b),
+            _ => frames[a].extend_from_slice(input.bytes(20)),
+        }
+    }
+    let mut stream = frames.concat();
+    for _ in 0..input.below(4) {
+        let at = input.below(stream.len().max(1));
+        if let Some(byte) = stream.get_mut(at) {
+            *byte ^= input.byte();
+        }
+    }
+    stream
+}
