@@ -9,14 +9,14 @@ the connection ends in the middle of it. FILE gets the invitation, which holds t
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 
-from startup_relay import redirect
+import agent_relay
 
 CHALLENGE, ANSWER, PROOF = 24, 44, 16
 OPENING = {"down": CHALLENGE + PROOF, "up": ANSWER}
@@ -68,27 +68,7 @@ def carry(source: socket.socket, sink: socket.socket, way: str, harm: str, numbe
             sink.sendall(frame)
     except (OSError, StopIteration):
         pass
-    for end in (source, sink):
-        try:
-            end.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
-
-
-def serve(server: socket.socket, above: list[tuple[str, int]], harm: str, way: str, number: int) -> None:
-    """Joins each caller to the agent above."""
-    while True:
-        below, _ = server.accept()
-        for address in above:
-            try:
-                up = socket.create_connection(address, 2)
-            except OSError:
-                continue
-            up.settimeout(None)
-            for source, sink, direction in [(up, below, "down"), (below, up, "up")]:
-                done = harm if direction == way else "none"
-                threading.Thread(target=carry, args=(source, sink, direction, done, number), daemon=True).start()
-            break
+    agent_relay.end(source, sink)
 
 
 def main() -> int:
@@ -98,13 +78,10 @@ def main() -> int:
     pathlib.Path(note).write_text(line)
     if harm != "none":
         server = socket.create_server(("127.0.0.1", 0))
-        line, above = redirect(line, server.getsockname()[1])
-        threading.Thread(target=serve, args=(server, above, harm, way, number), daemon=True).start()
-    with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as agent:
-        assert agent.stdin
-        agent.stdin.write(line)
-        agent.stdin.flush()
-        return agent.wait()
+        line, above = agent_relay.redirect(line, server.getsockname()[1])
+        ways = [functools.partial(carry, way=w, harm=harm if w == way else "none", number=number) for w in ("up", "down")]
+        threading.Thread(target=agent_relay.serve, args=(server, above, *ways), daemon=True).start()
+    return agent_relay.run_agent(command, line)
 
 
 if __name__ == "__main__":

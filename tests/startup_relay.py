@@ -10,28 +10,14 @@ upward bytes).
 
 from __future__ import annotations
 
+import functools
 import socket
-import subprocess
 import sys
 import threading
 
+import agent_relay
+
 DROPPED = 1000
-
-
-def redirect(line: str, port: int) -> tuple[str, list[tuple[str, int]]]:
-    """The invitation with 127.0.0.1 and `port` for every IPv4 address, and those addresses."""
-    words = line.split()
-    raw = bytearray.fromhex(words[1])
-    found, at = [], 8
-    for _ in range(int.from_bytes(raw[4:8], "little")):
-        size = {4: 4, 6: 20}[raw[at]]
-        body, behind = slice(at + 1, at + 1 + size), slice(at + 1 + size, at + 3 + size)
-        if size == 4:
-            found.append((socket.inet_ntoa(bytes(raw[body])), int.from_bytes(raw[behind], "little")))
-            raw[body] = socket.inet_aton("127.0.0.1")
-        raw[behind] = port.to_bytes(2, "little")
-        at += 3 + size
-    return " ".join([words[0], raw.hex(), *words[2:]]) + "\n", found
 
 
 def carry(source: socket.socket, sink: socket.socket, harm: str, after: int) -> None:
@@ -56,40 +42,18 @@ def carry(source: socket.socket, sink: socket.socket, harm: str, after: int) -> 
             sink.sendall(piece)
     except OSError:
         pass
-    for end in (source, sink):
-        try:
-            end.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
-
-
-def serve(server: socket.socket, above: list[tuple[str, int]], harm: str, after: int) -> None:
-    """Joins each caller to the agent above."""
-    while True:
-        below, _ = server.accept()
-        for address in above:
-            try:
-                up = socket.create_connection(address, 2)
-            except OSError:
-                continue
-            up.settimeout(None)
-            upward, downward = ("stall", "none") if harm == "stall-up" else ("none", harm)
-            threading.Thread(target=carry, args=(up, below, downward, after), daemon=True).start()
-            threading.Thread(target=carry, args=(below, up, upward, after), daemon=True).start()
-            break
+    agent_relay.end(source, sink)
 
 
 def main() -> int:
     """Starts the agent."""
     harm, after, command = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
     server = socket.create_server(("127.0.0.1", 0))
-    line, above = redirect(sys.stdin.readline(), server.getsockname()[1])
-    threading.Thread(target=serve, args=(server, above, harm, after), daemon=True).start()
-    with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as agent:
-        assert agent.stdin
-        agent.stdin.write(line)
-        agent.stdin.flush()
-        return agent.wait()
+    line, above = agent_relay.redirect(sys.stdin.readline(), server.getsockname()[1])
+    upward, downward = ("stall", "none") if harm == "stall-up" else ("none", harm)
+    ways = [functools.partial(carry, harm=way, after=after) for way in (upward, downward)]
+    threading.Thread(target=agent_relay.serve, args=(server, above, *ways), daemon=True).start()
+    return agent_relay.run_agent(command, line)
 
 
 if __name__ == "__main__":

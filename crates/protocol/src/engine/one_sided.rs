@@ -1,4 +1,5 @@
-//! Registered memory of peers: put, get, atomic, flush. What a lane can do it does by itself; the rest is done by packets.
+//! Registered memory of peers: put, get, atomic, flush. What a lane can do it does by itself; the rest is done by packets. This file is
+//! the side that asks, `target` the side whose memory it is.
 //!
 //! | access | packets |
 //! |---|---|
@@ -12,15 +13,18 @@
 //!
 //! Invariant: source and sink are in use until the access is complete, and it is not complete while an answer may still come.
 
-use super::flows::Queued;
+mod target;
+
 use super::receiving::reject;
 use super::{Engine, PEER_LOST};
 use crate::endpoint::State;
 use crate::kind::Kind;
-use crate::memory::{Atomic, CHANGE_BYTES, Key, RANGE_BYTES, Target, Verbs, is_inside};
-use crate::transport::{Access, Caps, Outcome, Packet, Region, Sink, Source, Token, Transport};
-use crate::wire::{BODY_BYTES, Header};
+use crate::memory::{Atomic, Key, RANGE_BYTES, Target, Verbs, is_inside};
+use crate::transport::{Access, Caps, Outcome, Packet, Sink, Source, Token, Transport};
+use crate::wire::Header;
 use base::{Class, Error, Peer, Result};
+
+pub(super) use target::Reply;
 
 /// An access that is not forgotten yet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -66,14 +70,6 @@ struct Pieces {
     refused: bool,
     /// The number before an atomic.
     value: u64,
-}
-
-/// What a `GET` still has to get.
-#[derive(Clone, Copy)]
-pub(super) struct Reply {
-    token: u32,
-    target: Target,
-    len: u64,
 }
 
 /// Bit of an `ACCESSED`'s first word: refused. The rest are the bytes whose end this is.
@@ -377,79 +373,6 @@ impl<T: Transport> Engine<T> {
         })
     }
 
-    /// `PUT`: bytes for memory of this process.
-    fn on_put(&mut self, packet: T::Packet, packet_header: &Header) {
-        let peer = packet.peer();
-        let transport = self.endpoints.transport();
-        let Some(body) = transport.body::<RANGE_BYTES>(&packet) else { return self.refuse_packet(packet) };
-        let (target, whole) = Target::decode_range(&body);
-        let len = packet.len() - RANGE_BYTES;
-        let region = find(transport, &target, whole).filter(|_| len as u64 <= whole);
-        if let Some(region) = &region {
-            transport.deliver(&packet, RANGE_BYTES, &region.sink(), target.at as usize, len, false);
-        }
-        transport.release(packet);
-        self.answer(peer, packet_header.token, len as u64, region.map(|_| 0));
-    }
-
-    /// `ATOMIC`: changes a number in memory of this process.
-    fn on_atomic(&mut self, packet: T::Packet, packet_header: &Header) {
-        let peer = packet.peer();
-        let transport = self.endpoints.transport();
-        let Some(body) = transport.body::<CHANGE_BYTES>(&packet) else { return self.refuse_packet(packet) };
-        transport.release(packet);
-        let value = Target::decode_atomic(&body).and_then(|(target, atomic)| {
-            let region = transport.registered(target.number, target.nonce)?;
-            atomic.fits(region.len() as u64, target.at).then(|| region.atomic(target.at as usize, &atomic))
-        });
-        self.answer(peer, packet_header.token, 1, value);
-    }
-
-    /// `GET`: the peer wants bytes of this process's memory.
-    fn on_get(&mut self, packet: T::Packet, packet_header: &Header) {
-        let peer = packet.peer();
-        let transport = self.endpoints.transport();
-        let Some(body) = transport.body::<RANGE_BYTES>(&packet) else { return self.refuse_packet(packet) };
-        transport.release(packet);
-        let (target, len) = Target::decode_range(&body);
-        let reply = Reply { token: packet_header.token, target, len };
-        let left = match self.flows.holds(peer) {
-            true => Some(reply),
-            false => self.send_reply(peer, reply),
-        };
-        if let Some(left) = left {
-            self.flows.of(peer).queue.push_back(Queued::Reply(left));
-        }
-    }
-
-    /// Sends what a `GET` has asked for; what is left if there is no room.
-    pub(super) fn send_reply(&mut self, peer: Peer, mut reply: Reply) -> Option<Reply> {
-        while reply.len > 0 {
-            let caps = self.endpoints.caps(peer);
-            if caps.is_none() && self.endpoints.state(peer) == State::Lost {
-                return None;
-            }
-            let Some(caps) = caps else { return Some(reply) };
-            // Looked up each time: the registration may end while the answer waits.
-            let Some(region) = find(self.endpoints.transport(), &reply.target, reply.len) else {
-                self.answer(peer, reply.token, reply.len, None);
-                return None;
-            };
-            let len = payload_max(&caps, PLACE_BYTES).min(reply.len);
-            let source = region.source(reply.target.at as usize, len as usize);
-            let body = reply.target.at.to_le_bytes();
-            match self.endpoints.try_bcopy(peer, &header(Kind::GOT, reply.token), &body, &source) {
-                // A source that is copied is never `Posted`.
-                Outcome::Done | Outcome::Posted(_) => {}
-                Outcome::Again => return Some(reply),
-                Outcome::Lost => return None,
-            }
-            reply.target.at += len;
-            reply.len -= len;
-        }
-        None
-    }
-
     /// `GOT`: a part of what was asked for.
     fn on_got(&mut self, packet: T::Packet, packet_header: &Header) {
         let (peer, token) = (packet.peer(), packet_header.token);
@@ -484,14 +407,6 @@ impl<T: Transport> Engine<T> {
         }
     }
 
-    fn answer(&mut self, peer: Peer, token: u32, len: u64, value: Option<u64>) {
-        let first = (len & !REFUSED_BIT) | if value.is_none() { REFUSED_BIT } else { 0 };
-        let mut body = [0; BODY_BYTES];
-        body[..8].copy_from_slice(&first.to_le_bytes());
-        body[8..].copy_from_slice(&value.unwrap_or(0).to_le_bytes());
-        self.send_control(peer, Kind::ACCESSED, token, &body);
-    }
-
     /// Drops a packet that nothing expects, or that is too short.
     fn refuse_packet(&mut self, packet: T::Packet) {
         reject(packet.peer(), &packet.header());
@@ -508,12 +423,6 @@ impl<T: Transport> Accessing<T> {
             self.progress = Progress::Complete(if pieces.refused { Err(REFUSED) } else { Ok(pieces.value) });
         }
     }
-}
-
-/// The registered memory that a packet names, if it has so many bytes there.
-fn find<T: Transport>(transport: &T, target: &Target, len: u64) -> Option<T::Region> {
-    let region = transport.registered(target.number, target.nonce)?;
-    is_inside(region.len() as u64, target.at, len).then_some(region)
 }
 
 /// Most bytes behind a body of so many in a packet that isn't `DATA`: not every lane takes larger ones.
