@@ -94,10 +94,13 @@ impl Kind {
 struct Slot<T> {
     /// The handle of the object that is here, or will be next.
     handle: Handle,
-    /// Number of times that the program owns this handle.
+    /// Number of times that the program owns this handle; of a slot without an object, the next such slot.
     references: u32,
     value: Option<T>,
 }
+
+/// Ends the list of slots without an object.
+const NO_SLOT: u32 = u32::MAX;
 
 /// The live objects of one kind. All access happens inside the critical section ([`crate::cs`]).
 pub struct Table<T> {
@@ -109,7 +112,9 @@ pub struct Table<T> {
 
 struct Inner<T> {
     slots: Vec<Slot<T>>,
-    free: Vec<u32>,
+    /// The first slot without an object.
+    free: u32,
+    live: usize,
 }
 
 impl<T> Table<T> {
@@ -121,7 +126,7 @@ impl<T> Table<T> {
             kind,
             index_mask,
             generation_mask,
-            inner: UnsafeCell::new(Inner { slots: Vec::new(), free: Vec::new() }),
+            inner: UnsafeCell::new(Inner { slots: Vec::new(), free: NO_SLOT, live: 0 }),
         }
     }
 
@@ -145,8 +150,7 @@ impl<T> Table<T> {
     /// Whether one more object has room, with a reserve for what can't ask.
     #[inline]
     pub fn has_room(&self) -> bool {
-        let inner = self.inner();
-        inner.slots.len() + RESERVE <= self.index_mask || inner.free.len() > RESERVE
+        self.inner().live + RESERVE <= self.index_mask
     }
 
     /// As [`Table::has_room`], as an error.
@@ -159,26 +163,35 @@ impl<T> Table<T> {
     /// Enters an object, owned once by the program.
     #[inline(always)]
     pub fn insert(&self, value: T) -> Handle {
+        if self.inner().free == NO_SLOT {
+            self.grow();
+        }
         let inner = self.inner();
-        let index = match inner.free.pop() {
-            Some(index) => index as usize,
-            None => self.grow(),
-        };
-        let slot = &mut inner.slots[index];
+        let slot = &mut inner.slots[inner.free as usize];
+        inner.free = std::mem::replace(&mut slot.references, 1);
+        inner.live += 1;
         // A free slot has no value to be dropped.
         std::mem::forget(slot.value.replace(value));
-        slot.references = 1;
         slot.handle
     }
 
     /// One more slot.
     #[cold]
-    fn grow(&self) -> usize {
-        let slots = &mut self.inner().slots;
-        let index = slots.len();
+    fn grow(&self) {
+        let inner = self.inner();
+        let index = inner.slots.len();
         assert!(index <= self.index_mask, "more than {index} live MPI objects of one kind");
-        slots.push(Slot { handle: Handle(self.kind.first() | index), references: 0, value: None });
-        index
+        inner.slots.push(Slot { handle: Handle(self.kind.first() | index), references: NO_SLOT, value: None });
+        inner.free = index as u32;
+    }
+
+    /// The object of `slot`, which had this handle, has been taken out.
+    #[inline(always)]
+    fn freed(&self, slot: &mut Slot<T>, handle: Handle) {
+        let inner = self.inner();
+        slot.handle = self.next_generation(handle);
+        slot.references = std::mem::replace(&mut inner.free, (handle.0 & self.index_mask) as u32);
+        inner.live -= 1;
     }
 
     /// Runs `f` on the object; `None` for a handle that isn't live. `f` must not touch this table.
@@ -218,8 +231,7 @@ impl<T> Table<T> {
         let slot = self.slot(handle)?;
         let answer = f(slot.value.as_mut()?)?;
         let value = slot.value.take()?;
-        slot.handle = self.next_generation(handle);
-        self.inner().free.push((handle.0 & self.index_mask) as u32);
+        self.freed(slot, handle);
         Some((answer, value))
     }
 
@@ -236,8 +248,7 @@ impl<T> Table<T> {
         let slot = self.slot(handle)?;
         let answer = f(slot.value.as_mut()?)?;
         std::mem::forget(slot.value.take());
-        slot.handle = self.next_generation(handle);
-        self.inner().free.push((handle.0 & self.index_mask) as u32);
+        self.freed(slot, handle);
         Some(answer)
     }
 
@@ -370,11 +381,9 @@ mod tests {
         assert_eq!(table.ensure_room().unwrap_err().class, base::Class::ERR_NO_MEM);
         // What can't ask still finds room.
         let last = table.insert(());
-        for handle in table.handles().into_iter().take(RESERVE) {
-            table.remove(handle);
-        }
-        assert!(!table.has_room());
         table.remove(last);
+        assert!(!table.has_room());
+        table.remove(table.handles()[0]);
         table.ensure_room().unwrap();
     }
 

@@ -316,6 +316,12 @@ impl<T: Transport> Engine<T> {
         self.post_recv_unseen(pattern, expected, sink)
     }
 
+    /// As [`Engine::post_recv`], for patterns that mostly have a wildcard.
+    #[inline(never)]
+    pub fn post_recv_with_wildcards(&mut self, pattern: Pattern, expected: Option<Peer>, sink: T::Sink) -> OpId {
+        self.post_recv(pattern, expected, sink)
+    }
+
     /// Starts a receive whose message may be there, or never come.
     #[inline(never)]
     fn post_recv_after_a_look(&mut self, pattern: Pattern, expected: Option<Peer>, sink: T::Sink) -> OpId {

@@ -114,36 +114,27 @@ impl<const ORDERED: bool> Bins<ORDERED> {
         if self.len >= self.bins.len() * 2 {
             self.grow();
         }
-        if self.nodes.len() <= id as usize {
-            self.make_room(id);
-        }
         let key = Key::of(envelope);
         let bin = key.bin(self.bins.len());
-        let previous = std::mem::replace(&mut self.bins[bin].last, id);
-        self.nodes[id as usize] = Node {
-            key,
-            sequence,
-            bin_previous: previous,
-            bin_next: NONE,
-            order_previous: self.order.last,
-            order_next: NONE,
-        };
-        match previous {
-            NONE => self.bins[bin].first = id,
+        let ends = &mut self.bins[bin];
+        let node = Node { key, sequence, bin_previous: ends.last, bin_next: NONE, ..UNUSED };
+        match self.nodes.get_mut(id as usize) {
+            Some(place) => *place = node,
+            None => make_room(&mut self.nodes, id, node),
+        }
+        match std::mem::replace(&mut ends.last, id) {
+            NONE => ends.first = id,
             last => self.nodes[last as usize].bin_next = id,
         }
         if ORDERED {
-            match std::mem::replace(&mut self.order.last, id) {
+            let last = std::mem::replace(&mut self.order.last, id);
+            self.nodes[id as usize].order_previous = last;
+            match last {
                 NONE => self.order.first = id,
                 last => self.nodes[last as usize].order_next = id,
             }
         }
         self.len += 1;
-    }
-
-    #[cold]
-    fn make_room(&mut self, id: u32) {
-        self.nodes.resize(id as usize + 1, UNUSED);
     }
 
     /// Takes `id` out, which is there.
@@ -165,12 +156,13 @@ impl<const ORDERED: bool> Bins<ORDERED> {
     #[inline(always)]
     fn unlink(&mut self, id: u32, bin: usize) {
         let Node { bin_previous, bin_next, order_previous, order_next, .. } = self.nodes[id as usize];
+        let ends = &mut self.bins[bin];
         match bin_previous {
-            NONE => self.bins[bin].first = bin_next,
+            NONE => ends.first = bin_next,
             p => self.nodes[p as usize].bin_next = bin_next,
         }
         match bin_next {
-            NONE => self.bins[bin].last = bin_previous,
+            NONE => ends.last = bin_previous,
             n => self.nodes[n as usize].bin_previous = bin_previous,
         }
         if ORDERED {
@@ -237,6 +229,13 @@ impl<const ORDERED: bool> Bins<ORDERED> {
             }
         }
     }
+}
+
+/// Puts the node of `id` behind all there are.
+#[cold]
+fn make_room(nodes: &mut Vec<Node>, id: u32, node: Node) {
+    nodes.resize(id as usize, UNUSED);
+    nodes.push(node);
 }
 
 impl Bins<true> {

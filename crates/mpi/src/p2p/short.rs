@@ -15,7 +15,7 @@ use base::Peer;
 use base::ids::Plane;
 use channel::buffer::{RecvBuf, SendBuf};
 use protocol::engine::Address;
-use protocol::matching::Envelope;
+use protocol::matching::{Envelope, Pattern};
 
 /// Addresses up to this one are `MPI_BOTTOM`, `MPI_IN_PLACE`, `MPI_BUFFER_AUTOMATIC`, not buffers.
 pub const LAST_SPECIAL: usize = 2;
@@ -83,13 +83,25 @@ pub unsafe fn receive(comm: &Space, buf: *mut u8, len: usize, source: i32, tag: 
 /// The bytes must be writable, and nobody else's, until the request is complete.
 #[inline(always)]
 pub unsafe fn irecv(comm: &Space, buf: *mut u8, len: usize, source: i32, tag: i32) -> Option<Handle> {
-    let expected = sender(comm, source, tag).ok()?;
     if !request::has_room() {
         return None;
     }
-    let pattern = transfer::pattern_of(comm, Plane::PointToPoint, source, tag);
     // SAFETY: the bytes by the caller; nothing else uses the engine.
     let (sink, engine) = unsafe { (RecvBuf::contiguous(buf, len), engine::borrow()) };
-    let op = engine.post_recv(pattern, expected, sink);
+    let op = match comm.peers().get(source) {
+        // Known to have no wildcard, its pattern needs no look at what it has.
+        Some(peer) if tag >= 0 => {
+            let context = comm.context.plane(Plane::PointToPoint);
+            engine.post_recv(Pattern { context, source: Some(source as u32), tag: Some(tag) }, Some(peer), sink)
+        }
+        _ => {
+            let expected = sender(comm, source, tag).ok()?;
+            engine.post_recv_with_wildcards(
+                transfer::pattern_of(comm, Plane::PointToPoint, source, tag),
+                expected,
+                sink,
+            )
+        }
+    };
     Some(request::enter_transfer(Transfer::Pending(op), &comm.owner))
 }
