@@ -23,6 +23,7 @@
 mod eager;
 mod flows;
 pub mod one_sided;
+mod one_sided_target;
 pub mod pending;
 mod recall;
 mod receiving;

@@ -1,7 +1,7 @@
 //! What waits for a lane, by peer: packets that find no room, in the order of the calls; streams; matched messages that can't be fetched yet.
 
 use super::Fetch;
-use super::one_sided::Reply;
+use super::one_sided_target::Reply;
 use crate::kind::BODY_MAX;
 use crate::wire::Header;
 use base::Peer;

@@ -1,5 +1,5 @@
 //! Registered memory of peers: put, get, atomic, flush. What a lane can do it does by itself; the rest is done by packets. This file is
-//! the side that asks, `target` the side whose memory it is.
+//! the side that asks, `one_sided_target` the side whose memory it is.
 //!
 //! | access | packets |
 //! |---|---|
@@ -13,8 +13,6 @@
 //!
 //! Invariant: source and sink are in use until the access is complete, and it is not complete while an answer may still come.
 
-mod target;
-
 use super::receiving::reject;
 use super::{Engine, PEER_LOST};
 use crate::endpoint::State;
@@ -23,8 +21,6 @@ use crate::memory::{Atomic, Key, RANGE_BYTES, Target, Verbs, is_inside};
 use crate::transport::{Access, Caps, Outcome, Packet, Sink, Source, Token, Transport};
 use crate::wire::Header;
 use base::{Class, Error, Peer, Result};
-
-pub(super) use target::Reply;
 
 /// An access that is not forgotten yet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -37,7 +33,7 @@ pub const REFUSED: Error =
 /// Packets, or pieces that were asked for, that may be under way for one access.
 const WINDOW: u64 = 8;
 /// Bytes of the body of `GOT`: the place.
-const PLACE_BYTES: usize = size_of::<u64>();
+pub(super) const PLACE_BYTES: usize = size_of::<u64>();
 
 /// What is done.
 enum What<T: Transport> {
@@ -73,7 +69,7 @@ struct Pieces {
 }
 
 /// Bit of an `ACCESSED`'s first word: refused. The rest are the bytes whose end this is.
-const REFUSED_BIT: u64 = 1 << 63;
+pub(super) const REFUSED_BIT: u64 = 1 << 63;
 
 /// An access, from the call until its completion is taken.
 pub(super) struct Accessing<T: Transport> {
@@ -408,7 +404,7 @@ impl<T: Transport> Engine<T> {
     }
 
     /// Drops a packet that nothing expects, or that is too short.
-    fn refuse_packet(&mut self, packet: T::Packet) {
+    pub(super) fn refuse_packet(&mut self, packet: T::Packet) {
         reject(packet.peer(), &packet.header());
         self.endpoints.transport().release(packet);
     }
@@ -426,10 +422,10 @@ impl<T: Transport> Accessing<T> {
 }
 
 /// Most bytes behind a body of so many in a packet that isn't `DATA`: not every lane takes larger ones.
-fn payload_max(caps: &Caps, body: usize) -> u64 {
+pub(super) fn payload_max(caps: &Caps, body: usize) -> u64 {
     caps.eager_max.min(caps.packet_max).saturating_sub(body).max(1) as u64
 }
 
-fn header(kind: Kind, token: u32) -> Header {
+pub(super) fn header(kind: Kind, token: u32) -> Header {
     Header { kind, source: 0, tag: 0, token, context: 0 }
 }

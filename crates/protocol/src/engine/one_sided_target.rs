@@ -1,9 +1,9 @@
 //! The side whose memory others put to, get from and change.
 
-use super::{PLACE_BYTES, REFUSED_BIT, header, payload_max};
+use super::Engine;
+use super::flows::Queued;
+use super::one_sided::{PLACE_BYTES, REFUSED_BIT, header, payload_max};
 use crate::endpoint::State;
-use crate::engine::Engine;
-use crate::engine::flows::Queued;
 use crate::kind::Kind;
 use crate::memory::{CHANGE_BYTES, RANGE_BYTES, Target, is_inside};
 use crate::transport::{Outcome, Packet, Region, Transport};
@@ -12,7 +12,7 @@ use base::Peer;
 
 /// What a `GET` still has to get.
 #[derive(Clone, Copy)]
-pub(in crate::engine) struct Reply {
+pub(super) struct Reply {
     token: u32,
     target: Target,
     len: u64,
@@ -65,7 +65,7 @@ impl<T: Transport> Engine<T> {
     }
 
     /// Sends what a `GET` has asked for; what is left if there is no room.
-    pub(in crate::engine) fn send_reply(&mut self, peer: Peer, mut reply: Reply) -> Option<Reply> {
+    pub(super) fn send_reply(&mut self, peer: Peer, mut reply: Reply) -> Option<Reply> {
         while reply.len > 0 {
             let caps = self.endpoints.caps(peer);
             if caps.is_none() && self.endpoints.state(peer) == State::Lost {
@@ -92,7 +92,7 @@ impl<T: Transport> Engine<T> {
         None
     }
 
-    fn answer(&mut self, peer: Peer, token: u32, len: u64, value: Option<u64>) {
+    pub(super) fn answer(&mut self, peer: Peer, token: u32, len: u64, value: Option<u64>) {
         let first = (len & !REFUSED_BIT) | if value.is_none() { REFUSED_BIT } else { 0 };
         let mut body = [0; BODY_BYTES];
         body[..8].copy_from_slice(&first.to_le_bytes());
