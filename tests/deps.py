@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""`make deps` (examples/prepare.sh, mk/packages.sh) with a stand-in for apt-get: what it says, and what an interruption leaves behind.
+
+Nothing is installed and no root is needed: PATH holds the stand-ins and a few tools only, and the policy against services is a file of the test.
+
+Usage: tests/deps.py
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import patience
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SCRIPTS = {"build": [str(ROOT / "examples/prepare.sh"), "build"], "containers": [str(ROOT / "testbeds/containers/prepare.sh")]}
+TOOLS = ("sh", "env", "cut", "grep", "rm", "tee", "chmod", "flock", "id", "dirname", "mktemp", "uname", "sha256sum", "cat", "sleep", "touch")
+
+#: Notes each call, says what the policy answers, and waits where the test wants that.
+APT = """#!/bin/sh
+echo "$@" >> "$BED/calls"
+"$POLICY_RC_D"; echo $? > "$BED/answer"
+touch "$BED/begun"
+[ -z "${APT_SLEEP:-}" ] || sleep "$APT_SLEEP"
+"""
+CURL = """#!/bin/sh
+while [ $# -gt 0 ]; do [ "$1" != -o ] || echo 'echo no rustup; exit 9' > "$2"; shift; done
+"""
+
+
+class Bed:
+    """A directory with stand-ins, and the policy file that the scripts make."""
+
+    def __init__(self, place: pathlib.Path) -> None:
+        self.place = place
+        self.policy = place / "policy-rc.d"
+        (place / "bin").mkdir()
+        (place / "tmp").mkdir()
+        (place / "home").mkdir()
+        for tool in TOOLS:
+            (place / "bin" / tool).symlink_to(shutil.which(tool) or f"/bin/{tool}")
+        self.stand_in("apt-get", APT)
+        self.stand_in("sudo", '#!/bin/sh\nexec "$@"\n')
+        self.stand_in("cargo", "#!/bin/sh\n")
+
+    def stand_in(self, name: str, text: str) -> None:
+        path = self.place / "bin" / name
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def start(self, script: str, **more: str) -> subprocess.Popen[str]:
+        # The script puts /usr/sbin and /sbin behind PATH: engines that are installed there are found, which is no matter.
+        env = {"PATH": str(self.place / "bin"), "HOME": str(self.place / "home"), "TMPDIR": str(self.place / "tmp"), "BED": str(self.place),
+               "POLICY_RC_D": str(self.policy), **more}
+        return subprocess.Popen(SCRIPTS[script], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+    def run(self, script: str, **more: str) -> tuple[int, str]:
+        process = self.start(script, **more)
+        out, errors = process.communicate(timeout=patience.WATCHDOG_S)
+        return process.returncode, out + errors
+
+    def calls(self) -> str:
+        path = self.place / "calls"
+        return path.read_text() if path.exists() else ""
+
+    def check_clean(self) -> None:
+        assert not self.policy.exists(), "the policy against services is left"
+        assert not list((self.place / "tmp").iterdir()), "a temporary file is left"
+
+
+def ends(bed: Bed, script: str) -> None:
+    code, text = bed.run(script)
+    assert code == 0, text
+    assert "will be installed" in text.splitlines()[0], text
+    assert (bed.place / "answer").read_text() == "101\n", "services could have been started"
+    assert " install " in bed.calls(), bed.calls()
+    bed.check_clean()
+
+
+def interrupted(bed: Bed, script: str, number: signal.Signals, group: bool) -> None:
+    process = bed.start(script, APT_SLEEP="1" if not group else "60")
+    assert patience.until((bed.place / "begun").exists), "apt-get was not called"
+    assert bed.policy.exists()
+    (os.killpg if group else os.kill)(process.pid, number)
+    _, errors = process.communicate(timeout=patience.WATCHDOG_S)
+    assert process.returncode == 128 + number, (process.returncode, errors)
+    bed.check_clean()
+
+
+def killed(bed: Bed, script: str) -> None:
+    process = bed.start(script, APT_SLEEP="60")
+    assert patience.until((bed.place / "begun").exists)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=patience.WATCHDOG_S)
+    assert subprocess.run([str(bed.policy)]).returncode == 0, "services are still kept from starting"
+    bed.check_clean()
+
+
+def killed_then_again(bed: Bed, script: str) -> None:
+    process = bed.start(script, APT_SLEEP="60")
+    assert patience.until((bed.place / "begun").exists)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=patience.WATCHDOG_S)
+    ends(bed, script)
+
+
+def foreign_policy(bed: Bed, script: str) -> None:
+    text = "#!/bin/sh\nexit 101\n"
+    bed.policy.write_text(text)
+    bed.policy.chmod(0o755)
+    assert bed.run(script)[0] == 0
+    assert bed.policy.read_text() == text, "the machine's own policy was changed"
+
+
+def together(bed: Bed, script: str) -> None:
+    """Two at a time: neither may remove the policy of the other."""
+    processes = [bed.start(script, APT_SLEEP="0.3") for _ in range(2)]
+    answers = set()
+    while any(process.poll() is None for process in processes):
+        path = bed.place / "answer"
+        answers.add(path.read_text() if path.exists() else "")
+        time.sleep(0.01)
+    assert [process.wait() for process in processes] == [0, 0], [process.communicate() for process in processes]
+    assert answers <= {"", "101\n"}, answers
+    bed.check_clean()
+
+
+def no_deps(bed: Bed, script: str) -> None:
+    code, text = bed.run(script, NO_DEPS="1")
+    assert code == 0 and text.startswith("missing:"), text
+    assert bed.calls() == ""
+
+
+def wrong_checksum(bed: Bed, script: str) -> None:
+    (bed.place / "bin/cargo").unlink()
+    bed.stand_in("curl", CURL)
+    code, text = bed.run(script)
+    assert code == 1 and "wrong checksum" in text and "no rustup" not in text, text
+    assert "Rust, by rustup" in text.split("wrong checksum")[0]
+    bed.check_clean()
+
+
+def check_only(bed: Bed, script: str) -> None:
+    done = subprocess.run([SCRIPTS[script][0], "--check", "build"], capture_output=True, text=True, env={"PATH": str(bed.place / "bin"), "HOME": str(bed.place)})
+    assert done.returncode == 1 and "make deps" in done.stderr, done
+    assert bed.calls() == ""
+
+
+def main() -> int:
+    cases = [(f"{script}: {name}", case, script) for script in SCRIPTS for name, case in (
+        ("ends", ends), ("SIGKILL", killed), ("SIGKILL, then again", killed_then_again), ("the machine has a policy", foreign_policy),
+        ("two at a time", together), ("NO_DEPS=1", no_deps),
+        *((f"{number.name} to {'all' if group else 'the shell'}", lambda bed, script, n=number, g=group: interrupted(bed, script, n, g))
+          for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) for group in (True, False)))]
+    cases += [("rustup has the wrong checksum", wrong_checksum, "build"), ("--check", check_only, "build")]
+    failed = 0
+    for name, case, script in cases:
+        with tempfile.TemporaryDirectory(prefix="ferrule-deps-") as place:
+            try:
+                case(Bed(pathlib.Path(place)), script)
+                print(f"ok   {name}", flush=True)
+            except AssertionError as error:
+                failed += 1
+                print(f"FAIL {name}: {error}", flush=True)
+    print(f"deps: {len(cases) - failed} passed, {failed} failed, 0 skipped")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
