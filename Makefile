@@ -1,5 +1,6 @@
+# make deps             installs what is missing on Debian and Ubuntu, and says before what that is; NO_DEPS=1 only says it
 # make build            everything, into dist/{bin,lib,include,share}; the tree may be moved
-# make install PREFIX=  copies dist/
+# make install          copies dist/ to PREFIX (/usr/local), below DESTDIR if that is set; make uninstall removes it
 # Variables: PROFILE=release|dev (how the Rust code is built), CARGO=cargo
 # Other targets are in mk/*.mk.
 
@@ -10,7 +11,7 @@ DIST := $(CURDIR)/dist
 TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),$(CURDIR)/target)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 
-.PHONY: build install clean
+.PHONY: build deps install uninstall clean
 build:
 	$(CARGO) build --profile $(PROFILE) -p launch --bins
 	$(CARGO) rustc --profile $(PROFILE) -p abi --lib --crate-type cdylib
@@ -29,9 +30,10 @@ build:
 	sed 's/@NAME@/ferrule/; s/@PCVERSION@/$(VERSION)/' crates/abi/wrappers/mpi.pc.in > $(DIST)/lib/pkgconfig/ferrule.pc
 
 install:
-	test -d $(DIST) || $(MAKE) build
-	mkdir -p $(DESTDIR)$(PREFIX)
-	cp -a $(DIST)/. $(DESTDIR)$(PREFIX)/
+	@mk/install.sh install $(DIST) $(DESTDIR)$(PREFIX)
+
+uninstall:
+	@mk/install.sh uninstall $(DESTDIR)$(PREFIX)
 
 clean:
 	rm -rf $(DIST)
