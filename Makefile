@@ -13,6 +13,8 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 
 .PHONY: build deps install uninstall clean
 build:
+	@[ -z "$(BUILD_FAILED)" ] || { echo "the build has failed before, see there"; exit 1; }
+	@examples/prepare.sh --check build
 	$(CARGO) build --profile $(PROFILE) -p launch --bins
 	$(CARGO) rustc --profile $(PROFILE) -p abi --lib --crate-type cdylib
 	mkdir -p $(DIST)/bin $(DIST)/lib/pkgconfig $(DIST)/include $(DIST)/share/ferrule
@@ -37,5 +39,9 @@ uninstall:
 
 clean:
 	rm -rf $(DIST)
+
+# The groups of `make test`, in this order; other files of mk/ add theirs.
+TEST_GROUPS := test-rust test-groups test-deps test-install test-licences test-oracle test-mpi4py test-kill test-environment test-diagnosis test-resources test-locality \
+  test-launch-containers test-containers test-python
 
 -include mk/*.mk

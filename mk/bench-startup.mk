@@ -1,5 +1,5 @@
 # make bench-startup   schemes of starting jobs on emulated hosts, and launchers on this one, into docs/performance/startup.* (QUICK=1: 4 minutes)
-.PHONY: bench-startup test-startup-compare test
+.PHONY: bench-startup test-startup-compare
 bench-startup: build
 	@test -x build/venv/bin/python || $(PYTHON) -m venv build/venv
 	build/venv/bin/pip install -q --disable-pip-version-check matplotlib==3.11.2
@@ -8,4 +8,4 @@ bench-startup: build
 test-startup-compare: build
 	$(PYTHON) tests/startup_compare.py
 
-test: test-startup-compare
+TEST_GROUPS += test-startup-compare

@@ -4,8 +4,8 @@
 
 SECONDS ?= 10
 FUZZ_DIR := $(CURDIR)/target/fuzz
-FUZZ_HOST := $(shell rustc -vV | sed -n 's/^host: //p')
-FUZZ_BIN := $(FUZZ_DIR)/$(FUZZ_HOST)/debug
+FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+FUZZ_BIN = $(FUZZ_DIR)/$(FUZZ_HOST)/debug
 FUZZ_TARGETS ?= $(sort $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs))))
 FUZZ_MANIFEST := --manifest-path fuzz/Cargo.toml
 
@@ -14,7 +14,7 @@ FUZZ_COVERAGE := -Cpasses=sancov-module $(addprefix -Cllvm-args=-sanitizer-cover
   pc-table trace-compares) --cfg fuzzing -Ccodegen-units=1
 FUZZ_SANITIZER ?= -Zsanitizer=address
 
-.PHONY: fuzz fuzz-build fuzz-smoke test
+.PHONY: fuzz fuzz-build fuzz-smoke
 fuzz-build:
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="$(FUZZ_COVERAGE) $(FUZZ_SANITIZER)" $(CARGO) build $(FUZZ_MANIFEST) \
 	  --target-dir $(FUZZ_DIR) --target $(FUZZ_HOST) --features libfuzzer --bins
@@ -25,4 +25,4 @@ fuzz: fuzz-build
 fuzz-smoke:
 	$(CARGO) test $(FUZZ_MANIFEST) --target-dir target --test replay -- --nocapture
 
-test: fuzz-smoke
+TEST_GROUPS += fuzz-smoke

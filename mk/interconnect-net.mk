@@ -12,6 +12,6 @@ $(DIST)/lib/ferrule/spank_ferrule.so: interconnect/slurm/spank_ferrule.c
 	@mkdir -p $(@D)
 	cc -std=gnu11 -O2 -Wall -Wextra -Werror -shared -fPIC -o $@ $< -lslurm
 
-test: test-interconnect-net
+TEST_GROUPS += test-interconnect-net
 test-interconnect-net: build interconnect-venv $(DIST)/lib/ferrule/spank_ferrule.so
 	cd interconnect && timeout 1500 ../$(INTERCONNECT_VENV)/bin/pytest tests/net -rs -s --durations=5

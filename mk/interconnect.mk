@@ -2,7 +2,7 @@
 INTERCONNECT_VENV := build/interconnect-venv
 .PHONY: test-interconnect interconnect-venv
 
-test: test-interconnect
+TEST_GROUPS += test-interconnect
 
 $(INTERCONNECT_VENV)/.installed: interconnect/requirements.txt interconnect/pyproject.toml
 	@test -x $(INTERCONNECT_VENV)/bin/python || $(PYTHON) -m venv $(INTERCONNECT_VENV)

@@ -9,4 +9,4 @@ test-launchers: build build/peers/mpich/bin/mpiexec build/peers/openmpi/bin/mpir
 	@examples/prepare.sh launchers
 	$(PYTHON) tests/launchers.py
 
-test: test-launchers
+TEST_GROUPS += test-launchers

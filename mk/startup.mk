@@ -4,4 +4,4 @@
 test-startup: build
 	$(PYTHON) tests/startup.py
 
-test: test-startup
+TEST_GROUPS += test-startup

@@ -1,25 +1,28 @@
-# make demo     build, then two programs on two network-namespace hosts (examples/demo.sh)
-# make test     all that CI runs: Rust tests and checks, process tests under Ferrule and the oracle, mpi4py, kill and environment tests
+# make demo     what is missing, build, then two programs on two network-namespace hosts (examples/demo.sh)
+# make test     all that CI runs: what is missing, build, then each target of TEST_GROUPS (tests/groups.py), with a table at the end
 # make bench    micro-benchmarks against the peers, into docs/performance/ (QUICK=1 for the peers table only)
+# A new group is a target and a line `TEST_GROUPS += target`.
 # Rust installed by rustup is found also when the shell has not read its profile.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 PYTHON ?= python3
+DEPS ?= build demo test
 
-.PHONY: demo test test-rust test-oracle test-mpi4py test-kill test-environment test-diagnosis test-resources bench prepare test-locality
+.PHONY: deps demo test test-rust test-oracle test-mpi4py test-kill test-environment test-diagnosis test-resources bench test-locality \
+  test-install test-deps test-groups test-licences
 
-build: | prepare
-prepare:
-	@examples/prepare.sh build
+deps:
+	@examples/prepare.sh $(DEPS)
 
-demo: build
-	@examples/prepare.sh demo
+demo:
+	@$(MAKE) --no-print-directory deps DEPS="build demo"
+	$(MAKE) --no-print-directory build
 	$(PYTHON) tests/mpi4py.py --prepare
 	$(PYTHON) examples/install_mpi4py_fft.py
 	examples/demo.sh
 
-test: test-rust test-oracle test-mpi4py test-kill test-environment test-diagnosis test-resources test-locality test-launch-containers \
-  test-containers test-python
-	@echo "make test: all passed"
+test:
+	@$(MAKE) --no-print-directory deps DEPS="build test"
+	@+$(PYTHON) tests/groups.py $(if $(STRICT),--strict) --make "$(MAKE)" build $(TEST_GROUPS)
 
 test-rust: build
 	$(CARGO) fmt --all --check
@@ -73,6 +76,20 @@ test-python:
 	build/venv/bin/pip install -q --disable-pip-version-check ruff==0.17.6 mypy==2.4.1
 	build/venv/bin/ruff check
 	set -e; for folder in tests bench examples testbeds/containers testbeds/ovs testbeds/slurm testbeds/vm; do build/venv/bin/mypy $$folder; done
+
+test-install: build
+	$(PYTHON) tests/install.py
+
+test-deps:
+	$(PYTHON) tests/deps.py
+
+test-groups:
+	$(PYTHON) tests/groups_test.py
+
+test-licences:
+	@test -x build/venv/bin/python || $(PYTHON) -m venv build/venv
+	build/venv/bin/pip install -q --disable-pip-version-check reuse==6.2.0
+	$(PYTHON) tests/licences.py
 
 bench-containers: build
 	@test -x build/venv/bin/python || $(PYTHON) -m venv build/venv

@@ -35,6 +35,12 @@ while [ $# -gt 0 ]; do [ "$1" != -o ] || echo 'echo no rustup; exit 9' > "$2"; s
 """
 
 
+def signals_as_in_a_terminal() -> None:
+    """A shell can't trap what is ignored when it starts, as under nohup."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Bed:
     """A directory with stand-ins, and the policy file that the scripts make."""
 
@@ -59,7 +65,8 @@ class Bed:
         # The script puts /usr/sbin and /sbin behind PATH: engines that are installed there are found, which is no matter.
         env = {"PATH": str(self.place / "bin"), "HOME": str(self.place / "home"), "TMPDIR": str(self.place / "tmp"), "BED": str(self.place),
                "POLICY_RC_D": str(self.policy), **more}
-        return subprocess.Popen(SCRIPTS[script], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        return subprocess.Popen(SCRIPTS[script], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                                preexec_fn=signals_as_in_a_terminal)
 
     def run(self, script: str, **more: str) -> tuple[int, str]:
         process = self.start(script, **more)

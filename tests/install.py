@@ -26,7 +26,8 @@ OTHER = 65534 if ROOT_USER else os.geteuid()
 
 
 def make(*words: str, fails: bool = False, umask: int = 0o022) -> str:
-    done = subprocess.run(["make", "-C", str(ROOT), "-s", "--no-print-directory", *words], capture_output=True, text=True, umask=umask,
+    env = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+    done = subprocess.run(["make", "-C", str(ROOT), "-s", "--no-print-directory", *words], capture_output=True, text=True, umask=umask, env=env,
                           timeout=patience.WATCHDOG_S)
     assert (done.returncode != 0) == fails, f"make {' '.join(words)}: exit code {done.returncode}: {done.stdout}{done.stderr}"
     return done.stdout + done.stderr

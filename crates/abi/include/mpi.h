@@ -3,7 +3,7 @@
  *
  * Programs compiled with this header run with any library libmpi_abi.so.1, not only with ours. Nothing in it is
  * particular to Ferrule. Sections: types and handles; constants; callback types; functions by chapter, MPI_ then PMPI_.
- * SPDX-License-Identifier: Apache-2.0
+ * SPDX-License-Identifier: BSD-3-Clause
  */
 #ifndef FERRULE_MPI_H
 #define FERRULE_MPI_H
