@@ -45,8 +45,6 @@ class Library:
     header: str
     launch: tuple[str, ...]
     env: tuple[tuple[str, str], ...] = ()
-    #: What it says when it has failed by a known fault of its own, after which a case runs once more.
-    own_fault: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,8 +86,6 @@ def libraries() -> dict[str, Library]:
             "mpich", oracle / "lib", oracle / "include", "mpi_abi.h", (str(oracle / "bin/mpiexec"),),
             # the default never yields on 2 cores with 4 ranks; that is a matter of speed, not of semantics
             (("MPIR_CVAR_POLLS_BEFORE_YIELD", "1"),),
-            # now and then a process announces the address of its channels with a bandwidth of 0, which its peers refuse
-            "UCX  ERROR failed to unpack address",
         ),
     }
 
@@ -304,10 +300,6 @@ def run_all(cases: list[Case], lib: Library, options: argparse.Namespace) -> lis
 
     def one(case: Case) -> Outcome:
         outcome = run_case(case, lib)
-        if outcome.state == "FAIL" and lib.own_fault and lib.own_fault in outcome.detail:
-            with lock:
-                print(f"again    {lib.name}'s own fault ({lib.own_fault}): {case.label}", flush=True)
-            outcome = run_case(case, lib)
         with lock:
             print(f"{outcome.state:4}  {outcome.seconds:6.1f} s  {case.label}", flush=True)
             if outcome.state == "FAIL" or (outcome.detail and options.verbose):
