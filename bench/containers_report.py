@@ -38,7 +38,7 @@ def table(data: dict) -> str:
 
 
 def goals(data: dict) -> str:
-    """The issue's goals, each with what was measured."""
+    """The goals, each with what was measured: met, not met or not measured."""
     def ratios(arm: str, reference: str, chosen: list[dict]) -> list[float]:
         return [s for s in (speed(row, arm, reference) for row in chosen) if s]
 
@@ -50,8 +50,10 @@ def goals(data: dict) -> str:
     lines = ["| goal | measured | |", "|---|---|---|"]
 
     def line(text: str, found: list[float], least: float, unit: str = "") -> None:
-        if found:
-            lines.append(f"| {text} | {min(found):.2f}–{max(found):.2f}{unit} | {'met' if min(found) >= least else 'not met'} |")
+        if not found:
+            lines.append(f"| {text} | | not measured |")
+            return
+        lines.append(f"| {text} | {min(found):.2f}–{max(found):.2f}{unit} | {'met' if min(found) >= least else 'not met'} |")
 
     line("latency up to 16 KiB: at least 0.95 of native", ratios("docker", "native", small), 0.95)
     line("collectives: at least 0.95 of native", ratios("docker", "native", collectives), 0.95)
@@ -62,8 +64,17 @@ def goals(data: dict) -> str:
     for peer in ("mpich", "openmpi"):
         line(f"latency of 8 bytes against {TITLES[peer]}: at least 20×", ratios("docker", peer, tiny), 20, "×")
         line(f"bandwidth against {TITLES[peer]}: at least 5×", ratios("docker", peer, wide), 5, "×")
-        line(f"applications against {TITLES[peer]} (reported)", ratios("docker", peer, applications), 0, "×")
-    return "\n".join(lines)
+    detection = start(data, "MPI_Init")
+    cost = f"{detection:+.1f} ms" if detection is not None else ""
+    lines.append(f"| detection costs `MPI_Init` under 5 ms | {cost} | {'not measured' if detection is None else 'met' if detection < 5 else 'not met'} |")
+    against = [f"{min(found):.2f}–{max(found):.2f} times the speed of {TITLES[peer]}" for peer in ("mpich", "openmpi") if (found := ratios("docker", peer, applications))]
+    return "\n".join(lines) + (f"\n\nWithout a goal: applications have {' and '.join(against)}." if against else "")
+
+
+def start(data: dict, name: str) -> float | None:
+    """What looking for neighbours adds to a part of the start, in ms."""
+    found = {(d["locality"], d["row"]): d["ms"] for d in data["detection"]}
+    return found["auto", name] - found["node", name] if {("auto", name), ("node", name)} <= set(found) else None
 
 
 def start_table(data: dict) -> str:
@@ -93,7 +104,7 @@ def markdown(data: dict) -> str:
         parts += ["## What failed", "\n".join(f"- {TITLES[arm]}: {text[:400]}" for arm, text in data["failures"].items())]
     if data["detection"]:
         parts += [f"## Start-up: {data['ranks_started']} ranks in {data['ranks_started']} containers",
-                  "Goal: detection costs under 5 ms. The whole job includes `docker exec` for each container. Median (least–most).", start_table(data)]
+                  "The whole job includes `docker exec` for each container. Median (least–most).", start_table(data)]
     parts.append("## Plots\n![latency](containers-latency.svg)\n![bandwidth](containers-bandwidth.svg)\n![applications](containers-applications.svg)")
     return "\n\n".join(parts) + "\n"
 

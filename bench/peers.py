@@ -77,6 +77,9 @@ class Peer:
                 env["FI_PROVIDER_PATH"] = provider_path
             if tcp:
                 env["FI_PROVIDER"] = "tcp"
+            if fabric == "tcp":
+                # Without this, small collectives between ranks of one host go through shared memory whatever the fabric is.
+                env["I_MPI_COLL_INTRANODE"] = "pt2pt"
         return env
 
     def command(self, ranks: int, hosts: list[tuple[str, str]]) -> list[str]:

@@ -50,7 +50,7 @@ def table(rows: list[dict]) -> str:
         cells = []
         for name in ORDER:
             if name not in row["median"]:
-                cells.append("–")
+                cells.append("not measured" if name in row.get("not_measured", {}) else "–")
                 continue
             text = f"{number(row['median'][name])} ±{100 * row['spread'][name] / 2:.0f}%"
             cells.append(f"**{text}**" if name == row.get("best_peer") else text)
@@ -59,6 +59,10 @@ def table(rows: list[dict]) -> str:
         name = row["row"] if row["fabric"] == "shm" else f"{row['fabric']} {row['row']}"
         lines.append(f"| {name} | {row['ranks']} | {size} | {row['unit']} | " + " | ".join(cells) + f" | {ratio} |")
     return "\n".join(lines)
+
+
+def verdict(met: bool) -> str:
+    return "met" if met else "not met"
 
 
 def raw_ratios(data: dict) -> list[str]:
@@ -74,12 +78,12 @@ def raw_ratios(data: dict) -> list[str]:
             lines.append(f"| start of {row['ranks']} ranks, s | {number(ours)} | {number(row['floor'])} | {part} |")
         if row["row"] == "latency" and row["bytes"] == 8 and ("raw spin ping-pong", 8) in raw:
             limit = raw["raw spin ping-pong", 8]
-            lines.append(f"| latency 8 B, µs | {number(ours)} | {number(limit)} | {ours / limit:.2f}× the raw spin ping-pong (goal: at most 2) |")
+            lines.append(f"| latency 8 B, µs | {number(ours)} | {number(limit)} | {ours / limit:.2f}× the raw spin ping-pong (goal: at most 2; {verdict(ours <= 2 * limit)}) |")
         for kind in ("", " cold"):
             if row["row"] == f"bandwidth{kind}":
                 limits = [raw.get((f"raw {way} {'cold' if kind else 'warm'}", row["bytes"]), 0) for way in ("process_vm_readv", "two-copy ring")]
                 if max(limits):
-                    part = f"{100 * ours / max(limits):.0f}% of the better raw way (goal: 90%)"
+                    part = f"{100 * ours / max(limits):.0f}% of the better raw way (goal: 90%; {verdict(ours >= 0.9 * max(limits))})"
                     lines.append(f"| bandwidth{kind or ' warm'} {size_text(row['bytes'])}, GB/s | {number(ours)} | {number(max(limits))} | {part} |")
     return lines
 
@@ -101,18 +105,22 @@ def markdown(data: dict) -> str:
         parts.append("The host of a virtual machine moves its processors about (docs/design/0003-cells.md), so a run is made up to three times until they share what "
                      "they did when its plan began: " + ", ".join(f"{what} in {count} rows" for what, count in places.most_common())
                      + f". In {sum(row['elsewhere'] for row in data['rows'])} of {runs} values they did not.")
-    parts += [f"## The peers table\nFerrule is better than the best peer in {better} of {sum('ratio' in r for r in goals)} rows.", table(goals)]
+    parts += [f"## The peers table\nFerrule is better than the best peer in {better} of {sum('ratio' in r for r in goals)} rows "
+              f"(goal: in all {len(GOALS)}; {verdict(better == len(GOALS)) if len(goals) == len(GOALS) else 'not measured'}).", table(goals)]
     limits = raw_ratios(data)
     if limits:
         parts += ["## Against the machine's raw limits", "| row | Ferrule | raw limit | |\n|---|---|---|---|\n" + "\n".join(limits)]
     if data.get("instructions"):
         total = sum(data["instructions"].values())
         each = ", ".join(f"`MPI_{k.capitalize()}` {v:.0f}" for k, v in data["instructions"].items())
-        parts += ["## Instructions", f"8 bytes, callgrind, per call: {each}; together {total:.0f} (goal: at most 400)."]
+        parts += ["## Instructions", f"8 bytes, callgrind, per call: {each}; together {total:.0f} (goal: at most 400; {verdict(total <= 400)})."]
     for fabric, title in (("shm", "One node, shared memory"), ("tcp", "One node, TCP forced"), ("netns", "Two network namespaces, TCP")):
         chosen = [r for r in data["rows"] if r["fabric"] == fabric]
         if chosen:
             parts += [f"## {title}", table(sorted(chosen, key=lambda r: (r["row"], r["ranks"], r["bytes"])))]
+    reasons = {(name, why) for row in data["rows"] for name, why in row.get("not_measured", {}).items() if name not in row["median"]}
+    if reasons:
+        parts.append("## Not measured\n" + "\n".join(f"- {TITLES[name]}: {why}" for name, why in sorted(reasons)))
     if data.get("failures"):
         parts.append("## What was left out\nA library that fails in a plan, or says nothing for a minute, takes no further part in it.\n\n" + "\n".join(
             f"- {TITLES[f['peer']]}, `{f['plan']}`: {f['error'][:300]}" for f in data["failures"]))
