@@ -37,7 +37,9 @@ OURS = re.compile(r"\b(\d+) passed, (\d+) failed(?:, (\d+) skipped)?(.*)")
 CARGO = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored")
 PYTEST = re.compile(r"^(?:=+ )?((?:\d+ (?:failed|passed|skipped|errors?|deselected|xfailed|xpassed|warnings?)(?:, )?)+) in [\d.]+s")
 PYTEST_PART = re.compile(r"(\d+) (failed|passed|skipped|error)")
-#: With the reason after a colon. run.py's lines of single programs have none: it lists them by reason at the end.
+#: run.py's line of a single program. It lists what it has skipped by reason at the end.
+PROGRAM = re.compile(r"^skip +[\d.]+ s +[\w/]+ n=\d")
+#: With the reason after a colon.
 SKIP = re.compile(r"^(?:skip|skipped|SKIP|SKIPPED)(?::\s*(.+)|\s+(.+: .+))$")
 FAIL = re.compile(r"^(?:FAIL|FAILED|failed)(?::\s*|\s+)(.+)$|^(test .* \.\.\. FAILED)$")
 PASS = re.compile(r"^(?:pass|ok)\s+\S")
@@ -75,14 +77,14 @@ class Group:
             self.add(int(match[1]), int(match[2]), int(match[3] or 0))
             if int(match[3] or 0) and match[4].strip(" :()"):
                 self.skips.append(match[4].strip(" :()"))
-        elif match := SKIP.match(line):
+        elif (match := SKIP.match(line)) and not PROGRAM.match(line):
             text = match[1] or match[2]
             several = SEVERAL.match(text)
             self.lines[2] += int(several[1]) if several else 1
             self.skips.append(VARYING.sub("", text))
         elif match := FAIL.match(line):
             self.lines[1] += 1
-            self.failures.append(match[1] or match[2])
+            self.failures.append(VARYING.sub("", match[1] or match[2]))
         elif PASS.match(line):
             self.lines[0] += 1
 

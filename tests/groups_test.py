@@ -145,6 +145,7 @@ def lines(place: pathlib.Path) -> None:
         "skipped scale: 1,024 ranks (0.0 s): network namespaces need root": ["scale: 1,024 ranks: network namespaces need root"],
         "skip     0.0 s  a small /dev/shm: can't be made here": ["a small /dev/shm: can't be made here"],
         "skip     0.0 s  pt2pt/cancel_send n=2 1 200": [],
+        "skip     0.0 s  coll/mixed_settings n=2 -n 2 : -n 1 a: b": [],
         "instructions: 0 passed, 0 failed, 5 skipped (no valgrind)": ["no valgrind"],
         "launchers: 40 passed, 0 failed, 1 skipped": [],
     }.items():

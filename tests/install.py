@@ -131,8 +131,8 @@ def main() -> int:
     cases: list[Callable[[pathlib.Path], None]] = [owners_and_modes, moved_and_run, uninstall_leaves_nothing, foreign_files_stay, newer_version, nothing_built]
     failed = 0
     for case in cases:
-        with tempfile.TemporaryDirectory(prefix="ferrule-install-") as place:
-            os.chmod(place, 0o755)
+        with tempfile.TemporaryDirectory(prefix="ferrule-install-", dir="/tmp") as place:
+            os.chmod(place, 0o755)  # For the other user, who may not be able to enter TMPDIR either.
             try:
                 case(pathlib.Path(place))
                 print(f"ok   {case.__name__}", flush=True)
