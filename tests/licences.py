@@ -2,7 +2,7 @@
 """Licences, sources and requirements of the Rust crates that we build on, by `cargo metadata` and deny.toml; the page that lists them; our own files by REUSE.
 
 A crate needs a licence that deny.toml allows, a version (no `*`), and crates.io or this repository as its source. docs/reference/licences.md must name what is in the installed
-files. `cargo deny` would read the same deny.toml, but takes longer to build than all of Ferrule.
+files. `cargo deny` reads the same deny.toml, but would have to be built on each fresh machine.
 
 Usage: tests/licences.py [--write]
 """
