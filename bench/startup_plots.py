@@ -120,7 +120,7 @@ def model_table(models: list[dict]) -> str:
     for m in models:
         where = "authors' figures" if m["source"] == "paper" else f"{m['session_ms']} ms, {m['connect']}"
         terms = [f"({t['constant']:.2e} ± {'?' if t['half_width'] is None else format(t['half_width'], '.0e')})·{t['growth'].replace('^', '**')}"
-                 for t in m["terms"] if t["constant"] > 0]
+                 for t in m["terms"] if t["constant"] > 0 or t["half_width"]]
         held = m.get("held_out_error")
         rows.append([f"`{m['scheme']}`", where, " + ".join(f"`{t}`" for t in terms), str(m["ranks_max"]), f"{100 * m['error']:+.1f}%",
                      "–" if held is None else f"{100 * held:+.1f}%"])
@@ -206,7 +206,8 @@ def markdown(data: dict) -> str:
     if data["models"]:
         own = [m for m in data["models"] if m["source"] == "measured"]
         published = [m for m in data["models"] if m["source"] == "paper"]
-        parts += ["## Models", "Constants by least squares of the relative errors, none negative (a term that is missing got zero); H is the number of hosts. "
+        parts += ["## Models", "Constants by least squares of the relative errors, none negative; H is the number of hosts. "
+                  "A term at zero has an interval, too: the points show less of it than their noise. "
                   + (meanings(own) if own else ""), model_table(data["models"])]
         for setting in settings(data):
             these = [m for m in own if (m["session_ms"], m["connect"]) == setting]
@@ -215,7 +216,8 @@ def markdown(data: dict) -> str:
             parts += [f"### Predicted, {setting_title(setting)}",
                       "For hosts with processors of their own: starting ranks and handing out tables happen on all hosts at once, as `crates/netsim` says term by term. "
                       "In the published schemes, what a rank costs more than with `lazy` counts as the launcher's serial work, which is an upper bound. "
-                      "Far beyond what was measured these are orders of magnitude.", prediction_table(these, "cluster"),
+                      f"{max(m['ranks_max'] for m in these)} ranks were measured; far beyond these are orders of magnitude, and \"at most\" is all that is known where the interval "
+                      "reaches down to zero.", prediction_table(these, "cluster"),
                       "For hosts that share this machine's processors:", prediction_table(these, "emulated")]
         if published:
             parts += ["### Predicted from the authors' figures", "Their formulas with constants fitted here to their table, from which 2,048 ranks gain a factor of "

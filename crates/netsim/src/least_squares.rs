@@ -1,7 +1,8 @@
 //! Linear least squares with constants that can't be negative, and how sure they are.
 //!
 //! With few terms the exact solution is found by trying which of them are zero: the optimum is an ordinary solution on the terms that are
-//! not. The covariance is that of the ordinary problem on those terms; intervals are Student's at 95%.
+//! not. The covariance is that of the ordinary problem on all terms, also those at zero: the data chose them, and far beyond the data a
+//! small constant of such a term may be all that counts. Intervals are Student's at 95%.
 
 use nalgebra::{DMatrix, DVector};
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -25,7 +26,8 @@ pub struct Sample {
 pub struct Fit {
     /// A constant for each term, none negative.
     pub constants: Vec<f64>,
-    /// Half width of the 95% interval of each; zero for those that the data put at zero, infinite without degrees of freedom.
+    /// Half width of the 95% interval of each; zero for those that the samples can't tell from the others, infinite without degrees of
+    /// freedom.
     pub half_widths: Vec<f64>,
     covariance: DMatrix<f64>,
     student: f64,
@@ -77,32 +79,50 @@ pub fn fit(samples: &[Sample]) -> Option<Fit> {
 }
 
 fn solve(matrix: &DMatrix<f64>, target: &DVector<f64>) -> Option<DVector<f64>> {
-    let svd = matrix.clone().svd(true, true);
-    let largest = svd.singular_values.max();
     // Collinear terms: a smaller set says the same.
-    if svd.singular_values.min() <= largest * 1e-10 {
+    if collinear(matrix) {
         return None;
     }
-    svd.solve(target, 0.0).ok()
+    matrix.clone().svd(true, true).solve(target, 0.0).ok()
+}
+
+fn collinear(matrix: &DMatrix<f64>) -> bool {
+    let values = matrix.singular_values();
+    matrix.nrows() < matrix.ncols() || values.min() <= values.max() * 1e-10
+}
+
+/// The terms whose constants are unsure: the chosen ones, and all others that the samples can tell from them.
+fn unsure(matrix: &DMatrix<f64>, chosen: &[usize]) -> Vec<usize> {
+    let mut terms = chosen.to_vec();
+    for term in (0..matrix.ncols()).filter(|term| !chosen.contains(term)) {
+        terms.push(term);
+        if collinear(&matrix.select_columns(&terms)) {
+            terms.pop();
+        }
+    }
+    terms
 }
 
 fn report(matrix: &DMatrix<f64>, widths: &[f64], error: f64, chosen: &[usize], solution: &DVector<f64>) -> Fit {
     let (rows, count) = matrix.shape();
-    let freedom = rows - chosen.len();
+    let unsure = unsure(matrix, chosen);
+    let freedom = rows - unsure.len();
     let student = if freedom > 0 {
         StudentsT::new(0.0, 1.0, freedom as f64).map_or(f64::INFINITY, |t| t.inverse_cdf(0.975))
     } else {
         f64::INFINITY
     };
     let variance = if freedom > 0 { error / freedom as f64 } else { 0.0 };
-    let part = matrix.select_columns(chosen);
-    let inverse = (part.transpose() * part).try_inverse().unwrap_or_else(|| DMatrix::zeros(chosen.len(), chosen.len()));
+    let part = matrix.select_columns(&unsure);
+    let inverse = (part.transpose() * part).try_inverse().unwrap_or_else(|| DMatrix::zeros(unsure.len(), unsure.len()));
     let mut constants = vec![0.0; count];
     let mut half_widths = vec![0.0; count];
     let mut covariance = DMatrix::zeros(count, count);
     for (i, &term) in chosen.iter().enumerate() {
         constants[term] = solution[i] / widths[term];
-        for (j, &other) in chosen.iter().enumerate() {
+    }
+    for (i, &term) in unsure.iter().enumerate() {
+        for (j, &other) in unsure.iter().enumerate() {
             covariance[(term, other)] = variance * inverse[(i, j)] / (widths[term] * widths[other]);
         }
         half_widths[term] =
@@ -147,6 +167,24 @@ mod tests {
         assert!((fit.half_widths[0] - 3.1824 * 0.645_497).abs() < 1e-3, "{:?}", fit.half_widths);
         let (value, half) = fit.at(&[2.0]);
         assert!((value - 5.0).abs() < 1e-12 && (half - 2.0 * fit.half_widths[0]).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_term_at_zero_has_an_interval() {
+        // What the samples show of the second term is less than their noise, so the fit leaves it out. A thousand times further out it may
+        // still be half of the whole, and the interval says so.
+        let noise = [1.02, 0.97, 1.01, 1.03, 0.98, 1.0, 0.96];
+        let samples: Vec<_> = samples(|_| 1.0)
+            .into_iter()
+            .zip(noise)
+            .map(|(s, value)| Sample { terms: vec![1.0, s.terms[1].log2()], value, scale: 1.0 })
+            .collect();
+        let fit = fit(&samples).unwrap();
+        assert_eq!(fit.constants[1], 0.0);
+        assert!(fit.half_widths[1] > 1e-3, "{:?}", fit.half_widths);
+        let ((near, near_half), (far, far_half)) = (fit.at(&[1.0, 4.0]), fit.at(&[1.0, 20.0]));
+        assert_eq!(near, far);
+        assert!(far_half > 3.0 * near_half, "{near_half} {far_half}");
     }
 
     #[test]
