@@ -5,7 +5,7 @@
 $(DIST)/lib/ferrule/spank_ferrule.so: | interconnect-packages
 .PHONY: interconnect-packages
 interconnect-packages:
-	@examples/prepare.sh interconnect
+	@examples/prepare.sh interconnect launchers
 
 spank: $(DIST)/lib/ferrule/spank_ferrule.so
 $(DIST)/lib/ferrule/spank_ferrule.so: interconnect/slurm/spank_ferrule.c

@@ -15,7 +15,7 @@ interconnect-venv: $(INTERCONNECT_VENV)/.installed
 test-interconnect: interconnect-venv
 	$(INTERCONNECT_VENV)/bin/ruff check interconnect
 	cd interconnect && ../$(INTERCONNECT_VENV)/bin/mypy ferrule_fabric tests bench bed
-	cd interconnect && ../$(INTERCONNECT_VENV)/bin/pytest --durations=5
+	cd interconnect && ../$(INTERCONNECT_VENV)/bin/pytest -rs --durations=5
 
 # make bench-interconnect   allocation and placement against their bounds, the simulator against SimGrid (some minutes), into docs/performance/
 .PHONY: bench-interconnect

@@ -64,7 +64,7 @@ def unavailable() -> str | None:
         return "the Slurm testbed needs root"
     missing = [name for name in DAEMONS if not find(name)]
     if missing:
-        return f"Slurm is not installed ({', '.join(missing)}; examples/prepare.sh test)"
+        return f"Slurm is not installed ({', '.join(missing)}; examples/prepare.sh launchers)"
     if subprocess.run(["unshare", "--mount", "--net", "--pid", "--uts", "--fork", "true"], capture_output=True).returncode:
         return "this machine doesn't let root make namespaces"
     return None
