@@ -7,6 +7,9 @@ import subprocess
 import threading
 from collections.abc import Callable
 
+#: The threads that carry what agents send.
+upward: list[threading.Thread] = []
+
 
 def redirect(line: str, port: int) -> tuple[str, list[tuple[str, int]]]:
     """The invitation with 127.0.0.1 and `port` for every IPv4 address, and those addresses."""
@@ -45,8 +48,15 @@ def serve(server: socket.socket, above: list[tuple[str, int]], up: Callable[[soc
                 continue
             upper.settimeout(None)
             threading.Thread(target=down, args=(upper, below), daemon=True).start()
-            threading.Thread(target=up, args=(below, upper), daemon=True).start()
+            upward.append(threading.Thread(target=up, args=(below, upper), daemon=True))
+            upward[-1].start()
             break
+
+
+def finish(seconds: float) -> None:
+    """Waits until the last words of an agent that has ended are carried up."""
+    for thread in upward:
+        thread.join(seconds)
 
 
 def run_agent(command: list[str], invitation: str) -> int:

@@ -111,6 +111,9 @@ def build_fails(place: pathlib.Path) -> None:
 
 
 def strict(place: pathlib.Path) -> None:
+    if why := groups.other_kind():
+        print(f"skip  strict: {why}")
+        return
     code, text = Bed(place, options="--strict").make("ours quiet")
     assert code == 0, text
     code, text = Bed(place, options="--strict").make("pytest whole", "-k")

@@ -81,7 +81,9 @@ def main() -> int:
         line, above = agent_relay.redirect(line, server.getsockname()[1])
         ways = [functools.partial(carry, way=w, harm=harm if w == way else "none", number=number) for w in ("up", "down")]
         threading.Thread(target=agent_relay.serve, args=(server, above, *ways), daemon=True).start()
-    return agent_relay.run_agent(command, line)
+    code = agent_relay.run_agent(command, line)
+    agent_relay.finish(20)
+    return code
 
 
 if __name__ == "__main__":
