@@ -33,7 +33,8 @@ impl<T> Slab<T> {
             unreachable!("the free list names a free entry")
         };
         (self.free, self.len) = (next, self.len + 1);
-        *entry = Entry::Used(value);
+        // A free entry has nothing to be dropped.
+        std::mem::forget(std::mem::replace(entry, Entry::Used(value)));
         at
     }
 
