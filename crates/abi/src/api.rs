@@ -1,10 +1,11 @@
 //! The C API as data: the [`api!`] macro turns one entry per function into `PMPI_X` (strong), `MPI_X` (weak, same
 //! address), their large-count twins, and a row of a machine-readable table.
 //!
-//! An entry reads: doc, names, parameters with their kinds ([`crate::kinds`]), whose error handler is raised, body.
+//! A file begins by `with cs;`, the name by which its bodies know the critical section ([`mpi::cs::Section`]). An entry reads:
+//! doc, names, parameters with their kinds ([`crate::kinds`]), whose error handler is raised, body.
 //! ```text
 //! /// Standard-mode send
-//! MPI_Send, MPI_Send_c => (buf: SendBuf, count: Count, …, comm: Comm) on comm { p2p::send(…) }
+//! MPI_Send, MPI_Send_c => (buf: SendBuf, count: Count, …, comm: Comm) on comm { p2p::send(cs, …) }
 //! ```
 //! Every generated function enters the critical section, checks that MPI is running, converts its arguments left to right
 //! and runs the body; an `Err` on that way is raised through the error handler of the object named after `on`. `on none`:
@@ -54,11 +55,11 @@ pub struct Entry {
 
 /// Declares the functions of a chapter; see the head of this file.
 macro_rules! api {
-    ($(
+    (with $cs:ident; $(
         $(#[doc = $doc:expr])+
         $name:ident $(, $large:ident)? => $params:tt $(fast $short:ident)? on $on:ident $body:tt
     )*) => {
-        $(api!{@entry $name [$($large)?] $params $on [$($short)?] $body})*
+        $(api!{@entry $cs $name [$($large)?] $params $on [$($short)?] $body})*
 
         /// The functions of this file.
         pub const TABLE: &[$crate::api::Entry] = &[$($crate::api::Entry {
@@ -71,19 +72,20 @@ macro_rules! api {
             params: api!(@params $params),
         }),*];
     };
-    (@entry $name:ident [$($large:ident)?] $params:tt $on:ident $short:tt $body:tt) => {
+    (@entry $cs:ident $name:ident [$($large:ident)?] $params:tt $on:ident $short:tt $body:tt) => {
         const _: () = {
-            api!{@body $name $params $on $short $body}
+            api!{@body $cs $name $params $on $short $body}
             api!{@symbol Small $name $params $short}
             $(api!{@symbol Large $large $params $short})?
         };
         api!{@alias $name}
         $(api!{@alias $large})?
     };
-    (@body $name:ident ($($p:ident : $k:ident),* $(,)?) $on:ident [] unimplemented) => {
+    (@body $cs:ident $name:ident ($($p:ident : $k:ident),* $(,)?) $on:ident [] unimplemented) => {
         #[allow(unused_variables, clippy::too_many_arguments, clippy::extra_unused_type_parameters)]
         fn body<W: Width>($($p: <$k as Kind<W>>::C),*) -> core::ffi::c_int {
-            let inside = mpi::cs::enter();
+            // SAFETY: the program calls.
+            let inside = unsafe { mpi::cs::enter() };
             let error = base::Error::new(
                 base::Class::ERR_UNSUPPORTED_OPERATION,
                 concat!(stringify!($name), " is not implemented yet"),
@@ -91,26 +93,28 @@ macro_rules! api {
             $crate::raise::fail(api!(@on $on), error, stringify!($name), inside)
         }
     };
-    (@body $name:ident $params:tt $on:ident [] $body:block) => {
-        api!{@general #[inline(always)] $name $params $on $body}
+    (@body $cs:ident $name:ident $params:tt $on:ident [] $body:block) => {
+        api!{@general #[inline(always)] $cs $name $params $on $body}
     };
-    (@body $name:ident $params:tt $on:ident [$short:ident] $body:block) => {
+    (@body $cs:ident $name:ident $params:tt $on:ident [$short:ident] $body:block) => {
         // Apart from the short path, which keeps everything in registers.
-        api!{@general #[inline(never)] $name $params $on $body}
+        api!{@general #[inline(never)] $cs $name $params $on $body}
     };
-    (@general #[$inline:meta] $name:ident ($($p:ident : $k:ident),* $(,)?) $on:ident $body:block) => {
+    (@general #[$inline:meta] $cs:ident $name:ident ($($p:ident : $k:ident),* $(,)?) $on:ident $body:block) => {
         #[$inline]
         #[allow(unused_variables, unused_unsafe, clippy::too_many_arguments, clippy::extra_unused_type_parameters)]
         fn body<W: Width>($($p: <$k as Kind<W>>::C),*) -> core::ffi::c_int {
-            let inside = api!(@enter $on $($k)*);
+            // SAFETY: the program calls, and no function of this library calls an exported one.
+            let mut inside = unsafe { api!(@enter $on $($k)*) };
+            let $cs = inside.section();
             mpi::call::enter(&stringify!($name));
             let on = api!(@on $on);
             let outcome: base::Result = (|| {
                 api!(@running $on);
-                let scope = api!(@scope $on);
+                let scope = api!(@scope $cs $on);
                 // SAFETY: the caller keeps the contract of the C function: its pointers are valid as the standard says.
                 unsafe {
-                    $(let $p = <$k as Kind<W>>::take($p, &scope)?;)*
+                    $(let $p = <$k as Kind<W>>::take($cs, $p, &scope)?;)*
                     $body
                 }
             })();
@@ -131,7 +135,13 @@ macro_rules! api {
         }
     };
     (@fast [] $w:ident $($p:ident)*) => { false };
-    (@fast [$short:ident] $w:ident $($p:ident)*) => { $crate::short::$short::<$w>($($p),*) };
+    (@fast [$short:ident] $w:ident $($p:ident)*) => {
+        // SAFETY: the program calls.
+        match unsafe { mpi::cs::enter_unlocked() } {
+            Some(mut inside) => $crate::short::$short::<$w>(inside.section(), $($p),*),
+            None => false,
+        }
+    };
     (@alias $name:ident) => {
         core::arch::global_asm!(
             concat!(".weak ", stringify!($name)),
@@ -146,9 +156,9 @@ macro_rules! api {
     (@on anytime) => { $crate::raise::On::Anytime };
     (@on tool) => { $crate::raise::On::Tool };
     (@on $on:ident) => { $crate::raise::Raise::on($on) };
-    (@scope none) => { $crate::raise::Scope::NONE };
-    (@scope anytime) => { $crate::raise::Scope::NONE };
-    (@scope $on:ident) => { $crate::raise::Raise::scope($on)? };
+    (@scope $cs:ident none) => { $crate::raise::Scope::NONE };
+    (@scope $cs:ident anytime) => { $crate::raise::Scope::NONE };
+    (@scope $cs:ident $on:ident) => { $crate::raise::Raise::scope($on, $cs)? };
     (@running anytime) => {};
     (@running $on:ident) => { $crate::raise::ensure_running()? };
     (@large) => { None };
@@ -168,25 +178,28 @@ pub(crate) use api;
 /// Declares collectives in their blocking, non-blocking and persistent forms, which differ in what happens to the plan.
 /// After the arguments come statements that prepare them, then the expression of the plan.
 macro_rules! collectives {
-    ($(
+    (with $cs:ident; $(
         $(#[doc = $doc:expr])+
         $name:ident $(, $large:ident)?; $iname:ident $(, $ilarge:ident)?; $pname:ident $(, $plarge:ident)? => (
             $($param:ident : $kind:ident),+ $(,)?
         ) on $comm:ident { $($prepare:tt)* } plan $plan:expr;
     )*) => {
         api! {
+            with $cs;
             $(
                 #[doc = concat!($($doc),+)]
                 $name $(, $large)? => ($($param: $kind),+) on $comm {
                     $($prepare)*
-                    mpi::coll::plan::run($plan?)
+                    let plan = $plan?;
+                    mpi::coll::plan::run($cs, plan)
                 }
 
                 #[doc = concat!($($doc),+, ", non-blocking")]
                 $iname $(, $ilarge)? => ($($param: $kind),+, request: OutRequest) on $comm {
                     $($prepare)*
-                    let operation = mpi::coll::plan::start($plan?)?;
-                    request.set(CRequest::of(mpi::request::enter_collective(operation, &$comm.owner)));
+                    let plan = $plan?;
+                    let operation = mpi::coll::plan::start($cs, plan)?;
+                    request.set(CRequest::of(mpi::request::enter_collective($cs, operation, &$comm.owner)));
                     Ok(())
                 }
 
@@ -194,7 +207,7 @@ macro_rules! collectives {
                 $pname $(, $plarge)? => ($($param: $kind),+, info: Info, request: OutRequest) on $comm {
                     $($prepare)*
                     let operation = mpi::coll::plan::persist($plan?);
-                    request.set(CRequest::of(mpi::request::enter_persistent_collective(operation, &$comm.owner)));
+                    request.set(CRequest::of(mpi::request::enter_persistent_collective($cs, operation, &$comm.owner)));
                     Ok(())
                 }
             )*

@@ -10,6 +10,7 @@ use core::ffi::{c_int, c_void};
 use mpi::attr::{self, Callbacks, ObjectKind};
 use mpi::comm::Comm;
 use mpi::comm::attributes::{Predefined, Value, predefined};
+use mpi::cs::Section;
 use mpi::handle::Handle;
 use mpi::inside::Inside;
 
@@ -52,7 +53,7 @@ impl Functions {
 }
 
 impl Callbacks for Functions {
-    fn copy(&self, object: Handle, keyval: u32, value: *mut c_void) -> Result<Option<*mut c_void>> {
+    fn copy(&self, _cs: &mut Section, object: Handle, keyval: u32, value: *mut c_void) -> Result<Option<*mut c_void>> {
         let function = match self.copy {
             CopyRule::Drop => return Ok(None),
             CopyRule::Keep => return Ok(Some(value)),
@@ -67,7 +68,7 @@ impl Callbacks for Functions {
         Ok((flag != 0).then_some(copy))
     }
 
-    fn delete(&self, object: Handle, keyval: u32, value: *mut c_void) -> Result {
+    fn delete(&self, _cs: &mut Section, object: Handle, keyval: u32, value: *mut c_void) -> Result {
         let Some(function) = self.delete else { return Ok(()) };
         // SAFETY: a function of this type by the contract of `create_keyval`.
         let code = unsafe { function(self.object(object), Standard::c_keyval(keyval), value, self.extra_state) };
@@ -79,7 +80,13 @@ impl Callbacks for Functions {
 ///
 /// # Safety
 /// Other values must be functions of the types [`CopyFunction`] and [`DeleteFunction`].
-pub unsafe fn create_keyval(kind: ObjectKind, copy: Function, delete: Function, extra_state: *mut c_void) -> c_int {
+pub unsafe fn create_keyval(
+    cs: &Section,
+    kind: ObjectKind,
+    copy: Function,
+    delete: Function,
+    extra_state: *mut c_void,
+) -> c_int {
     let copy = match copy.addr() {
         0 => CopyRule::Drop,
         1 => CopyRule::Keep,
@@ -88,12 +95,12 @@ pub unsafe fn create_keyval(kind: ObjectKind, copy: Function, delete: Function, 
     };
     // SAFETY: null is `None`, and the caller vouches for the type.
     let delete = unsafe { core::mem::transmute::<Function, Option<DeleteFunction>>(delete) };
-    Standard::c_keyval(attr::create_keyval(kind, Box::new(Functions { kind, copy, delete, extra_state })))
+    Standard::c_keyval(attr::create_keyval(cs, kind, Box::new(Functions { kind, copy, delete, extra_state })))
 }
 
 /// `MPI_*_free_keyval`: what the program's variable is afterwards.
-pub fn free_keyval(kind: ObjectKind, keyval: c_int) -> Result<c_int> {
-    attr::free_keyval(kind, Standard::keyval(keyval))?;
+pub fn free_keyval(cs: &Section, kind: ObjectKind, keyval: c_int) -> Result<c_int> {
+    attr::free_keyval(cs, kind, Standard::keyval(keyval))?;
     Ok(Standard::KEYVAL_INVALID)
 }
 
@@ -103,9 +110,9 @@ const COUNT: usize = Standard::PREDEFINED_KEYVALS.len();
 static INTEGERS: Inside<[Cell<c_int>; COUNT]> = Inside::new([const { Cell::new(0) }; COUNT]);
 
 /// Brings the integer of a predefined attribute up to date; its address if the attribute is set.
-pub fn refresh(which: Predefined) -> Option<*mut c_int> {
-    let integer = &INTEGERS[which as usize];
-    integer.set(match predefined(which)? {
+pub fn refresh(cs: &Section, which: Predefined) -> Option<*mut c_int> {
+    let integer = &INTEGERS.get(cs)[which as usize];
+    integer.set(match predefined(cs, which)? {
         Value::Number(number) => number,
         Value::Rank(rank) => Standard::c_rank(rank),
         Value::Code(class) => Standard::code(class),
@@ -114,9 +121,9 @@ pub fn refresh(which: Predefined) -> Option<*mut c_int> {
 }
 
 /// `MPI_Comm_get_attr`: the attribute's value. The predefined ones (9.1.2) are pointers to integers.
-pub fn of_comm(comm: &Comm, keyval: c_int) -> Result<Option<*mut c_void>> {
+pub fn of_comm(cs: &Section, comm: &Comm, keyval: c_int) -> Result<Option<*mut c_void>> {
     match known(Standard::PREDEFINED_KEYVALS, keyval) {
-        Some(which) => Ok(refresh(which).map(<*mut c_int>::cast)),
-        None => attr::get(comm, Standard::keyval(keyval)),
+        Some(which) => Ok(refresh(cs, which).map(<*mut c_int>::cast)),
+        None => attr::get(cs, comm, Standard::keyval(keyval)),
     }
 }

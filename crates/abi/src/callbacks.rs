@@ -8,6 +8,7 @@ use crate::standard::Standard;
 use base::{Result, ensure};
 use core::ffi::{c_int, c_void};
 use core::mem::transmute;
+use mpi::cs::Section;
 use mpi::datatype::Datatype;
 use mpi::errhandler::{self, Target};
 use mpi::handle::Handle;
@@ -21,7 +22,7 @@ type ErrorFunction = unsafe extern "C" fn(*mut usize, *mut c_int, ...);
 ///
 /// # Safety
 /// `function` is null or of the type that belongs to the target.
-pub unsafe fn create_errhandler(target: Target, function: Function) -> Result<Handle> {
+pub unsafe fn create_errhandler(cs: &Section, target: Target, function: Function) -> Result<Handle> {
     ensure!(!function.is_null(), ERR_ARG, "the error handler function is null");
     // SAFETY: not null; by the caller.
     let function = unsafe { transmute::<Function, ErrorFunction>(function) };
@@ -32,8 +33,9 @@ pub unsafe fn create_errhandler(target: Target, function: Function) -> Result<Ha
         Target::File => |handle| CFile::of(handle).0,
     };
     Ok(errhandler::create(
+        cs,
         target,
-        Box::new(move |handle, class| {
+        Box::new(move |_, handle, class| {
             let (mut object, mut code) = (c_handle(handle), Standard::code(class));
             // SAFETY: a function of this type by the contract of `create_errhandler`.
             unsafe { function(&mut object, &mut code) };
@@ -53,30 +55,46 @@ struct Large(LargeUserFunction);
 
 impl op::Function for Small {
     /// At most `INT_MAX` items at a time.
-    unsafe fn combine(&self, input: *const u8, inout: *mut u8, count: usize, datatype: &Rc<Datatype>) {
-        let (handle, _lent) = lend_datatype(datatype);
-        let mut done = 0;
-        loop {
-            let step = (count - done).min(c_int::MAX as usize);
-            let offset = (done as isize).wrapping_mul(datatype.extent());
-            let (a, b) = (input.wrapping_offset(offset), inout.wrapping_offset(offset));
-            let (mut len, mut handle) = (step as c_int, handle.0);
-            // SAFETY: items `done .. done + step` of both buffers; the function gets what MPI-5.0, 6.9.5 promises it.
-            unsafe { (self.0)(a.cast_mut().cast(), b.cast(), &mut len, &mut handle) };
-            done += step;
-            if done >= count {
-                break;
+    unsafe fn combine(
+        &self,
+        cs: &mut Section,
+        input: *const u8,
+        inout: *mut u8,
+        count: usize,
+        datatype: &Rc<Datatype>,
+    ) {
+        lend_datatype(cs, datatype, |_, c| {
+            let mut done = 0;
+            loop {
+                let step = (count - done).min(c_int::MAX as usize);
+                let offset = (done as isize).wrapping_mul(datatype.extent());
+                let (a, b) = (input.wrapping_offset(offset), inout.wrapping_offset(offset));
+                let (mut len, mut handle) = (step as c_int, c.0);
+                // SAFETY: items `done .. done + step` of both buffers; the function gets what MPI-5.0, 6.9.5 promises it.
+                unsafe { (self.0)(a.cast_mut().cast(), b.cast(), &mut len, &mut handle) };
+                done += step;
+                if done >= count {
+                    break;
+                }
             }
-        }
+        });
     }
 }
 
 impl op::Function for Large {
-    unsafe fn combine(&self, input: *const u8, inout: *mut u8, count: usize, datatype: &Rc<Datatype>) {
-        let (handle, _lent) = lend_datatype(datatype);
-        let (mut len, mut handle) = (count as i64, handle.0);
-        // SAFETY: the function gets what MPI-5.0, 6.9.5 promises it.
-        unsafe { (self.0)(input.cast_mut().cast(), inout.cast(), &mut len, &mut handle) };
+    unsafe fn combine(
+        &self,
+        cs: &mut Section,
+        input: *const u8,
+        inout: *mut u8,
+        count: usize,
+        datatype: &Rc<Datatype>,
+    ) {
+        lend_datatype(cs, datatype, |_, c| {
+            let (mut len, mut handle) = (count as i64, c.0);
+            // SAFETY: the function gets what MPI-5.0, 6.9.5 promises it.
+            unsafe { (self.0)(input.cast_mut().cast(), inout.cast(), &mut len, &mut handle) };
+        });
     }
 }
 
@@ -116,7 +134,9 @@ mod tests {
 
     #[test]
     fn large_counts_reach_a_function_that_counts_in_int_in_parts() {
-        let _inside = mpi::cs::enter();
+        // SAFETY: the first to enter.
+        let mut inside = unsafe { mpi::cs::enter() };
+        let cs = inside.section();
         let int = datatype::predefined(Name::MPI_INT);
         let none = datatype::contiguous(Form::Int, 0, int).unwrap();
         let empty = datatype::resized(Form::Int, 0, 2, &none).unwrap();
@@ -125,9 +145,9 @@ mod tests {
         // SAFETY: the function looks at no buffer.
         unsafe {
             let op = create_op(record as *const () as Function, false, true).unwrap();
-            op.apply(start, start, count, &empty);
+            op.apply(cs, start, start, count, &empty);
         }
         CALLS.with_borrow(|calls| assert_eq!(*calls, [(16, c_int::MAX), (16 + 2 * c_int::MAX as usize, 5)]));
-        assert_eq!(datatype::DATATYPES.handles(), [], "what was lent is given back");
+        assert_eq!(datatype::DATATYPES.get(cs).handles(), [], "what was lent is given back");
     }
 }

@@ -12,8 +12,10 @@ use mpi::request;
 use mpi::request::complete::{self, Holder};
 
 api! {
+    with cs;
+
     /// Marks a pending operation for cancellation
-    MPI_Cancel => (request: InOutRequest) on none { request::cancel(live(&request.value())?) }
+    MPI_Cancel => (request: InOutRequest) on none { request::cancel(cs, live(&request.value())?) }
 
     /// Number of top-level elements received
     MPI_Get_count, MPI_Get_count_c => (status: InStatus, datatype: AnyType, count: OutCount) on none {
@@ -25,14 +27,14 @@ api! {
 
     /// Frees a request; its operation still completes
     MPI_Request_free => (request: InOutRequest) on none {
-        request::free(live(&request.value())?)?;
+        request::free(cs, live(&request.value())?)?;
         request.set(CRequest::null());
         Ok(())
     }
 
     /// Whether an operation is complete, without freeing the request
     MPI_Request_get_status => (request: Request, flag: OutFlag, status: OutStatus) on none {
-        let complete = complete::get_status(&request, &mut { status })?;
+        let complete = complete::get_status(cs, &request, &mut { status })?;
         flag.set_flag(complete);
         Ok(())
     }
@@ -42,7 +44,7 @@ api! {
         count: Length, array_of_requests: RequestArray, flag: OutFlag, array_of_statuses: OutStatusArray
     ) on none {
         let places = places(array_of_requests.cast_mut(), count)?;
-        flag.set_flag(complete::get_status_all(places, statuses(array_of_statuses, count))?);
+        flag.set_flag(complete::get_status_all(cs, places, statuses(array_of_statuses, count))?);
         Ok(())
     }
 
@@ -51,7 +53,7 @@ api! {
         count: Length, array_of_requests: RequestArray, indx: OutInt, flag: OutFlag, status: OutStatus
     ) on none {
         let places = places(array_of_requests.cast_mut(), count)?;
-        let found = complete::get_status_any(places, &mut { status })?;
+        let found = complete::get_status_any(cs, places, &mut { status })?;
         flag.set_flag(found.is_some());
         indx.set(index(found.flatten()));
         Ok(())
@@ -64,16 +66,16 @@ api! {
     ) on none {
         let places = places(array_of_requests.cast_mut(), incount)?;
         let indices = slice_mut(array_of_indices, incount);
-        outcount.set(index(complete::get_status_some(places, indices, statuses(array_of_statuses, incount))?));
+        outcount.set(index(complete::get_status_some(cs, places, indices, statuses(array_of_statuses, incount))?));
         Ok(())
     }
 
     /// Starts a persistent operation
-    MPI_Start => (request: InOutRequest) on none { request::start(live(&request.value())?) }
+    MPI_Start => (request: InOutRequest) on none { request::start(cs, live(&request.value())?) }
 
     /// Starts several persistent operations
     MPI_Startall => (count: Length, array_of_requests: InOutRequestArray) on none {
-        places(array_of_requests, count)?.iter().try_for_each(|place| request::start(live(place)?))
+        places(array_of_requests, count)?.iter().try_for_each(|place| request::start(cs, live(place)?))
     }
 
     /// Error field of a status
@@ -96,7 +98,7 @@ api! {
 
     /// Whether an operation is complete
     MPI_Test => (request: InOutRequest, flag: OutFlag, status: OutStatus) on none {
-        let ended = complete::test(request.as_mut(), &mut { status });
+        let ended = complete::test(cs, request.as_mut(), &mut { status });
         flag.set_flag(!matches!(ended, Ok(false)));
         ended.map(drop)
     }
@@ -111,7 +113,7 @@ api! {
     MPI_Testall => (
         count: Length, array_of_requests: InOutRequestArray, flag: OutFlag, array_of_statuses: OutStatusArray
     ) on none {
-        let ended = complete::testall(places(array_of_requests, count)?, statuses(array_of_statuses, count));
+        let ended = complete::testall(cs, places(array_of_requests, count)?, statuses(array_of_statuses, count));
         flag.set_flag(!matches!(ended, Ok(false)));
         ended.map(drop)
     }
@@ -122,7 +124,7 @@ api! {
     ) on none {
         let mut ended = None;
         let places = places(array_of_requests, count)?;
-        let result = complete::testany(places, &mut { status }, &mut ended);
+        let result = complete::testany(cs, places, &mut { status }, &mut ended);
         flag.set_flag(ended.is_some());
         indx.set(index(ended.flatten()));
         result
@@ -135,20 +137,20 @@ api! {
     ) on none {
         let (places, indices) = (places(array_of_requests, incount)?, slice_mut(array_of_indices, incount));
         let mut ended = None;
-        let result = complete::testsome(places, indices, statuses(array_of_statuses, incount), &mut ended);
+        let result = complete::testsome(cs, places, indices, statuses(array_of_statuses, incount), &mut ended);
         outcount.set(index(ended));
         result
     }
 
     /// Waits for an operation
     MPI_Wait => (request: InOutRequest, status: OutStatus) on none {
-        complete::wait(request.as_mut(), &mut { status })
+        complete::wait(cs, request.as_mut(), &mut { status })
     }
 
     /// Waits for all operations
     MPI_Waitall => (
         count: Length, array_of_requests: InOutRequestArray, array_of_statuses: OutStatusArray
-    ) on none { complete::waitall(places(array_of_requests, count)?, statuses(array_of_statuses, count)) }
+    ) on none { complete::waitall(cs, places(array_of_requests, count)?, statuses(array_of_statuses, count)) }
 
     /// Waits for any operation
     MPI_Waitany => (
@@ -156,7 +158,7 @@ api! {
     ) on none {
         let mut ended = None;
         let places = places(array_of_requests, count)?;
-        let result = complete::waitany(places, &mut { status }, &mut ended);
+        let result = complete::waitany(cs, places, &mut { status }, &mut ended);
         indx.set(index(ended));
         result
     }
@@ -168,7 +170,7 @@ api! {
     ) on none {
         let (places, indices) = (places(array_of_requests, incount)?, slice_mut(array_of_indices, incount));
         let mut ended = None;
-        let result = complete::waitsome(places, indices, statuses(array_of_statuses, incount), &mut ended);
+        let result = complete::waitsome(cs, places, indices, statuses(array_of_statuses, incount), &mut ended);
         outcount.set(index(ended));
         result
     }

@@ -7,12 +7,14 @@ use mpi::p2p::persistent;
 use mpi::p2p::send::SendMode;
 
 api! {
+    with cs;
+
     /// Creates a persistent buffered send
     MPI_Bsend_init, MPI_Bsend_init_c => (
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
     ) on comm {
         let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
-        request.set(CRequest::of(persistent::send_init(SendMode::Buffered, &m)?));
+        request.set(CRequest::of(persistent::send_init(cs, SendMode::Buffered, &m)?));
         Ok(())
     }
 
@@ -21,7 +23,7 @@ api! {
         buf: RecvBuf, count: Count, datatype: Type, source: Source, tag: RecvTag, comm: Comm, request: OutRequest
     ) on comm {
         let m = incoming(buf, count, &datatype, source, tag, &comm)?;
-        request.set(CRequest::of(persistent::recv_init(&m)?));
+        request.set(CRequest::of(persistent::recv_init(cs, &m)?));
         Ok(())
     }
 
@@ -30,7 +32,7 @@ api! {
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
     ) on comm {
         let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
-        request.set(CRequest::of(persistent::send_init(SendMode::Ready, &m)?));
+        request.set(CRequest::of(persistent::send_init(cs, SendMode::Ready, &m)?));
         Ok(())
     }
 
@@ -39,7 +41,7 @@ api! {
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
     ) on comm {
         let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
-        request.set(CRequest::of(persistent::send_init(SendMode::Standard, &m)?));
+        request.set(CRequest::of(persistent::send_init(cs, SendMode::Standard, &m)?));
         Ok(())
     }
 
@@ -48,7 +50,7 @@ api! {
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
     ) on comm {
         let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
-        request.set(CRequest::of(persistent::send_init(SendMode::Synchronous, &m)?));
+        request.set(CRequest::of(persistent::send_init(cs, SendMode::Synchronous, &m)?));
         Ok(())
     }
 }

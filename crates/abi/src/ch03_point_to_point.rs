@@ -8,12 +8,14 @@ use mpi::p2p::receive;
 use mpi::p2p::send::{self, SendMode};
 
 api! {
+    with cs;
+
     /// Buffered send
     MPI_Bsend, MPI_Bsend_c => (
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm
     ) on comm {
         let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
-        send::send(SendMode::Buffered, &m)
+        send::send(cs, SendMode::Buffered, &m)
     }
 
     /// Starts a buffered send
@@ -21,7 +23,7 @@ api! {
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
     ) on comm {
         let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
-        request.set(CRequest::of(send::isend(SendMode::Buffered, &m)?));
+        request.set(CRequest::of(send::isend(cs, SendMode::Buffered, &m)?));
         Ok(())
     }
 
@@ -30,7 +32,7 @@ api! {
         buf: RecvBuf, count: Count, datatype: Type, source: Source, tag: RecvTag, comm: Comm, request: OutRequest
     ) fast irecv on comm {
         let m = incoming(buf, count, &datatype, source, tag, &comm)?;
-        request.set(CRequest::of(receive::irecv(&m)?));
+        request.set(CRequest::of(receive::irecv(cs, &m)?));
         Ok(())
     }
 
@@ -39,7 +41,7 @@ api! {
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
     ) on comm {
         let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
-        request.set(CRequest::of(send::isend(SendMode::Ready, &m)?));
+        request.set(CRequest::of(send::isend(cs, SendMode::Ready, &m)?));
         Ok(())
     }
 
@@ -48,7 +50,7 @@ api! {
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
     ) fast isend on comm {
         let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
-        request.set(CRequest::of(send::isend(SendMode::Standard, &m)?));
+        request.set(CRequest::of(send::isend(cs, SendMode::Standard, &m)?));
         Ok(())
     }
 
@@ -59,7 +61,7 @@ api! {
     ) on comm {
         let out = outgoing(sendbuf, sendcount, &sendtype, dest, sendtag, &comm)?;
         let inc = incoming(recvbuf, recvcount, &recvtype, source, recvtag, &comm)?;
-        request.set(CRequest::of(combined::isendrecv(&out, &inc)?));
+        request.set(CRequest::of(combined::isendrecv(cs, &out, &inc)?));
         Ok(())
     }
 
@@ -70,7 +72,7 @@ api! {
     ) on comm {
         check(buf, count, &datatype)?;
         let both = Replace { buf, count, datatype: &datatype, dest, sendtag, source, recvtag, comm: &comm };
-        request.set(CRequest::of(combined::isendrecv_replace(&both)?));
+        request.set(CRequest::of(combined::isendrecv_replace(cs, &both)?));
         Ok(())
     }
 
@@ -79,7 +81,7 @@ api! {
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
     ) on comm {
         let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
-        request.set(CRequest::of(send::isend(SendMode::Synchronous, &m)?));
+        request.set(CRequest::of(send::isend(cs, SendMode::Synchronous, &m)?));
         Ok(())
     }
 
@@ -88,7 +90,7 @@ api! {
         buf: RecvBuf, count: Count, datatype: Type, source: Source, tag: RecvTag, comm: Comm, status: OutStatus
     ) fast recv on comm {
         let m = incoming(buf, count, &datatype, source, tag, &comm)?;
-        receive::recv(&m, &mut { status })
+        receive::recv(cs, &m, &mut { status })
     }
 
     /// Ready send
@@ -96,7 +98,7 @@ api! {
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm
     ) on comm {
         let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
-        send::send(SendMode::Ready, &m)
+        send::send(cs, SendMode::Ready, &m)
     }
 
     /// Standard-mode send
@@ -104,7 +106,7 @@ api! {
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm
     ) fast send on comm {
         let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
-        send::send(SendMode::Standard, &m)
+        send::send(cs, SendMode::Standard, &m)
     }
 
     /// Sends and receives at once
@@ -114,7 +116,7 @@ api! {
     ) on comm {
         let out = outgoing(sendbuf, sendcount, &sendtype, dest, sendtag, &comm)?;
         let inc = incoming(recvbuf, recvcount, &recvtype, source, recvtag, &comm)?;
-        combined::sendrecv(&out, &inc, &mut { status })
+        combined::sendrecv(cs, &out, &inc, &mut { status })
     }
 
     /// Sends and receives at once through one buffer
@@ -124,7 +126,7 @@ api! {
     ) on comm {
         check(buf, count, &datatype)?;
         let both = Replace { buf, count, datatype: &datatype, dest, sendtag, source, recvtag, comm: &comm };
-        combined::sendrecv_replace(&both, &mut { status })
+        combined::sendrecv_replace(cs, &both, &mut { status })
     }
 
     /// Synchronous send
@@ -132,6 +134,6 @@ api! {
         buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm
     ) on comm {
         let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
-        send::send(SendMode::Synchronous, &m)
+        send::send(cs, SendMode::Synchronous, &m)
     }
 }

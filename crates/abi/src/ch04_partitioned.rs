@@ -4,6 +4,8 @@ use crate::api::api;
 use crate::kinds::*;
 
 api! {
+    with cs;
+
     /// Whether a partition has arrived
     MPI_Parrived => (request: Request, partition: Int, flag: OutFlag) on none unimplemented
 

@@ -8,6 +8,7 @@ use crate::standard::Standard;
 use base::Result;
 use core::ffi::c_int;
 use mpi::attr;
+use mpi::cs::Section;
 use mpi::datatype::DATATYPES;
 use mpi::datatype::{self, DarrayArgs, Datatype, Form};
 use std::rc::Rc;
@@ -18,8 +19,8 @@ fn form<W: Width>() -> Form {
 }
 
 /// Gives a new datatype to the program.
-fn enter(place: Out<CType>, datatype: Rc<Datatype>) -> Result {
-    place.set(CType::of(DATATYPES.enter(datatype)));
+fn enter(cs: &Section, place: Out<CType>, datatype: Rc<Datatype>) -> Result {
+    place.set(CType::of(DATATYPES.get(cs).enter(datatype)));
     Ok(())
 }
 
@@ -39,9 +40,11 @@ fn distribution_argument(number: c_int) -> c_int {
 }
 
 api! {
+    with cs;
+
     /// Datatype of consecutive elements
     MPI_Type_contiguous, MPI_Type_contiguous_c => (count: Count, oldtype: AnyType, newtype: OutType) on none {
-        enter(newtype, datatype::contiguous(form::<W>(), count as i64, &oldtype)?)
+        enter(cs, newtype, datatype::contiguous(form::<W>(), count as i64, &oldtype)?)
     }
 
     /// Datatype of this process's part of a distributed array
@@ -58,7 +61,7 @@ api! {
             psizes: slice(array_of_psizes, ndims),
             order: array_order(order),
         };
-        enter(newtype, datatype::darray(form::<W>(), args, &oldtype)?)
+        enter(cs, newtype, datatype::darray(form::<W>(), args, &oldtype)?)
     }
 
     /// Datatype of blocks at byte displacements
@@ -67,7 +70,7 @@ api! {
         newtype: OutType
     ) on none {
         let (lengths, displacements) = (array_of_blocklengths.to_vec(count), slice(array_of_displacements, count));
-        enter(newtype, datatype::hindexed(form::<W>(), &lengths, displacements, &oldtype)?)
+        enter(cs, newtype, datatype::hindexed(form::<W>(), &lengths, displacements, &oldtype)?)
     }
 
     /// Datatype of equal blocks at byte displacements
@@ -76,26 +79,26 @@ api! {
         newtype: OutType
     ) on none {
         let displacements = slice(array_of_displacements, count);
-        enter(newtype, datatype::hindexed_block(form::<W>(), blocklength as i64, displacements, &oldtype)?)
+        enter(cs, newtype, datatype::hindexed_block(form::<W>(), blocklength as i64, displacements, &oldtype)?)
     }
 
     /// Datatype of equal blocks with a stride in bytes
     MPI_Type_create_hvector, MPI_Type_create_hvector_c => (
         count: Count, blocklength: Count, stride: ByteDispl, oldtype: AnyType, newtype: OutType
-    ) on none { enter(newtype, datatype::hvector(form::<W>(), count as i64, blocklength as i64, stride, &oldtype)?) }
+    ) on none { enter(cs, newtype, datatype::hvector(form::<W>(), count as i64, blocklength as i64, stride, &oldtype)?) }
 
     /// Datatype of equal blocks at displacements
     MPI_Type_create_indexed_block, MPI_Type_create_indexed_block_c => (
         count: Count, blocklength: Count, array_of_displacements: CountArray, oldtype: AnyType, newtype: OutType
     ) on none {
         let displacements = array_of_displacements.to_vec(count);
-        enter(newtype, datatype::indexed_block(form::<W>(), blocklength as i64, &displacements, &oldtype)?)
+        enter(cs, newtype, datatype::indexed_block(form::<W>(), blocklength as i64, &displacements, &oldtype)?)
     }
 
     /// Datatype with another lower bound and extent
     MPI_Type_create_resized, MPI_Type_create_resized_c => (
         oldtype: AnyType, lb: ByteDispl, extent: ByteDispl, newtype: OutType
-    ) on none { enter(newtype, datatype::resized(form::<W>(), lb, extent, &oldtype)?) }
+    ) on none { enter(cs, newtype, datatype::resized(form::<W>(), lb, extent, &oldtype)?) }
 
     /// Datatype of blocks of different types
     MPI_Type_create_struct, MPI_Type_create_struct_c => (
@@ -103,9 +106,9 @@ api! {
         array_of_types: TypeArray, newtype: OutType
     ) on none {
         let (lengths, displacements) = (array_of_blocklengths.to_vec(count), slice(array_of_displacements, count));
-        let types = slice(array_of_types, count).iter().map(|&c| Ok(Rc::clone(&*lookup::datatype(c)?)));
+        let types = slice(array_of_types, count).iter().map(|&c| Ok(Rc::clone(&*lookup::datatype(cs, c)?)));
         let types = types.collect::<Result<Vec<_>>>()?;
-        enter(newtype, datatype::structure(form::<W>(), &lengths, displacements, &types)?)
+        enter(cs, newtype, datatype::structure(form::<W>(), &lengths, displacements, &types)?)
     }
 
     /// Datatype of a part of an array
@@ -115,15 +118,15 @@ api! {
     ) on none {
         let sizes = array_of_sizes.to_vec(ndims);
         let (subsizes, starts) = (array_of_subsizes.to_vec(ndims), array_of_starts.to_vec(ndims));
-        enter(newtype, datatype::subarray(form::<W>(), &sizes, &subsizes, &starts, array_order(order), &oldtype)?)
+        enter(cs, newtype, datatype::subarray(form::<W>(), &sizes, &subsizes, &starts, array_order(order), &oldtype)?)
     }
 
     /// Duplicates a datatype with its attributes
     MPI_Type_dup => (oldtype: AnyType, newtype: OutType) on none {
         newtype.set(CType::null());
         let copy = datatype::dup(&oldtype);
-        attr::copy_all(&**oldtype, &*copy)?;
-        enter(newtype, copy)
+        attr::copy_all(cs, &**oldtype, &*copy)?;
+        enter(cs, newtype, copy)
     }
 
     /// Datatype of blocks at displacements
@@ -132,11 +135,11 @@ api! {
         newtype: OutType
     ) on none {
         let (lengths, displacements) = (array_of_blocklengths.to_vec(count), array_of_displacements.to_vec(count));
-        enter(newtype, datatype::indexed(form::<W>(), &lengths, &displacements, &oldtype)?)
+        enter(cs, newtype, datatype::indexed(form::<W>(), &lengths, &displacements, &oldtype)?)
     }
 
     /// Datatype of equal blocks with a stride
     MPI_Type_vector, MPI_Type_vector_c => (
         count: Count, blocklength: Count, stride: Stride, oldtype: AnyType, newtype: OutType
-    ) on none { enter(newtype, datatype::vector(form::<W>(), count as i64, blocklength as i64, stride, &oldtype)?) }
+    ) on none { enter(cs, newtype, datatype::vector(form::<W>(), count as i64, blocklength as i64, stride, &oldtype)?) }
 }

@@ -14,6 +14,8 @@ fn external32(datarep: &[u8]) -> Result {
 }
 
 api! {
+    with cs;
+
     /// Packs data into a buffer
     MPI_Pack, MPI_Pack_c => (
         inbuf: SendBuf, incount: Count, datatype: Type, outbuf: RecvBuf, outsize: Count, position: InOutCount,

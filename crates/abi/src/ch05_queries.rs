@@ -8,10 +8,13 @@ use crate::standard::Standard;
 use base::{Result, ensure};
 use core::ffi::c_int;
 use mpi::attr;
+use mpi::cs::Section;
 use mpi::datatype::DATATYPES;
 use mpi::datatype::{self, Combiner, Datatype};
 
 api! {
+    with cs;
+
     /// Address of a location
     MPI_Get_address => (location: ConstAddr, address: OutAint) on none {
         address.set(location as i64);
@@ -27,18 +30,18 @@ api! {
 
     /// Makes a datatype usable in communication
     MPI_Type_commit => (datatype: InOutType) on none {
-        lookup::datatype(datatype.value())?.commit();
+        lookup::datatype(cs, datatype.value())?.commit();
         Ok(())
     }
 
     /// Frees a datatype
     MPI_Type_free => (datatype: InOutType) on none {
-        let held = lookup::datatype(datatype.value())?;
+        let held = lookup::datatype(cs, datatype.value())?;
         ensure!(!held.is_predefined(), ERR_TYPE, "a predefined datatype can't be freed");
-        if DATATYPES.references(datatype.value().known()) == 1 {
-            attr::delete_all(&**held)?;
+        if DATATYPES.get(cs).references(datatype.value().known()) == 1 {
+            attr::delete_all(cs, &**held)?;
         }
-        DATATYPES.release(datatype.value().known());
+        DATATYPES.get(cs).release(datatype.value().known());
         datatype.set(CType::null());
         Ok(())
     }
@@ -49,7 +52,7 @@ api! {
         array_of_integers: OutIntArray, array_of_addresses: OutAintArray, array_of_datatypes: OutTypeArray
     ) on none {
         let rooms = [max_integers.into(), max_addresses.into(), 0, max_datatypes.into()];
-        contents(
+        contents(cs,
             &datatype,
             rooms,
             array_of_integers,
@@ -66,7 +69,7 @@ api! {
         array_of_large_counts: OutCountArray, array_of_datatypes: OutTypeArray
     ) on none {
         let rooms = [max_integers, max_addresses, max_large_counts, max_datatypes];
-        contents(&datatype, rooms, array_of_integers, array_of_addresses, array_of_large_counts, array_of_datatypes)
+        contents(cs, &datatype, rooms, array_of_integers, array_of_addresses, array_of_large_counts, array_of_datatypes)
     }
 
     /// How a datatype was made
@@ -117,7 +120,7 @@ api! {
     /// Predefined pair type of a value and an index type
     MPI_Type_get_value_index => (value_type: AnyType, index_type: AnyType, pair_type: OutType) on none {
         let pair = datatype::value_index(&value_type, &index_type);
-        pair_type.set(pair.map_or_else(CType::null, lookup::share_datatype));
+        pair_type.set(pair.map_or_else(CType::null, |datatype| lookup::share_datatype(cs, datatype)));
         Ok(())
     }
 
@@ -141,6 +144,7 @@ plain! {
 /// # Safety
 /// Each array has the room that it claims.
 unsafe fn contents(
+    cs: &Section,
     datatype: &Datatype,
     rooms: [i64; 4],
     integers: *mut c_int,
@@ -161,7 +165,7 @@ unsafe fn contents(
         }
         slice_mut(large_counts, e.large_counts).copy_from_slice(&found.large_counts);
         for (place, datatype) in slice_mut(datatypes, e.datatypes).iter_mut().zip(&found.datatypes) {
-            *place = lookup::share_datatype(datatype);
+            *place = lookup::share_datatype(cs, datatype);
         }
     }
     Ok(())

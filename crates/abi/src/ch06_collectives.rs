@@ -7,12 +7,14 @@ use mpi::coll::api::*;
 use mpi::coll::is_in_place;
 
 collectives! {
+    with cs;
+
     /// Barrier
     MPI_Barrier;
     MPI_Ibarrier;
     MPI_Barrier_init => (
         comm: Comm
-    ) on comm {} plan plan_barrier(&comm);
+    ) on comm {} plan plan_barrier(cs, &comm);
 
     /// Broadcast from the root
     MPI_Bcast, MPI_Bcast_c;
@@ -20,8 +22,8 @@ collectives! {
     MPI_Bcast_init, MPI_Bcast_init_c => (
         buffer: RecvBuf, count: MaybeCount, datatype: MaybeType, root: Root, comm: Comm
     ) on comm {
-        let data = part(!is_idle(&comm, root), buffer, count, datatype)?.unwrap_or_else(Part::nothing);
-    } plan plan_bcast(&comm, data.buffer(), root);
+        let data = part(cs, !is_idle(&comm, root), buffer, count, datatype)?.unwrap_or_else(Part::nothing);
+    } plan plan_bcast(cs, &comm, data.buffer(), root);
 
     /// Gather to the root
     MPI_Gather, MPI_Gather_c;
@@ -30,10 +32,10 @@ collectives! {
         sendbuf: SendBuf, sendcount: MaybeCount, sendtype: MaybeType, recvbuf: RecvBuf, recvcount: MaybeCount,
         recvtype: MaybeType, root: Root, comm: Comm
     ) on comm {
-        let send = part(has_data(&comm, root) && !is_in_place(sendbuf), sendbuf, sendcount, sendtype)?;
-        let recv = part(is_root(&comm, root), recvbuf, recvcount, recvtype)?;
+        let send = part(cs, has_data(&comm, root) && !is_in_place(sendbuf), sendbuf, sendcount, sendtype)?;
+        let recv = part(cs, is_root(&comm, root), recvbuf, recvcount, recvtype)?;
         let (send, recv) = (send.as_ref().map(Part::buffer), recv.as_ref().map(Part::blocks));
-    } plan plan_gather(&comm, send, recv, root, true);
+    } plan plan_gather(cs, &comm, send, recv, root, true);
 
     /// Gather of varying counts to the root
     MPI_Gatherv, MPI_Gatherv_c;
@@ -42,10 +44,10 @@ collectives! {
         sendbuf: SendBuf, sendcount: MaybeCount, sendtype: MaybeType, recvbuf: RecvBuf, recvcounts: CountArray,
         displs: DisplArray, recvtype: MaybeType, root: Root, comm: Comm
     ) on comm {
-        let send = part(has_data(&comm, root) && !is_in_place(sendbuf), sendbuf, sendcount, sendtype)?;
-        let recv = listed(is_root(&comm, root), recvbuf, recvcounts, displs, recvtype, comm.peer_size() as usize)?;
+        let send = part(cs, has_data(&comm, root) && !is_in_place(sendbuf), sendbuf, sendcount, sendtype)?;
+        let recv = listed(cs, is_root(&comm, root), recvbuf, recvcounts, displs, recvtype, comm.peer_size() as usize)?;
         let (send, recv) = (send.as_ref().map(Part::buffer), recv.as_ref().map(Listed::blocks));
-    } plan plan_gather(&comm, send, recv, root, false);
+    } plan plan_gather(cs, &comm, send, recv, root, false);
 
     /// Scatter from the root
     MPI_Scatter, MPI_Scatter_c;
@@ -54,10 +56,10 @@ collectives! {
         sendbuf: SendBuf, sendcount: MaybeCount, sendtype: MaybeType, recvbuf: RecvBuf, recvcount: MaybeCount,
         recvtype: MaybeType, root: Root, comm: Comm
     ) on comm {
-        let send = part(is_root(&comm, root), sendbuf, sendcount, sendtype)?;
-        let recv = part(has_data(&comm, root) && !is_in_place(recvbuf), recvbuf, recvcount, recvtype)?;
+        let send = part(cs, is_root(&comm, root), sendbuf, sendcount, sendtype)?;
+        let recv = part(cs, has_data(&comm, root) && !is_in_place(recvbuf), recvbuf, recvcount, recvtype)?;
         let (send, recv) = (send.as_ref().map(Part::blocks), recv.as_ref().map(Part::buffer));
-    } plan plan_scatter(&comm, send, recv, root, true);
+    } plan plan_scatter(cs, &comm, send, recv, root, true);
 
     /// Scatter of varying counts from the root
     MPI_Scatterv, MPI_Scatterv_c;
@@ -66,10 +68,10 @@ collectives! {
         sendbuf: SendBuf, sendcounts: CountArray, displs: DisplArray, sendtype: MaybeType, recvbuf: RecvBuf,
         recvcount: MaybeCount, recvtype: MaybeType, root: Root, comm: Comm
     ) on comm {
-        let send = listed(is_root(&comm, root), sendbuf, sendcounts, displs, sendtype, comm.peer_size() as usize)?;
-        let recv = part(has_data(&comm, root) && !is_in_place(recvbuf), recvbuf, recvcount, recvtype)?;
+        let send = listed(cs, is_root(&comm, root), sendbuf, sendcounts, displs, sendtype, comm.peer_size() as usize)?;
+        let recv = part(cs, has_data(&comm, root) && !is_in_place(recvbuf), recvbuf, recvcount, recvtype)?;
         let (send, recv) = (send.as_ref().map(Listed::blocks), recv.as_ref().map(Part::buffer));
-    } plan plan_scatter(&comm, send, recv, root, false);
+    } plan plan_scatter(cs, &comm, send, recv, root, false);
 
     /// Gather to all
     MPI_Allgather, MPI_Allgather_c;
@@ -78,9 +80,9 @@ collectives! {
         sendbuf: SendBuf, sendcount: MaybeCount, sendtype: MaybeType, recvbuf: RecvBuf, recvcount: MaybeCount,
         recvtype: MaybeType, comm: Comm
     ) on comm {
-        let send = part(!is_in_place(sendbuf), sendbuf, sendcount, sendtype)?;
-        let recv = Part::new(recvbuf, recvcount, recvtype)?;
-    } plan plan_allgather(&comm, send.as_ref().map(Part::buffer), recv.blocks());
+        let send = part(cs, !is_in_place(sendbuf), sendbuf, sendcount, sendtype)?;
+        let recv = Part::new(cs, recvbuf, recvcount, recvtype)?;
+    } plan plan_allgather(cs, &comm, send.as_ref().map(Part::buffer), recv.blocks());
 
     /// Gather of varying counts to all
     MPI_Allgatherv, MPI_Allgatherv_c;
@@ -89,9 +91,9 @@ collectives! {
         sendbuf: SendBuf, sendcount: MaybeCount, sendtype: MaybeType, recvbuf: RecvBuf, recvcounts: CountArray,
         displs: DisplArray, recvtype: MaybeType, comm: Comm
     ) on comm {
-        let send = part(!is_in_place(sendbuf), sendbuf, sendcount, sendtype)?;
-        let recv = Listed::new(recvbuf, recvcounts, displs, recvtype, comm.peer_size() as usize)?;
-    } plan plan_allgather(&comm, send.as_ref().map(Part::buffer), recv.blocks());
+        let send = part(cs, !is_in_place(sendbuf), sendbuf, sendcount, sendtype)?;
+        let recv = Listed::new(cs, recvbuf, recvcounts, displs, recvtype, comm.peer_size() as usize)?;
+    } plan plan_allgather(cs, &comm, send.as_ref().map(Part::buffer), recv.blocks());
 
     /// All-to-all exchange
     MPI_Alltoall, MPI_Alltoall_c;
@@ -100,9 +102,9 @@ collectives! {
         sendbuf: SendBuf, sendcount: MaybeCount, sendtype: MaybeType, recvbuf: RecvBuf, recvcount: MaybeCount,
         recvtype: MaybeType, comm: Comm
     ) on comm {
-        let send = part(!is_in_place(sendbuf), sendbuf, sendcount, sendtype)?;
-        let recv = Part::new(recvbuf, recvcount, recvtype)?;
-    } plan plan_alltoall(&comm, send.as_ref().map(Part::blocks), recv.blocks());
+        let send = part(cs, !is_in_place(sendbuf), sendbuf, sendcount, sendtype)?;
+        let recv = Part::new(cs, recvbuf, recvcount, recvtype)?;
+    } plan plan_alltoall(cs, &comm, send.as_ref().map(Part::blocks), recv.blocks());
 
     /// All-to-all exchange of varying counts
     MPI_Alltoallv, MPI_Alltoallv_c;
@@ -112,9 +114,9 @@ collectives! {
         recvcounts: CountArray, rdispls: DisplArray, recvtype: MaybeType, comm: Comm
     ) on comm {
         let n = comm.peer_size() as usize;
-        let send = listed(!is_in_place(sendbuf), sendbuf, sendcounts, sdispls, sendtype, n)?;
-        let recv = Listed::new(recvbuf, recvcounts, rdispls, recvtype, n)?;
-    } plan plan_alltoall(&comm, send.as_ref().map(Listed::blocks), recv.blocks());
+        let send = listed(cs, !is_in_place(sendbuf), sendbuf, sendcounts, sdispls, sendtype, n)?;
+        let recv = Listed::new(cs, recvbuf, recvcounts, rdispls, recvtype, n)?;
+    } plan plan_alltoall(cs, &comm, send.as_ref().map(Listed::blocks), recv.blocks());
 
     /// All-to-all exchange of varying counts and datatypes
     MPI_Alltoallw, MPI_Alltoallw_c;
@@ -124,9 +126,9 @@ collectives! {
         recvcounts: CountArray, rdispls: DisplArray, recvtypes: TypeArray, comm: Comm
     ) on comm {
         let n = comm.peer_size() as usize;
-        let send = typed(!is_in_place(sendbuf), sendbuf, sendcounts, sdispls, sendtypes, n)?;
-        let recv = Typed::new(recvbuf, recvcounts, rdispls, recvtypes, n)?;
-    } plan plan_alltoall(&comm, send.as_ref().map(Typed::blocks), recv.blocks());
+        let send = typed(cs, !is_in_place(sendbuf), sendbuf, sendcounts, sdispls, sendtypes, n)?;
+        let recv = Typed::new(cs, recvbuf, recvcounts, rdispls, recvtypes, n)?;
+    } plan plan_alltoall(cs, &comm, send.as_ref().map(Typed::blocks), recv.blocks());
 
     /// Reduction to the root
     MPI_Reduce, MPI_Reduce_c;
@@ -135,7 +137,7 @@ collectives! {
         sendbuf: SendBuf, recvbuf: RecvBuf, count: Count, datatype: Type, op: Op, root: Root, comm: Comm
     ) on comm {
         let args = reduction(sendbuf, recvbuf, count, &datatype, &op);
-    } plan plan_reduce(&comm, args, root);
+    } plan plan_reduce(cs, &comm, args, root);
 
     /// Reduction to all
     MPI_Allreduce, MPI_Allreduce_c;
@@ -144,7 +146,7 @@ collectives! {
         sendbuf: SendBuf, recvbuf: RecvBuf, count: Count, datatype: Type, op: Op, comm: Comm
     ) on comm {
         let args = reduction(sendbuf, recvbuf, count, &datatype, &op);
-    } plan plan_allreduce(&comm, args);
+    } plan plan_allreduce(cs, &comm, args);
 
     /// Inclusive prefix reduction
     MPI_Scan, MPI_Scan_c;
@@ -153,7 +155,7 @@ collectives! {
         sendbuf: SendBuf, recvbuf: RecvBuf, count: Count, datatype: Type, op: Op, comm: Comm
     ) on comm {
         let args = reduction(sendbuf, recvbuf, count, &datatype, &op);
-    } plan plan_scan(&comm, args);
+    } plan plan_scan(cs, &comm, args);
 
     /// Exclusive prefix reduction
     MPI_Exscan, MPI_Exscan_c;
@@ -162,7 +164,7 @@ collectives! {
         sendbuf: SendBuf, recvbuf: RecvBuf, count: Count, datatype: Type, op: Op, comm: Comm
     ) on comm {
         let args = reduction(sendbuf, recvbuf, count, &datatype, &op);
-    } plan plan_exscan(&comm, args);
+    } plan plan_exscan(cs, &comm, args);
 
     /// Reduction, scattered in equal blocks
     MPI_Reduce_scatter_block, MPI_Reduce_scatter_block_c;
@@ -171,7 +173,7 @@ collectives! {
         sendbuf: SendBuf, recvbuf: RecvBuf, recvcount: Count, datatype: Type, op: Op, comm: Comm
     ) on comm {
         let args = reduction(sendbuf, recvbuf, recvcount, &datatype, &op);
-    } plan plan_reduce_scatter_block(&comm, args);
+    } plan plan_reduce_scatter_block(cs, &comm, args);
 
     /// Reduction, scattered in blocks of varying size
     MPI_Reduce_scatter, MPI_Reduce_scatter_c;
@@ -181,5 +183,5 @@ collectives! {
     ) on comm {
         let args = reduction(sendbuf, recvbuf, 0, &datatype, &op);
         let each = counts(recvcounts, comm.size() as usize)?;
-    } plan plan_reduce_scatter(&comm, args, each);
+    } plan plan_reduce_scatter(cs, &comm, args, each);
 }

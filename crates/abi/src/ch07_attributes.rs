@@ -11,27 +11,29 @@ use mpi::attr::{self, ObjectKind};
 use mpi::comm::MAX_OBJECT_NAME;
 
 api! {
+    with cs;
+
     /// Creates an attribute key for communicators
     MPI_Comm_create_keyval => (
         comm_copy_attr_fn: FnCommCopyAttr, comm_delete_attr_fn: FnCommDeleteAttr, comm_keyval: OutInt,
         extra_state: Addr
     ) on none {
-        comm_keyval.set(create_keyval(ObjectKind::Comm, comm_copy_attr_fn, comm_delete_attr_fn, extra_state));
+        comm_keyval.set(create_keyval(cs, ObjectKind::Comm, comm_copy_attr_fn, comm_delete_attr_fn, extra_state));
         Ok(())
     }
 
     /// Deletes an attribute of a communicator
-    MPI_Comm_delete_attr => (comm: Comm, comm_keyval: Int) on comm { attr::delete(&**comm, Standard::keyval(comm_keyval)) }
+    MPI_Comm_delete_attr => (comm: Comm, comm_keyval: Int) on comm { attr::delete(cs, &**comm, Standard::keyval(comm_keyval)) }
 
     /// Frees an attribute key for communicators
     MPI_Comm_free_keyval => (comm_keyval: InOutInt) on none {
-        comm_keyval.set(free_keyval(ObjectKind::Comm, comm_keyval.value())?);
+        comm_keyval.set(free_keyval(cs, ObjectKind::Comm, comm_keyval.value())?);
         Ok(())
     }
 
     /// Reads an attribute of a communicator
     MPI_Comm_get_attr => (comm: Comm, comm_keyval: Int, attribute_val: OutAddr, flag: OutFlag) on comm {
-        let found = of_comm(&comm, comm_keyval)?;
+        let found = of_comm(cs, &comm, comm_keyval)?;
         flag.set_flag(found.is_some());
         if let Some(found) = found {
             *attribute_val = found;
@@ -41,19 +43,19 @@ api! {
 
     /// The name of a communicator
     MPI_Comm_get_name => (comm: AnyComm, comm_name: OutText, resultlen: OutInt) on none {
-        let name = if comm == CComm::null() { b"MPI_COMM_NULL".to_vec() } else { lookup::comm(comm)?.owner.name() };
+        let name = if comm == CComm::null() { b"MPI_COMM_NULL".to_vec() } else { lookup::comm(cs, comm)?.owner.name() };
         resultlen.set(comm_name.write(&name, MAX_OBJECT_NAME) as c_int);
         Ok(())
     }
 
     /// Stores an attribute of a communicator
     MPI_Comm_set_attr => (comm: Comm, comm_keyval: Int, attribute_val: Addr) on comm {
-        attr::set(&**comm, Standard::keyval(comm_keyval), attribute_val)
+        attr::set(cs, &**comm, Standard::keyval(comm_keyval), attribute_val)
     }
 
     /// Names a communicator
     MPI_Comm_set_name => (comm: Comm, comm_name: Text) on comm {
-        comm.set_name(comm_name);
+        comm.set_name(cs, comm_name);
         Ok(())
     }
 
@@ -62,22 +64,22 @@ api! {
         type_copy_attr_fn: FnTypeCopyAttr, type_delete_attr_fn: FnTypeDeleteAttr, type_keyval: OutInt,
         extra_state: Addr
     ) on none {
-        type_keyval.set(create_keyval(ObjectKind::Datatype, type_copy_attr_fn, type_delete_attr_fn, extra_state));
+        type_keyval.set(create_keyval(cs, ObjectKind::Datatype, type_copy_attr_fn, type_delete_attr_fn, extra_state));
         Ok(())
     }
 
     /// Deletes an attribute of a datatype
-    MPI_Type_delete_attr => (datatype: AnyType, type_keyval: Int) on none { attr::delete(&**datatype, Standard::keyval(type_keyval)) }
+    MPI_Type_delete_attr => (datatype: AnyType, type_keyval: Int) on none { attr::delete(cs, &**datatype, Standard::keyval(type_keyval)) }
 
     /// Frees an attribute key for datatypes
     MPI_Type_free_keyval => (type_keyval: InOutInt) on none {
-        type_keyval.set(free_keyval(ObjectKind::Datatype, type_keyval.value())?);
+        type_keyval.set(free_keyval(cs, ObjectKind::Datatype, type_keyval.value())?);
         Ok(())
     }
 
     /// Reads an attribute of a datatype
     MPI_Type_get_attr => (datatype: AnyType, type_keyval: Int, attribute_val: OutAddr, flag: OutFlag) on none {
-        let found = attr::get(&**datatype, Standard::keyval(type_keyval))?;
+        let found = attr::get(cs, &**datatype, Standard::keyval(type_keyval))?;
         flag.set_flag(found.is_some());
         if let Some(found) = found {
             *attribute_val = found;
@@ -88,14 +90,14 @@ api! {
     /// The name of a datatype
     MPI_Type_get_name => (datatype: NullableType, type_name: OutText, resultlen: OutInt) on none {
         let null = datatype == CType::null();
-        let name = if null { String::from("MPI_DATATYPE_NULL") } else { lookup::datatype(datatype)?.name() };
+        let name = if null { String::from("MPI_DATATYPE_NULL") } else { lookup::datatype(cs, datatype)?.name() };
         resultlen.set(type_name.write(name.as_bytes(), MAX_OBJECT_NAME) as c_int);
         Ok(())
     }
 
     /// Stores an attribute of a datatype
     MPI_Type_set_attr => (datatype: AnyType, type_keyval: Int, attribute_val: Addr) on none {
-        attr::set(&**datatype, Standard::keyval(type_keyval), attribute_val)
+        attr::set(cs, &**datatype, Standard::keyval(type_keyval), attribute_val)
     }
 
     /// Names a datatype
@@ -109,7 +111,7 @@ api! {
         win_copy_attr_fn: FnWinCopyAttr, win_delete_attr_fn: FnWinDeleteAttr, win_keyval: OutInt,
         extra_state: Addr
     ) on none {
-        win_keyval.set(create_keyval(ObjectKind::Window, win_copy_attr_fn, win_delete_attr_fn, extra_state));
+        win_keyval.set(create_keyval(cs, ObjectKind::Window, win_copy_attr_fn, win_delete_attr_fn, extra_state));
         Ok(())
     }
 
@@ -118,7 +120,7 @@ api! {
 
     /// Frees an attribute key for windows
     MPI_Win_free_keyval => (win_keyval: InOutInt) on none {
-        win_keyval.set(free_keyval(ObjectKind::Window, win_keyval.value())?);
+        win_keyval.set(free_keyval(cs, ObjectKind::Window, win_keyval.value())?);
         Ok(())
     }
 

@@ -12,6 +12,8 @@ use mpi::{comm, constructors, group, info};
 use std::rc::Rc;
 
 api! {
+    with cs;
+
     /// Compares two communicators
     MPI_Comm_compare => (comm1: Comm, comm2: Comm, result: OutInt) on comm1 {
         result.set(c_comparison(comm1.compare(&comm2)));
@@ -20,7 +22,7 @@ api! {
 
     /// Creates a communicator from a subgroup, collective over the parent
     MPI_Comm_create => (comm: Comm, group: Group, newcomm: OutComm) on comm {
-        newcomm.set(CComm::of(comm::handle_of(constructors::create(&comm, &group)?.as_ref())));
+        newcomm.set(CComm::of(comm::handle_of(constructors::create(cs, &comm, &group)?.as_ref())));
         Ok(())
     }
 
@@ -28,46 +30,46 @@ api! {
     MPI_Comm_create_from_group => (
         group: Group, stringtag: Text, info: Info, errhandler: Errhandler, newcomm: OutComm
     ) on none {
-        let handler = errhandler::for_target(errhandler.known(), Target::Comm)?;
-        let new = constructors::create_from_group(&group, stringtag, info.as_deref(), handler)?;
+        let handler = errhandler::for_target(cs, errhandler.known(), Target::Comm)?;
+        let new = constructors::create_from_group(cs, &group, stringtag, info.as_deref(), handler)?;
         newcomm.set(CComm::of(comm::handle_of(new.as_ref())));
         Ok(())
     }
 
     /// Creates a communicator, collective over the group only
     MPI_Comm_create_group => (comm: Comm, group: Group, tag: SendTag, newcomm: OutComm) on comm {
-        newcomm.set(CComm::of(comm::handle_of(constructors::create_group(&comm, &group, tag)?.as_ref())));
+        newcomm.set(CComm::of(comm::handle_of(constructors::create_group(cs, &comm, &group, tag)?.as_ref())));
         Ok(())
     }
 
     /// Duplicates a communicator with its attributes and info
     MPI_Comm_dup => (comm: Comm, newcomm: OutComm) on comm {
-        newcomm.set(CComm::of(comm::handle_of(Some(&constructors::dup(&comm)?))));
+        newcomm.set(CComm::of(comm::handle_of(Some(&constructors::dup(cs, &comm)?))));
         Ok(())
     }
 
     /// Duplicates a communicator with its attributes and other info
     MPI_Comm_dup_with_info => (comm: Comm, info: Info, newcomm: OutComm) on comm {
-        newcomm.set(CComm::of(comm::handle_of(Some(&constructors::dup_with_info(&comm, info.as_deref())?))));
+        newcomm.set(CComm::of(comm::handle_of(Some(&constructors::dup_with_info(cs, &comm, info.as_deref())?))));
         Ok(())
     }
 
     /// Frees a communicator
     MPI_Comm_free => (comm: InOutComm) on comm {
-        comm::free(&*lookup::comm(comm.value())?)?;
+        comm::free(cs, &*lookup::comm(cs, comm.value())?)?;
         comm.set(CComm::null());
         Ok(())
     }
 
     /// The hints in use of a communicator
     MPI_Comm_get_info => (comm: Comm, info_used: OutInfo) on comm {
-        info_used.set(CInfo::of(info::enter(comm::get_info(&comm))));
+        info_used.set(CInfo::of(info::enter(cs, comm::get_info(&comm))));
         Ok(())
     }
 
     /// Starts to duplicate a communicator
     MPI_Comm_idup => (comm: Comm, newcomm: OutComm, request: OutRequest) on comm {
-        let (new, handle) = constructors::idup(&comm)?;
+        let (new, handle) = constructors::idup(cs, &comm)?;
         newcomm.set(CComm::of(new));
         request.set(CRequest::of(handle));
         Ok(())
@@ -75,7 +77,7 @@ api! {
 
     /// Starts to duplicate a communicator with other info
     MPI_Comm_idup_with_info => (comm: Comm, info: Info, newcomm: OutComm, request: OutRequest) on comm {
-        let (new, handle) = constructors::idup_with_info(&comm, info.as_deref())?;
+        let (new, handle) = constructors::idup_with_info(cs, &comm, info.as_deref())?;
         newcomm.set(CComm::of(new));
         request.set(CRequest::of(handle));
         Ok(())
@@ -110,7 +112,7 @@ api! {
 
     /// Splits a communicator by colour and key
     MPI_Comm_split => (comm: Comm, color: Int, key: Int, newcomm: OutComm) on comm {
-        newcomm.set(CComm::of(comm::handle_of(constructors::split(&comm, Standard::rank(color), key)?.as_ref())));
+        newcomm.set(CComm::of(comm::handle_of(constructors::split(cs, &comm, Standard::rank(color), key)?.as_ref())));
         Ok(())
     }
 
@@ -118,7 +120,7 @@ api! {
     MPI_Comm_split_type => (comm: Comm, split_type: Int, key: Int, info: Info, newcomm: OutComm) on comm {
         let kind = known(Standard::SPLIT_TYPES, split_type);
         ensure!(kind.is_some() || split_type == Standard::UNDEFINED, ERR_ARG, "no such split type");
-        let new = constructors::split_type(&comm, kind, key, info.as_deref())?;
+        let new = constructors::split_type(cs, &comm, kind, key, info.as_deref())?;
         newcomm.set(CComm::of(comm::handle_of(new.as_ref())));
         Ok(())
     }
@@ -134,8 +136,8 @@ api! {
         local_comm: Comm, local_leader: Int, peer_comm: AnyComm, remote_leader: Int, tag: SendTag,
         newintercomm: OutComm
     ) on local_comm {
-        let peer = lookup::comm(peer_comm).map(|peer| Rc::clone(&peer));
-        let new = constructors::intercomm_create(&local_comm, local_leader, peer, remote_leader, tag)?;
+        let peer = lookup::comm(cs, peer_comm).map(|peer| Rc::clone(&peer));
+        let new = constructors::intercomm_create(cs, &local_comm, local_leader, peer, remote_leader, tag)?;
         newintercomm.set(CComm::of(comm::handle_of(Some(&new))));
         Ok(())
     }
@@ -145,10 +147,10 @@ api! {
         local_group: Group, local_leader: Int, remote_group: AnyGroup, remote_leader: Int, stringtag: Text,
         info: Info, errhandler: Errhandler, newintercomm: OutComm
     ) on none {
-        let handler = errhandler::for_target(errhandler.known(), Target::Comm)?;
-        let remote = group::from_handle(remote_group.known());
+        let handler = errhandler::for_target(cs, errhandler.known(), Target::Comm)?;
+        let remote = group::from_handle(cs, remote_group.known());
         let (local, info) = (&local_group, info.as_deref());
-        let new = constructors::intercomm_create_from_groups(
+        let new = constructors::intercomm_create_from_groups(cs,
             local, local_leader, remote, remote_leader, stringtag, info, handler,
         )?;
         newintercomm.set(CComm::of(comm::handle_of(new.as_ref())));
@@ -157,7 +159,7 @@ api! {
 
     /// Merges both groups of an inter-communicator
     MPI_Intercomm_merge => (intercomm: Comm, high: Flag, newintracomm: OutComm) on intercomm {
-        newintracomm.set(CComm::of(comm::handle_of(Some(&constructors::intercomm_merge(&intercomm, high)?))));
+        newintracomm.set(CComm::of(comm::handle_of(Some(&constructors::intercomm_merge(cs, &intercomm, high)?))));
         Ok(())
     }
 }

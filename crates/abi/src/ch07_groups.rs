@@ -15,16 +15,18 @@ pub fn c_comparison(result: Comparison) -> c_int {
 }
 
 api! {
+    with cs;
+
     /// The group of a communicator
     MPI_Comm_group => (comm: Comm, group: OutGroup) on comm {
-        group.set(CGroup::of(group::share(&comm.group)));
+        group.set(CGroup::of(group::share(cs, &comm.group)));
         Ok(())
     }
 
     /// Remote group of an inter-communicator
     MPI_Comm_remote_group => (comm: Comm, group: OutGroup) on comm {
         let Some(remote) = &comm.remote else { fail!(ERR_COMM, "not an inter-communicator") };
-        group.set(CGroup::of(group::share(remote)));
+        group.set(CGroup::of(group::share(cs, remote)));
         Ok(())
     }
 
@@ -36,50 +38,50 @@ api! {
 
     /// Members of the first group that are not in the second
     MPI_Group_difference => (group1: Group, group2: Group, newgroup: OutGroup) on none {
-        newgroup.set(CGroup::of(group::share(&group1.difference(&group2))));
+        newgroup.set(CGroup::of(group::share(cs, &group1.difference(cs, &group2))));
         Ok(())
     }
 
     /// Group without the listed ranks
     MPI_Group_excl => (group: Group, n: Room, ranks: IntArray, newgroup: OutGroup) on none {
-        newgroup.set(CGroup::of(group::share(&group.exclude(slice(ranks, n))?)));
+        newgroup.set(CGroup::of(group::share(cs, &group.exclude(cs, slice(ranks, n))?)));
         Ok(())
     }
 
     /// Frees a group
     MPI_Group_free => (group: InOutGroup) on none {
-        group::free(group.value().known())?;
+        group::free(cs, group.value().known())?;
         group.set(CGroup::null());
         Ok(())
     }
 
     /// Group of a named process set
     MPI_Group_from_session_pset => (session: Session, pset_name: Text, newgroup: OutGroup) on session {
-        newgroup.set(CGroup::of(group::share(&session::group_from_pset(&session, pset_name)?)));
+        newgroup.set(CGroup::of(group::share(cs, &session::group_from_pset(&session, pset_name)?)));
         Ok(())
     }
 
     /// Group of the listed ranks
     MPI_Group_incl => (group: Group, n: Room, ranks: IntArray, newgroup: OutGroup) on none {
-        newgroup.set(CGroup::of(group::share(&group.include(slice(ranks, n))?)));
+        newgroup.set(CGroup::of(group::share(cs, &group.include(cs, slice(ranks, n))?)));
         Ok(())
     }
 
     /// Members of both groups
     MPI_Group_intersection => (group1: Group, group2: Group, newgroup: OutGroup) on none {
-        newgroup.set(CGroup::of(group::share(&group1.intersection(&group2))));
+        newgroup.set(CGroup::of(group::share(cs, &group1.intersection(cs, &group2))));
         Ok(())
     }
 
     /// Group without the listed ranges of ranks
     MPI_Group_range_excl => (group: Group, n: Room, ranges: RangeArray, newgroup: OutGroup) on none {
-        newgroup.set(CGroup::of(group::share(&group.exclude_ranges(slice(ranges, n))?)));
+        newgroup.set(CGroup::of(group::share(cs, &group.exclude_ranges(cs, slice(ranges, n))?)));
         Ok(())
     }
 
     /// Group of the listed ranges of ranks
     MPI_Group_range_incl => (group: Group, n: Room, ranges: RangeArray, newgroup: OutGroup) on none {
-        newgroup.set(CGroup::of(group::share(&group.include_ranges(slice(ranges, n))?)));
+        newgroup.set(CGroup::of(group::share(cs, &group.include_ranges(cs, slice(ranges, n))?)));
         Ok(())
     }
 
@@ -108,7 +110,7 @@ api! {
 
     /// Members of the first group followed by the other members of the second
     MPI_Group_union => (group1: Group, group2: Group, newgroup: OutGroup) on none {
-        newgroup.set(CGroup::of(group::share(&group1.union(&group2))));
+        newgroup.set(CGroup::of(group::share(cs, &group1.union(cs, &group2))));
         Ok(())
     }
 }

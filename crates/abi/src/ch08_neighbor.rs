@@ -6,6 +6,8 @@ use crate::kinds::*;
 use mpi::coll::api::{plan_neighbor_allgather, plan_neighbor_alltoall};
 
 collectives! {
+    with cs;
+
     /// Gather from the neighbours
     MPI_Neighbor_allgather, MPI_Neighbor_allgather_c;
     MPI_Ineighbor_allgather, MPI_Ineighbor_allgather_c;
@@ -14,9 +16,9 @@ collectives! {
         recvtype: MaybeType, comm: Comm
     ) on comm {
         let near = Near::of(&comm)?;
-        let send = Part::new(sendbuf.cast_mut(), sendcount, sendtype)?;
-        let recv = Part::new(recvbuf, recvcount, recvtype)?;
-    } plan plan_neighbor_allgather(&comm, near.neighbors(), send.buffer(), recv.blocks());
+        let send = Part::new(cs, sendbuf.cast_mut(), sendcount, sendtype)?;
+        let recv = Part::new(cs, recvbuf, recvcount, recvtype)?;
+    } plan plan_neighbor_allgather(cs, &comm, near.neighbors(), send.buffer(), recv.blocks());
 
     /// Gather of varying counts from the neighbours
     MPI_Neighbor_allgatherv, MPI_Neighbor_allgatherv_c;
@@ -26,9 +28,9 @@ collectives! {
         displs: DisplArray, recvtype: MaybeType, comm: Comm
     ) on comm {
         let near = Near::of(&comm)?;
-        let send = Part::new(sendbuf.cast_mut(), sendcount, sendtype)?;
-        let recv = Listed::new(recvbuf, recvcounts, displs, recvtype, near.indegree())?;
-    } plan plan_neighbor_allgather(&comm, near.neighbors(), send.buffer(), recv.blocks());
+        let send = Part::new(cs, sendbuf.cast_mut(), sendcount, sendtype)?;
+        let recv = Listed::new(cs, recvbuf, recvcounts, displs, recvtype, near.indegree())?;
+    } plan plan_neighbor_allgather(cs, &comm, near.neighbors(), send.buffer(), recv.blocks());
 
     /// Exchange with the neighbours
     MPI_Neighbor_alltoall, MPI_Neighbor_alltoall_c;
@@ -38,9 +40,9 @@ collectives! {
         recvtype: MaybeType, comm: Comm
     ) on comm {
         let near = Near::of(&comm)?;
-        let send = Part::new(sendbuf.cast_mut(), sendcount, sendtype)?;
-        let recv = Part::new(recvbuf, recvcount, recvtype)?;
-    } plan plan_neighbor_alltoall(&comm, near.neighbors(), send.blocks(), recv.blocks());
+        let send = Part::new(cs, sendbuf.cast_mut(), sendcount, sendtype)?;
+        let recv = Part::new(cs, recvbuf, recvcount, recvtype)?;
+    } plan plan_neighbor_alltoall(cs, &comm, near.neighbors(), send.blocks(), recv.blocks());
 
     /// Exchange of varying counts with the neighbours
     MPI_Neighbor_alltoallv, MPI_Neighbor_alltoallv_c;
@@ -50,9 +52,9 @@ collectives! {
         recvcounts: CountArray, rdispls: DisplArray, recvtype: MaybeType, comm: Comm
     ) on comm {
         let near = Near::of(&comm)?;
-        let send = Listed::new(sendbuf.cast_mut(), sendcounts, sdispls, sendtype, near.outdegree())?;
-        let recv = Listed::new(recvbuf, recvcounts, rdispls, recvtype, near.indegree())?;
-    } plan plan_neighbor_alltoall(&comm, near.neighbors(), send.blocks(), recv.blocks());
+        let send = Listed::new(cs, sendbuf.cast_mut(), sendcounts, sdispls, sendtype, near.outdegree())?;
+        let recv = Listed::new(cs, recvbuf, recvcounts, rdispls, recvtype, near.indegree())?;
+    } plan plan_neighbor_alltoall(cs, &comm, near.neighbors(), send.blocks(), recv.blocks());
 
     /// Exchange of varying counts and datatypes with the neighbours
     MPI_Neighbor_alltoallw, MPI_Neighbor_alltoallw_c;
@@ -63,7 +65,7 @@ collectives! {
     ) on comm {
         let near = Near::of(&comm)?;
         let (to, from) = (near.outdegree(), near.indegree());
-        let send = Typed::new(sendbuf.cast_mut(), sendcounts, Ints::Wide(sdispls), sendtypes, to)?;
-        let recv = Typed::new(recvbuf, recvcounts, Ints::Wide(rdispls), recvtypes, from)?;
-    } plan plan_neighbor_alltoall(&comm, near.neighbors(), send.blocks(), recv.blocks());
+        let send = Typed::new(cs, sendbuf.cast_mut(), sendcounts, Ints::Wide(sdispls), sendtypes, to)?;
+        let recv = Typed::new(cs, recvbuf, recvcounts, Ints::Wide(rdispls), recvtypes, from)?;
+    } plan plan_neighbor_alltoall(cs, &comm, near.neighbors(), send.blocks(), recv.blocks());
 }

@@ -73,6 +73,8 @@ unsafe fn write_weights(place: *mut c_int, room: usize, values: &[c_int]) -> Res
 }
 
 api! {
+    with cs;
+
     /// Cartesian coordinates of a rank
     MPI_Cart_coords => (comm: Comm, rank: Rank, maxdims: Room, coords: OutIntArray) on comm {
         let found = topo::cart_of(&comm)?.coords(rank)?;
@@ -84,7 +86,7 @@ api! {
         comm_old: Comm, ndims: Dims, dims: IntArray, periods: IntArray, reorder: Flag, comm_cart: OutComm
     ) on comm_old {
         let (dims, periods) = (slice(dims, ndims), flags(periods, ndims));
-        comm_cart.set(CComm::of(comm::handle_of(cart::create(&comm_old, dims, &periods, reorder)?.as_ref())));
+        comm_cart.set(CComm::of(comm::handle_of(cart::create(cs, &comm_old, dims, &periods, reorder)?.as_ref())));
         Ok(())
     }
 
@@ -101,7 +103,7 @@ api! {
 
     /// The rank that a Cartesian topology would give this process
     MPI_Cart_map => (comm: Comm, ndims: Dims, dims: IntArray, periods: IntArray, newrank: OutInt) on comm {
-        newrank.set(Standard::c_rank(cart::map(&comm, slice(dims, ndims), &flags(periods, ndims))?));
+        newrank.set(Standard::c_rank(cart::map(cs, &comm, slice(dims, ndims), &flags(periods, ndims))?));
         Ok(())
     }
 
@@ -123,7 +125,7 @@ api! {
     /// Splits a Cartesian communicator into sub-grids
     MPI_Cart_sub => (comm: Comm, remain_dims: IntArray, newcomm: OutComm) on comm {
         let remain = flags(remain_dims, topo::cart_of(&comm)?.ndims());
-        newcomm.set(CComm::of(comm::handle_of(Some(&cart::sub(&comm, &remain)?))));
+        newcomm.set(CComm::of(comm::handle_of(Some(&cart::sub(cs, &comm, &remain)?))));
         Ok(())
     }
 
@@ -146,7 +148,7 @@ api! {
         let (sources, degrees) = (slice(sources, n), slice(degrees, n));
         let edges = degrees.iter().map(|&degree| degree.max(0) as usize).sum();
         let (destinations, weights) = (slice(destinations, edges), weighted(weights, edges));
-        let new = dist_graph::create(&comm_old, sources, degrees, destinations, weights, reorder)?;
+        let new = dist_graph::create(cs, &comm_old, sources, degrees, destinations, weights, reorder)?;
         comm_dist_graph.set(CComm::of(comm::handle_of(Some(&new))));
         Ok(())
     }
@@ -158,7 +160,7 @@ api! {
     ) on comm_old {
         let sources = (slice(sources, indegree), weighted(sourceweights, indegree));
         let destinations = (slice(destinations, outdegree), weighted(destweights, outdegree));
-        let new = dist_graph::create_adjacent(&comm_old, sources, destinations, reorder)?;
+        let new = dist_graph::create_adjacent(cs, &comm_old, sources, destinations, reorder)?;
         comm_dist_graph.set(CComm::of(comm::handle_of(Some(&new))));
         Ok(())
     }
@@ -194,7 +196,7 @@ api! {
         comm_old: Comm, nnodes: Room, indx: IntArray, edges: IntArray, reorder: Flag, comm_graph: OutComm
     ) on comm_old {
         let (index, edges) = edge_lists(indx, edges, nnodes);
-        comm_graph.set(CComm::of(comm::handle_of(graph::create(&comm_old, index, edges, reorder)?.as_ref())));
+        comm_graph.set(CComm::of(comm::handle_of(graph::create(cs, &comm_old, index, edges, reorder)?.as_ref())));
         Ok(())
     }
 
@@ -208,7 +210,7 @@ api! {
     /// The rank that a graph topology would give this process
     MPI_Graph_map => (comm: Comm, nnodes: Room, indx: IntArray, edges: IntArray, newrank: OutInt) on comm {
         let (index, edges) = edge_lists(indx, edges, nnodes);
-        newrank.set(Standard::c_rank(graph::map(&comm, index, edges)?));
+        newrank.set(Standard::c_rank(graph::map(cs, &comm, index, edges)?));
         Ok(())
     }
 

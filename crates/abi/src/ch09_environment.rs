@@ -12,65 +12,67 @@ use mpi::errhandler::{self, Target};
 use mpi::{constructors, env, errors, info, memory, owner};
 
 api! {
+    with cs;
+
     /// Creates an error class
     MPI_Add_error_class => (errorclass: OutInt) on anytime {
-        errorclass.set(Standard::code(errors::add_class()?));
-        refresh(Predefined::LastUsedCode);
+        errorclass.set(Standard::code(errors::add_class(cs)?));
+        refresh(cs, Predefined::LastUsedCode);
         Ok(())
     }
 
     /// Creates an error code of a class
     MPI_Add_error_code => (errorclass: Int, errorcode: OutInt) on anytime {
-        errorcode.set(Standard::code(errors::add_code(Standard::class(errorclass))?));
-        refresh(Predefined::LastUsedCode);
+        errorcode.set(Standard::code(errors::add_code(cs, Standard::class(errorclass))?));
+        refresh(cs, Predefined::LastUsedCode);
         Ok(())
     }
 
     /// Gives an error class or code its text
-    MPI_Add_error_string => (errorcode: Int, string: Text) on anytime { errors::add_string(Standard::class(errorcode), string) }
+    MPI_Add_error_string => (errorcode: Int, string: Text) on anytime { errors::add_string(cs, Standard::class(errorcode), string) }
 
     /// Allocates memory that is good for communication
     MPI_Alloc_mem => (size: Aint, info: Info, baseptr: OutAddr) on none {
         let align = info.and_then(|info| info.text("mpi_minimum_memory_alignment")).and_then(|text| text.parse().ok());
         let align = align.filter(|align: &usize| align.is_power_of_two()).unwrap_or(1);
-        *baseptr = memory::allocate(size, align)?;
+        *baseptr = memory::allocate(cs, size, align)?;
         Ok(())
     }
 
     /// Calls a communicator's error handler
-    MPI_Comm_call_errhandler => (comm: Comm, errorcode: Int) on comm { owner::call_errhandler(&comm.owner, Standard::class(errorcode)) }
+    MPI_Comm_call_errhandler => (comm: Comm, errorcode: Int) on comm { owner::call_errhandler(cs, &comm.owner, Standard::class(errorcode)) }
 
     /// Creates an error handler for communicators
     MPI_Comm_create_errhandler => (comm_errhandler_fn: FnCommErrhandler, errhandler: OutErrhandler) on none {
-        errhandler.set(CErrhandler::of(create_errhandler(Target::Comm, comm_errhandler_fn)?));
+        errhandler.set(CErrhandler::of(create_errhandler(cs, Target::Comm, comm_errhandler_fn)?));
         Ok(())
     }
 
     /// The error handler of a communicator
     MPI_Comm_get_errhandler => (comm: Comm, errhandler: OutErrhandler) on comm {
-        errhandler.set(CErrhandler::of(comm.owner.get_errhandler()));
+        errhandler.set(CErrhandler::of(comm.owner.get_errhandler(cs)));
         Ok(())
     }
 
     /// Sets the error handler of a communicator
-    MPI_Comm_set_errhandler => (comm: Comm, errhandler: Errhandler) on comm { comm.owner.set_errhandler(errhandler.known()) }
+    MPI_Comm_set_errhandler => (comm: Comm, errhandler: Errhandler) on comm { comm.owner.set_errhandler(cs, errhandler.known()) }
 
     /// Frees an error handler
     MPI_Errhandler_free => (errhandler: InOutErrhandler) on anytime {
-        errhandler::free(errhandler.value().known())?;
+        errhandler::free(cs, errhandler.value().known())?;
         errhandler.set(CErrhandler::null());
         Ok(())
     }
 
     /// Class of an error code
     MPI_Error_class => (errorcode: Int, errorclass: OutInt) on anytime {
-        errorclass.set(Standard::code(errors::class_of(Standard::class(errorcode))?));
+        errorclass.set(Standard::code(errors::class_of(cs, Standard::class(errorcode))?));
         Ok(())
     }
 
     /// Text of an error code or class
     MPI_Error_string => (errorcode: Int, string: OutText, resultlen: OutInt) on anytime {
-        resultlen.set(string.write(&errors::string_of(Standard::class(errorcode))?, errors::MAX_ERROR_STRING) as c_int);
+        resultlen.set(string.write(&errors::string_of(cs, Standard::class(errorcode))?, errors::MAX_ERROR_STRING) as c_int);
         Ok(())
     }
 
@@ -79,7 +81,7 @@ api! {
 
     /// Creates an error handler for files
     MPI_File_create_errhandler => (file_errhandler_fn: FnFileErrhandler, errhandler: OutErrhandler) on none {
-        errhandler.set(CErrhandler::of(create_errhandler(Target::File, file_errhandler_fn)?));
+        errhandler.set(CErrhandler::of(create_errhandler(cs, Target::File, file_errhandler_fn)?));
         Ok(())
     }
 
@@ -90,11 +92,11 @@ api! {
     MPI_File_set_errhandler => (file: File, errhandler: Errhandler) on file unimplemented
 
     /// Frees memory of `MPI_Alloc_mem`
-    MPI_Free_mem => (base: Addr) on none { memory::free(base) }
+    MPI_Free_mem => (base: Addr) on none { memory::free(cs, base) }
 
     /// Which hardware resources this process runs on
     MPI_Get_hw_resource_info => (hw_info: OutInfo) on none {
-        hw_info.set(CInfo::of(info::enter(constructors::hardware_info())));
+        hw_info.set(CInfo::of(info::enter(cs, constructors::hardware_info())));
         Ok(())
     }
 
@@ -121,43 +123,43 @@ api! {
 
     /// Removes a user's error class
     MPI_Remove_error_class => (errorclass: Int) on anytime {
-        errors::remove_class(Standard::class(errorclass))?;
-        refresh(Predefined::LastUsedCode);
+        errors::remove_class(cs, Standard::class(errorclass))?;
+        refresh(cs, Predefined::LastUsedCode);
         Ok(())
     }
 
     /// Removes a user's error code
     MPI_Remove_error_code => (errorcode: Int) on anytime {
-        errors::remove_code(Standard::class(errorcode))?;
-        refresh(Predefined::LastUsedCode);
+        errors::remove_code(cs, Standard::class(errorcode))?;
+        refresh(cs, Predefined::LastUsedCode);
         Ok(())
     }
 
     /// Removes the text of a user's error class or code
-    MPI_Remove_error_string => (errorcode: Int) on anytime { errors::remove_string(Standard::class(errorcode)) }
+    MPI_Remove_error_string => (errorcode: Int) on anytime { errors::remove_string(cs, Standard::class(errorcode)) }
 
     /// Calls a session's error handler
     MPI_Session_call_errhandler => (session: Session, errorcode: Int) on anytime {
-        owner::call_errhandler(&session.owner, Standard::class(errorcode))
+        owner::call_errhandler(cs, &session.owner, Standard::class(errorcode))
     }
 
     /// Creates an error handler for sessions
     MPI_Session_create_errhandler => (
         session_errhandler_fn: FnSessionErrhandler, errhandler: OutErrhandler
     ) on anytime {
-        errhandler.set(CErrhandler::of(create_errhandler(Target::Session, session_errhandler_fn)?));
+        errhandler.set(CErrhandler::of(create_errhandler(cs, Target::Session, session_errhandler_fn)?));
         Ok(())
     }
 
     /// The error handler of a session
     MPI_Session_get_errhandler => (session: Session, errhandler: OutErrhandler) on session {
-        errhandler.set(CErrhandler::of(session.owner.get_errhandler()));
+        errhandler.set(CErrhandler::of(session.owner.get_errhandler(cs)));
         Ok(())
     }
 
     /// Sets the error handler of a session
     MPI_Session_set_errhandler => (session: Session, errhandler: Errhandler) on session {
-        session.owner.set_errhandler(errhandler.known())
+        session.owner.set_errhandler(cs, errhandler.known())
     }
 
     /// Calls a window's error handler
@@ -165,7 +167,7 @@ api! {
 
     /// Creates an error handler for windows
     MPI_Win_create_errhandler => (win_errhandler_fn: FnWinErrhandler, errhandler: OutErrhandler) on none {
-        errhandler.set(CErrhandler::of(create_errhandler(Target::Window, win_errhandler_fn)?));
+        errhandler.set(CErrhandler::of(create_errhandler(cs, Target::Window, win_errhandler_fn)?));
         Ok(())
     }
 

@@ -6,15 +6,17 @@ use core::ffi::c_int;
 use mpi::info;
 
 api! {
+    with cs;
+
     /// Creates an empty info object
     MPI_Info_create => (info: OutInfo) on anytime {
-        info.set(CInfo::of(info::enter(info::Info::new())));
+        info.set(CInfo::of(info::enter(cs, info::Info::new())));
         Ok(())
     }
 
     /// Info object of the environment before `MPI_Init`
     MPI_Info_create_env => (argc: Int, argv: Strings, info: OutInfo) on anytime {
-        info.set(CInfo::of(info::enter(info::create_environment())));
+        info.set(CInfo::of(info::enter(cs, info::create_environment(cs))));
         Ok(())
     }
 
@@ -23,13 +25,13 @@ api! {
 
     /// Duplicates an info object
     MPI_Info_dup => (info: InfoObject, newinfo: OutInfo) on anytime {
-        newinfo.set(CInfo::of(info::enter(info.duplicate())));
+        newinfo.set(CInfo::of(info::enter(cs, info.duplicate())));
         Ok(())
     }
 
     /// Frees an info object
     MPI_Info_free => (info: InOutInfo) on anytime {
-        info::free(info.value().known())?;
+        info::free(cs, info.value().known())?;
         info.set(CInfo::null());
         Ok(())
     }

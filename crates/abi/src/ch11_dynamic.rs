@@ -6,6 +6,8 @@ use crate::lookup;
 use mpi::constructors;
 
 api! {
+    with cs;
+
     /// Closes a port
     MPI_Close_port => (port_name: Text) on none unimplemented
 
@@ -17,7 +19,7 @@ api! {
 
     /// Frees a communicator after all its pending communication
     MPI_Comm_disconnect => (comm: InOutComm) on comm {
-        constructors::disconnect(&*lookup::comm(comm.value())?)?;
+        constructors::disconnect(cs, &*lookup::comm(cs, comm.value())?)?;
         comm.set(CComm::null());
         Ok(())
     }

@@ -14,11 +14,13 @@ fn c_level(level: Level) -> c_int {
 }
 
 api! {
+    with cs;
+
     /// Ends the job; of one that continues on failure only the communicator's processes
-    MPI_Abort => (comm: Comm, errorcode: Int) on comm { init::abort_from(&comm, errorcode) }
+    MPI_Abort => (comm: Comm, errorcode: Int) on comm { init::abort_from(cs, &comm, errorcode) }
 
     /// Leaves the world model
-    MPI_Finalize => () on none { init::finalize() }
+    MPI_Finalize => () on none { init::finalize(cs) }
 
     /// Whether `MPI_Finalize` has completed
     MPI_Finalized => (flag: OutFlag) on anytime {
@@ -27,11 +29,11 @@ api! {
     }
 
     /// Enters the world model
-    MPI_Init => (argc: ArgcPtr, argv: ArgvPtr) on anytime { init::init_world(Level::Single).map(drop) }
+    MPI_Init => (argc: ArgcPtr, argv: ArgvPtr) on anytime { init::init_world(cs, Level::Single).map(drop) }
 
     /// Enters the world model with a thread level
     MPI_Init_thread => (argc: ArgcPtr, argv: ArgvPtr, required: Int, provided: OutInt) on anytime {
-        provided.set(c_level(init::init_world(Standard::level(required))?));
+        provided.set(c_level(init::init_world(cs, Standard::level(required))?));
         Ok(())
     }
 
@@ -43,26 +45,26 @@ api! {
 
     /// Whether this thread initialised MPI
     MPI_Is_thread_main => (flag: OutFlag) on none {
-        flag.set_flag(life::is_thread_main());
+        flag.set_flag(life::is_thread_main(cs));
         Ok(())
     }
 
     /// The thread level in use
     MPI_Query_thread => (provided: OutInt) on none {
-        provided.set(c_level(life::thread_level()));
+        provided.set(c_level(life::thread_level(cs)));
         Ok(())
     }
 
     /// Ends a session
     MPI_Session_finalize => (session: InOutSession) on session {
-        session::finalize(&session::from_handle(session.value().known())?)?;
+        session::finalize(cs, &session::from_handle(cs, session.value().known())?)?;
         session.set(CSession::null());
         Ok(())
     }
 
     /// The hints in use of a session
     MPI_Session_get_info => (session: Session, info_used: OutInfo) on session {
-        info_used.set(CInfo::of(info::enter(session.info())));
+        info_used.set(CInfo::of(info::enter(cs, session.info())));
         Ok(())
     }
 
@@ -86,13 +88,13 @@ api! {
 
     /// Info about a process set
     MPI_Session_get_pset_info => (session: Session, pset_name: Text, info: OutInfo) on session {
-        info.set(CInfo::of(info::enter(session::pset_info(pset_name)?)));
+        info.set(CInfo::of(info::enter(cs, session::pset_info(pset_name)?)));
         Ok(())
     }
 
     /// Starts a session
     MPI_Session_init => (info: Info, errhandler: Errhandler, session: OutSession) on anytime {
-        session.set(CSession::of(session::init(info.as_deref(), errhandler.known())?.handle()));
+        session.set(CSession::of(session::init(cs, info.as_deref(), errhandler.known())?.handle()));
         Ok(())
     }
 }

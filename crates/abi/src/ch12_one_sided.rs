@@ -4,6 +4,8 @@ use crate::api::api;
 use crate::kinds::*;
 
 api! {
+    with cs;
+
     /// Combines local data into a remote window
     MPI_Accumulate, MPI_Accumulate_c => (
         origin_addr: SendBuf, origin_count: Count, origin_datatype: AnyType, target_rank: Int, target_disp: Aint,

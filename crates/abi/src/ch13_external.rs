@@ -8,6 +8,7 @@ use crate::status::CStatus;
 use base::{Error, Result, ensure};
 use core::ffi::{c_int, c_void};
 use core::mem::transmute;
+use mpi::cs::Section;
 use mpi::datatype::Datatype;
 use mpi::request::generalized::{self, Callbacks};
 use mpi::status::Status;
@@ -36,19 +37,19 @@ fn check(code: c_int) -> Result {
 }
 
 impl Callbacks for Functions {
-    fn query(&self) -> (Result, Status) {
+    fn query(&self, _cs: &mut Section) -> (Result, Status) {
         let mut status = CStatus::empty();
         // SAFETY: by the contract of `MPI_Grequest_start`.
         let queried = self.query.map_or(Ok(()), |f| check(unsafe { f(self.state, &mut status) }));
         (queried, status.known())
     }
 
-    fn free(&self) -> Result {
+    fn free(&self, _cs: &mut Section) -> Result {
         // SAFETY: as in `query`.
         self.free.map_or(Ok(()), |f| check(unsafe { f(self.state) }))
     }
 
-    fn cancel(&self, complete: bool) -> Result {
+    fn cancel(&self, _cs: &mut Section, complete: bool) -> Result {
         // SAFETY: as in `query`.
         self.cancel.map_or(Ok(()), |f| check(unsafe { f(self.state, c_int::from(complete)) }))
     }
@@ -65,8 +66,10 @@ pub fn set_elements(status: Out<CStatus>, datatype: &Datatype, count: i64) -> Re
 }
 
 api! {
+    with cs;
+
     /// Completes a generalized request
-    MPI_Grequest_complete => (request: Request) on none { generalized::complete(request.known()) }
+    MPI_Grequest_complete => (request: Request) on none { generalized::complete(cs, request.known()) }
 
     /// Starts a generalized request
     MPI_Grequest_start => (
@@ -79,7 +82,7 @@ api! {
             cancel: transmute::<Function, Option<CancelFn>>(cancel_fn),
             state: extra_state,
         };
-        request.set(CRequest::of(generalized::start(Box::new(functions))));
+        request.set(CRequest::of(generalized::start(cs, Box::new(functions))));
         Ok(())
     }
 

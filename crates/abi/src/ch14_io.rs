@@ -4,6 +4,8 @@ use crate::api::api;
 use crate::kinds::*;
 
 api! {
+    with cs;
+
     /// Closes a file
     MPI_File_close => (fh: InOutFile) on fh unimplemented
 

@@ -4,9 +4,11 @@ use crate::api::api;
 use crate::kinds::*;
 
 api! {
+    with cs;
+
     /// Controls profiling: 0 pauses it, 1 goes on, other levels begin a phase
     MPI_Pcontrol => (level: Level) on anytime {
-        mpi::profile::control(level);
+        mpi::profile::control(cs, level);
         Ok(())
     }
 

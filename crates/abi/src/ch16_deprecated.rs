@@ -11,12 +11,14 @@ use core::ffi::c_int;
 use mpi::attr::{self, ObjectKind};
 
 api! {
+    with cs;
+
     /// Deletes an attribute of a communicator (deprecated)
-    MPI_Attr_delete => (comm: Comm, keyval: Int) on comm { attr::delete(&**comm, Standard::keyval(keyval)) }
+    MPI_Attr_delete => (comm: Comm, keyval: Int) on comm { attr::delete(cs, &**comm, Standard::keyval(keyval)) }
 
     /// Reads an attribute of a communicator (deprecated)
     MPI_Attr_get => (comm: Comm, keyval: Int, attribute_val: OutAddr, flag: OutFlag) on comm {
-        let found = of_comm(&comm, keyval)?;
+        let found = of_comm(cs, &comm, keyval)?;
         flag.set_flag(found.is_some());
         if let Some(found) = found {
             *attribute_val = found;
@@ -25,7 +27,7 @@ api! {
     }
 
     /// Stores an attribute of a communicator (deprecated)
-    MPI_Attr_put => (comm: Comm, keyval: Int, attribute_val: Addr) on comm { attr::set(&**comm, Standard::keyval(keyval), attribute_val) }
+    MPI_Attr_put => (comm: Comm, keyval: Int, attribute_val: Addr) on comm { attr::set(cs, &**comm, Standard::keyval(keyval), attribute_val) }
 
     /// Number of basic elements received (deprecated)
     MPI_Get_elements_x => (status: InStatus, datatype: AnyType, count: OutBigCount) on none {
@@ -57,13 +59,13 @@ api! {
 
     /// Creates an attribute key for communicators (deprecated)
     MPI_Keyval_create => (copy_fn: FnCopy, delete_fn: FnDelete, keyval: OutInt, extra_state: Addr) on none {
-        keyval.set(create_keyval(ObjectKind::Comm, copy_fn, delete_fn, extra_state));
+        keyval.set(create_keyval(cs, ObjectKind::Comm, copy_fn, delete_fn, extra_state));
         Ok(())
     }
 
     /// Frees an attribute key for communicators (deprecated)
     MPI_Keyval_free => (keyval: InOutInt) on none {
-        keyval.set(free_keyval(ObjectKind::Comm, keyval.value())?);
+        keyval.set(free_keyval(cs, ObjectKind::Comm, keyval.value())?);
         Ok(())
     }
 

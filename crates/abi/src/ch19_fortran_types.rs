@@ -9,28 +9,30 @@ use base::fail;
 use mpi::datatype;
 
 api! {
+    with cs;
+
     /// Complex type of a Fortran precision and range
     MPI_Type_create_f90_complex => (p: Int, r: Int, newtype: OutType) on none {
-        newtype.set(lookup::share_datatype(&datatype::create_f90_complex(Standard::rank(p), Standard::rank(r))?));
+        newtype.set(lookup::share_datatype(cs, &datatype::create_f90_complex(Standard::rank(p), Standard::rank(r))?));
         Ok(())
     }
 
     /// Integer type of a Fortran range
     MPI_Type_create_f90_integer => (r: Int, newtype: OutType) on none {
-        newtype.set(lookup::share_datatype(&datatype::create_f90_integer(r)?));
+        newtype.set(lookup::share_datatype(cs, &datatype::create_f90_integer(r)?));
         Ok(())
     }
 
     /// Real type of a Fortran precision and range
     MPI_Type_create_f90_real => (p: Int, r: Int, newtype: OutType) on none {
-        newtype.set(lookup::share_datatype(&datatype::create_f90_real(Standard::rank(p), Standard::rank(r))?));
+        newtype.set(lookup::share_datatype(cs, &datatype::create_f90_real(Standard::rank(p), Standard::rank(r))?));
         Ok(())
     }
 
     /// Basic type of a class and size
     MPI_Type_match_size => (typeclass: Int, size: Int, datatype: OutType) on none {
         let Some(class) = known(Standard::TYPE_CLASSES, typeclass) else { fail!(ERR_ARG, "unknown type class") };
-        datatype.set(lookup::share_datatype(datatype::match_size(class, size.into())?));
+        datatype.set(lookup::share_datatype(cs, datatype::match_size(class, size.into())?));
         Ok(())
     }
 }

@@ -18,6 +18,8 @@ fn abi_info() -> info::Info {
 }
 
 api! {
+    with cs;
+
     /// The bit patterns of Fortran's `.TRUE.` and `.FALSE.`, if they were set
     MPI_Abi_get_fortran_booleans => (
         logical_size: Int, logical_true: Addr, logical_false: Addr, is_set: OutFlag
@@ -33,13 +35,13 @@ api! {
 
     /// Sizes and availability of the Fortran types, as an info object
     MPI_Abi_get_fortran_info => (info: OutInfo) on anytime {
-        info.set(CInfo::of(info::enter(fortran::fortran_info())));
+        info.set(CInfo::of(info::enter(cs, fortran::fortran_info())));
         Ok(())
     }
 
     /// Sizes of the ABI's integer types, as an info object
     MPI_Abi_get_info => (info: OutInfo) on anytime {
-        info.set(CInfo::of(info::enter(abi_info())));
+        info.set(CInfo::of(info::enter(cs, abi_info())));
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use crate::lookup::{Held, LazyCount, LazyType};
 use base::{Result, ensure};
 use mpi::coll::args::{BlockBuffer, Buffer, ReduceArgs};
 use mpi::comm::Comm;
+use mpi::cs::Section;
 use mpi::datatype::{self, Datatype};
 use mpi::op::Op;
 use mpi::status::PROC_NULL;
@@ -27,18 +28,18 @@ pub struct Part {
 
 /// The argument if it matters.
 #[inline]
-pub fn part(matters: bool, ptr: *const u8, count: LazyCount, datatype: LazyType) -> Result<Option<Part>> {
+pub fn part(cs: &Section, matters: bool, ptr: *const u8, count: LazyCount, datatype: LazyType) -> Result<Option<Part>> {
     if !matters {
         return Ok(None);
     }
-    Part::new(ptr.cast_mut(), count, datatype).map(Some)
+    Part::new(cs, ptr.cast_mut(), count, datatype).map(Some)
 }
 
 impl Part {
     /// An argument that always matters.
     #[inline]
-    pub fn new(ptr: *mut u8, count: LazyCount, datatype: LazyType) -> Result<Part> {
-        Ok(Part { ptr, count: count.check()?, datatype: datatype.check()? })
+    pub fn new(cs: &Section, ptr: *mut u8, count: LazyCount, datatype: LazyType) -> Result<Part> {
+        Ok(Part { ptr, count: count.check()?, datatype: datatype.check(cs)? })
     }
 
     /// No data.
@@ -86,6 +87,7 @@ unsafe fn ints(array: Ints, n: usize) -> mpi::coll::ints::Ints<'static> {
 /// # Safety
 /// As for [`Listed::new`].
 pub unsafe fn listed(
+    cs: &Section,
     matters: bool,
     ptr: *const u8,
     counts: Ints,
@@ -97,7 +99,7 @@ pub unsafe fn listed(
         return Ok(None);
     }
     // SAFETY: by the caller.
-    unsafe { Listed::new(ptr.cast_mut(), counts, displs, datatype, n) }.map(Some)
+    unsafe { Listed::new(cs, ptr.cast_mut(), counts, displs, datatype, n) }.map(Some)
 }
 
 impl Listed {
@@ -105,11 +107,18 @@ impl Listed {
     ///
     /// # Safety
     /// The arrays have `n` elements and stay where they are during the call.
-    pub unsafe fn new(ptr: *mut u8, counts: Ints, displs: Ints, datatype: LazyType, n: usize) -> Result<Listed> {
+    pub unsafe fn new(
+        cs: &Section,
+        ptr: *mut u8,
+        counts: Ints,
+        displs: Ints,
+        datatype: LazyType,
+        n: usize,
+    ) -> Result<Listed> {
         ensure!(n == 0 || !(counts.is_null() || displs.is_null()), ERR_ARG, "null pointer for counts or displacements");
         // SAFETY: by the caller.
         let (counts, displs) = unsafe { (ints(counts, n), ints(displs, n)) };
-        Ok(Listed { ptr, counts, displs, datatype: datatype.check()? })
+        Ok(Listed { ptr, counts, displs, datatype: datatype.check(cs)? })
     }
 
     /// As the core wants it.
@@ -133,6 +142,7 @@ pub struct Typed {
 /// # Safety
 /// As for [`Typed::new`].
 pub unsafe fn typed(
+    cs: &Section,
     matters: bool,
     ptr: *const u8,
     counts: Ints,
@@ -144,7 +154,7 @@ pub unsafe fn typed(
         return Ok(None);
     }
     // SAFETY: by the caller.
-    unsafe { Typed::new(ptr.cast_mut(), counts, displs, types, n) }.map(Some)
+    unsafe { Typed::new(cs, ptr.cast_mut(), counts, displs, types, n) }.map(Some)
 }
 
 impl Typed {
@@ -152,12 +162,19 @@ impl Typed {
     ///
     /// # Safety
     /// The arrays have `n` elements and stay where they are during the call.
-    pub unsafe fn new(ptr: *mut u8, counts: Ints, displs: Ints, types: *const CType, n: usize) -> Result<Typed> {
+    pub unsafe fn new(
+        cs: &Section,
+        ptr: *mut u8,
+        counts: Ints,
+        displs: Ints,
+        types: *const CType,
+        n: usize,
+    ) -> Result<Typed> {
         let missing = counts.is_null() || displs.is_null() || types.is_null();
         ensure!(n == 0 || !missing, ERR_ARG, "null pointer for counts, displacements or datatypes");
         // SAFETY: by the caller.
         let (counts, displs, types) = unsafe { (ints(counts, n), ints(displs, n), slice(types, n)) };
-        let datatypes = types.iter().map(|&c| LazyType(c).check().map(|held| Rc::clone(&held)));
+        let datatypes = types.iter().map(|&c| LazyType(c).check(cs).map(|held| Rc::clone(&held)));
         Ok(Typed { ptr, counts, displs, datatypes: datatypes.collect::<Result<_>>()? })
     }
 

@@ -7,8 +7,9 @@ use base::{Class, Error, Result, ensure};
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use mpi::comm::{self, Comm};
+use mpi::cs::Section;
 use mpi::datatype::{self, Datatype};
-use mpi::handle::{Handle, Lent, Named, Table};
+use mpi::handle::{Handle, Named, Table};
 use mpi::op::{self, Op};
 use std::rc::Rc;
 use std::sync::LazyLock;
@@ -60,11 +61,11 @@ fn live<T: Named>(table: &Table<Rc<T>>, handle: Handle, class: Class, what: &'st
 
 /// A communicator.
 #[inline(always)]
-pub fn comm(c: CComm) -> Result<Held<Comm>> {
+pub fn comm(cs: &Section, c: CComm) -> Result<Held<Comm>> {
     let predefined = match c.0 {
-        COMM_WORLD => comm::world(),
-        COMM_SELF => comm::own(),
-        _ => return live(&comm::COMMS, Handle(c.0), Class::ERR_COMM, "not the handle of a live communicator"),
+        COMM_WORLD => comm::world(cs),
+        COMM_SELF => comm::own(cs),
+        _ => return live(comm::COMMS.get(cs), Handle(c.0), Class::ERR_COMM, "not the handle of a live communicator"),
     };
     match predefined {
         Some(comm) => Ok(Held::lent(comm)),
@@ -75,24 +76,24 @@ pub fn comm(c: CComm) -> Result<Held<Comm>> {
 /// A communicator, lent.
 ///
 /// # Safety
-/// No handle is made or freed, and no callback of the program runs, as long as it is used.
+/// No communicator is made or freed as long as it is used.
 #[inline(always)]
-pub unsafe fn borrow_comm<'a>(c: CComm) -> Option<&'a Rc<Comm>> {
+pub unsafe fn borrow_comm(cs: &Section, c: CComm) -> Option<&Rc<Comm>> {
     match c.0 {
-        COMM_WORLD => comm::world(),
-        COMM_SELF => comm::own(),
+        COMM_WORLD => comm::world(cs),
+        COMM_SELF => comm::own(cs),
         // SAFETY: by the caller.
-        _ => unsafe { comm::COMMS.borrow(Handle(c.0)) },
+        _ => unsafe { comm::COMMS.get(cs).borrow(Handle(c.0)) },
     }
 }
 
 /// What `f` says of a communicator, without holding it.
 #[inline(always)]
-pub fn with_comm<R>(c: CComm, f: impl FnOnce(&Comm) -> R) -> Result<R> {
+pub fn with_comm<R>(cs: &Section, c: CComm, f: impl FnOnce(&Comm) -> R) -> Result<R> {
     if c.0 < PREDEFINED_END {
-        return comm(c).map(|comm| f(&comm));
+        return comm(cs, c).map(|comm| f(&comm));
     }
-    let found = comm::COMMS.with(Handle(c.0), |comm| f(comm));
+    let found = comm::COMMS.get(cs).with(Handle(c.0), |comm| f(comm));
     found.ok_or(Error::new(Class::ERR_COMM, "not the handle of a live communicator"))
 }
 
@@ -137,20 +138,20 @@ fn named_op(c: COp) -> Option<&'static Rc<Op>> {
 
 /// A datatype.
 #[inline(always)]
-pub fn datatype(c: CType) -> Result<Held<Datatype>> {
+pub fn datatype(cs: &Section, c: CType) -> Result<Held<Datatype>> {
     if c.0 < PREDEFINED_END {
         return named_type(c).map(Held::lent).ok_or(Error::new(Class::ERR_TYPE, "not the handle of a datatype"));
     }
-    live(&datatype::DATATYPES, Handle(c.0), Class::ERR_TYPE, "not the handle of a live datatype")
+    live(datatype::DATATYPES.get(cs), Handle(c.0), Class::ERR_TYPE, "not the handle of a live datatype")
 }
 
 /// An operation.
 #[inline(always)]
-pub fn op(c: COp) -> Result<Held<Op>> {
+pub fn op(cs: &Section, c: COp) -> Result<Held<Op>> {
     if c.0 < PREDEFINED_END {
         return named_op(c).map(Held::lent).ok_or(Error::new(Class::ERR_OP, "not the handle of an operation"));
     }
-    live(&op::OPS, Handle(c.0), Class::ERR_OP, "not the handle of a live operation")
+    live(op::OPS.get(cs), Handle(c.0), Class::ERR_OP, "not the handle of a live operation")
 }
 
 /// A count that may not matter: checked when it does.
@@ -172,8 +173,8 @@ impl LazyCount {
 impl LazyType {
     /// The datatype, which is committed.
     #[inline]
-    pub fn check(self) -> Result<Held<Datatype>> {
-        let datatype = datatype(self.0)?;
+    pub fn check(self, cs: &Section) -> Result<Held<Datatype>> {
+        let datatype = datatype(cs, self.0)?;
         ensure!(datatype.is_committed(), ERR_TYPE, "datatype is not committed");
         Ok(datatype)
     }
@@ -185,17 +186,14 @@ fn c_named(datatype: &Datatype) -> Option<CType> {
 }
 
 /// A handle that the program owns for a datatype; predefined ones keep theirs.
-pub fn share_datatype(datatype: &Rc<Datatype>) -> CType {
-    c_named(datatype).unwrap_or_else(|| CType::of(datatype::DATATYPES.share(datatype)))
+pub fn share_datatype(cs: &Section, datatype: &Rc<Datatype>) -> CType {
+    c_named(datatype).unwrap_or_else(|| CType::of(datatype::DATATYPES.get(cs).share(datatype)))
 }
 
-/// A handle for a callback, which is live until the answer is dropped: the program may have freed its own.
-pub fn lend_datatype(datatype: &Rc<Datatype>) -> (CType, Option<Lent<'static, Datatype>>) {
+/// Runs `f` with a handle for a callback, which is live meanwhile: the program may have freed its own.
+pub fn lend_datatype<R>(cs: &mut Section, datatype: &Rc<Datatype>, f: impl FnOnce(&mut Section, CType) -> R) -> R {
     match c_named(datatype) {
-        Some(c) => (c, None),
-        None => {
-            let lent = datatype::DATATYPES.lend(datatype);
-            (CType::of(lent.handle()), Some(lent))
-        }
+        Some(c) => f(cs, c),
+        None => datatype::DATATYPES.lend(cs, datatype, |cs, handle| f(cs, CType::of(handle))),
     }
 }

@@ -6,7 +6,7 @@ use crate::lookup;
 use crate::standard::Standard;
 use base::{Class, Error, Result};
 use core::ffi::c_int;
-use mpi::cs::Guard;
+use mpi::cs::{self, Guard, Section};
 use mpi::handle::Handle;
 use mpi::{life, owner, request, session};
 
@@ -45,39 +45,42 @@ pub trait Raise: Copy {
     /// The object, for [`fail`].
     fn on(self) -> On;
     /// Checks the handle.
-    fn scope(self) -> Result<Scope>;
+    fn scope(self, cs: &Section) -> Result<Scope>;
 }
 
 /// Raises `error` of function `name`; returns the error code if the handler returns.
 #[cold]
 #[inline(never)]
-pub fn fail(on: On, error: Error, name: &'static str, inside: Guard) -> c_int {
+pub fn fail(on: On, error: Error, name: &'static str, mut inside: Guard) -> c_int {
     // Error handlers and error codes belong to all threads, whatever the level of thread support.
-    let shared = mpi::cs::enter_always();
+    cs::locked(inside.section(), |cs| raise(cs, on, error, name))
+}
+
+fn raise(cs: &mut Section, on: On, error: Error, name: &'static str) -> c_int {
     let class = match on {
         On::Tool => tool_class(error, name),
         _ => error.class,
     };
     match on {
         On::Tool => {}
-        On::Anytime => owner::raise_from(name, None, error),
-        On::Comm(c) => match lookup::comm(c) {
-            Ok(comm) => owner::raise_from(name, Some(&comm.owner), error),
-            Err(_) => raise_on_process(error, name),
+        On::Anytime => owner::raise_from(cs, name, None, error),
+        On::Comm(c) => match lookup::comm(cs, c) {
+            Ok(comm) => owner::raise_from(cs, name, Some(&comm.owner), error),
+            Err(_) => raise_on_process(cs, error, name),
         },
-        On::Session(handle) => match session::from_handle(handle) {
-            Ok(session) => owner::raise_from(name, Some(&session.owner), error),
-            Err(_) => raise_on_process(error, name),
+        On::Session(handle) => match session::from_handle(cs, handle) {
+            Ok(session) => owner::raise_from(cs, name, Some(&session.owner), error),
+            Err(_) => raise_on_process(cs, error, name),
         },
-        On::Process | On::Other => raise_on_process(error, name),
+        On::Process | On::Other => raise_on_process(cs, error, name),
     }
-    drop((shared, inside));
     Standard::code(class)
 }
 
 /// Errors of requests belong to the request's communicator, others to none.
-fn raise_on_process(error: Error, name: &'static str) {
-    owner::raise_from(name, request::take_error_comm().as_deref(), error);
+fn raise_on_process(cs: &mut Section, error: Error, name: &'static str) {
+    let owner = request::take_error_comm(cs);
+    owner::raise_from(cs, name, owner.as_deref(), error);
 }
 
 /// The tool interface doesn't exist yet: it can't be initialised, and so nothing else of it can be used.
@@ -102,8 +105,8 @@ impl Raise for CComm {
     }
 
     #[inline(always)]
-    fn scope(self) -> Result<Scope> {
-        lookup::with_comm(self, |comm| Scope { ranks: comm.peer_size(), inter: comm.is_inter() })
+    fn scope(self, cs: &Section) -> Result<Scope> {
+        lookup::with_comm(cs, self, |comm| Scope { ranks: comm.peer_size(), inter: comm.is_inter() })
     }
 }
 
@@ -112,7 +115,7 @@ impl Raise for CWin {
         On::Other
     }
 
-    fn scope(self) -> Result<Scope> {
+    fn scope(self, _cs: &Section) -> Result<Scope> {
         base::fail!(ERR_WIN, "not the handle of a live window")
     }
 }
@@ -122,7 +125,7 @@ impl Raise for CFile {
         On::Other
     }
 
-    fn scope(self) -> Result<Scope> {
+    fn scope(self, _cs: &Section) -> Result<Scope> {
         base::fail!(ERR_FILE, "not the handle of a live file")
     }
 }
@@ -132,7 +135,7 @@ impl Raise for CSession {
         On::Session(self.known())
     }
 
-    fn scope(self) -> Result<Scope> {
+    fn scope(self, _cs: &Section) -> Result<Scope> {
         Ok(Scope::NONE)
     }
 }
@@ -145,7 +148,7 @@ impl<T: Raise> Raise for *mut T {
         unsafe { self.as_ref() }.map_or(On::Process, |handle| handle.on())
     }
 
-    fn scope(self) -> Result<Scope> {
+    fn scope(self, _cs: &Section) -> Result<Scope> {
         Ok(Scope::NONE)
     }
 }

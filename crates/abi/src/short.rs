@@ -10,6 +10,7 @@ use crate::standard::Standard;
 use crate::status::CStatus;
 use core::ffi::{c_int, c_void};
 use mpi::comm::Comm;
+use mpi::cs::Section;
 use mpi::p2p::short;
 use mpi::request;
 use mpi::status::Place;
@@ -20,23 +21,22 @@ use std::rc::Rc;
 /// # Safety
 /// As [`lookup::borrow_comm`].
 #[inline(always)]
-unsafe fn plain<'a>(
+unsafe fn plain(
+    cs: &Section,
     buf: *const c_void,
     count: impl Into<i64>,
     datatype: CType,
     comm: CComm,
-) -> Option<(&'a Rc<Comm>, usize)> {
-    if !short::is_possible() {
-        return None;
-    }
+) -> Option<(&Rc<Comm>, usize)> {
     let len = short::bytes(buf.addr(), count.into(), lookup::named_type(datatype)?)?;
     // SAFETY: by the caller.
-    Some((unsafe { lookup::borrow_comm(comm) }?, len))
+    Some((unsafe { lookup::borrow_comm(cs, comm) }?, len))
 }
 
 /// `MPI_Send`.
 #[inline(always)]
 pub fn send<W: Width>(
+    cs: &Section,
     buf: *const c_void,
     count: W::Int,
     datatype: CType,
@@ -46,16 +46,18 @@ pub fn send<W: Width>(
 ) -> bool {
     // SAFETY: nothing but the engine is used meanwhile, and the program passed a buffer of so many items.
     unsafe {
-        match plain(buf, count, datatype, comm) {
-            Some((comm, len)) => short::send(comm, buf.cast(), len, Standard::rank(dest), tag),
+        match plain(cs, buf, count, datatype, comm) {
+            Some((comm, len)) => short::send(cs, comm, buf.cast(), len, Standard::rank(dest), tag),
             None => false,
         }
     }
 }
 
 /// `MPI_Isend`.
+#[expect(clippy::too_many_arguments, reason = "these are MPI's own")]
 #[inline(always)]
 pub fn isend<W: Width>(
+    cs: &Section,
     buf: *const c_void,
     count: W::Int,
     datatype: CType,
@@ -64,17 +66,19 @@ pub fn isend<W: Width>(
     comm: CComm,
     request: *mut CRequest,
 ) -> bool {
-    let sent = !request.is_null() && send::<W>(buf, count, datatype, dest, tag, comm);
+    let sent = !request.is_null() && send::<W>(cs, buf, count, datatype, dest, tag, comm);
     if sent {
         // SAFETY: not null, and the program passed it for the result.
-        unsafe { *request = CRequest(Standard::encode(request::sent())) };
+        unsafe { *request = CRequest(Standard::encode(request::sent(cs))) };
     }
     sent
 }
 
 /// `MPI_Recv`.
+#[expect(clippy::too_many_arguments, reason = "these are MPI's own")]
 #[inline(always)]
 pub fn recv<W: Width>(
+    cs: &Section,
     buf: *mut c_void,
     count: W::Int,
     datatype: CType,
@@ -85,8 +89,8 @@ pub fn recv<W: Width>(
 ) -> bool {
     // SAFETY: as for `send`; the status is null, or the program passed it for the result.
     unsafe {
-        let Some((comm, len)) = plain(buf, count, datatype, comm) else { return false };
-        let Some(found) = short::receive(comm, buf.cast(), len, Standard::rank(source), Standard::tag(tag)) else {
+        let Some((comm, len)) = plain(cs, buf, count, datatype, comm) else { return false };
+        let Some(found) = short::receive(cs, comm, buf.cast(), len, Standard::rank(source), Standard::tag(tag)) else {
             return false;
         };
         if let Some(status) = status.as_mut() {
@@ -97,8 +101,10 @@ pub fn recv<W: Width>(
 }
 
 /// `MPI_Irecv`.
+#[expect(clippy::too_many_arguments, reason = "these are MPI's own")]
 #[inline(always)]
 pub fn irecv<W: Width>(
+    cs: &Section,
     buf: *mut c_void,
     count: W::Int,
     datatype: CType,
@@ -112,8 +118,8 @@ pub fn irecv<W: Width>(
     }
     // SAFETY: as for `send`, and the program leaves the buffer to the request; its place isn't null.
     unsafe {
-        let Some((comm, len)) = plain(buf, count, datatype, comm) else { return false };
-        let Some(handle) = short::irecv(comm, buf.cast(), len, Standard::rank(source), Standard::tag(tag)) else {
+        let Some((comm, len)) = plain(cs, buf, count, datatype, comm) else { return false };
+        let Some(handle) = short::irecv(cs, comm, buf.cast(), len, Standard::rank(source), Standard::tag(tag)) else {
             return false;
         };
         *request = CRequest(Standard::encode(handle));

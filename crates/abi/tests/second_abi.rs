@@ -5,6 +5,7 @@ use base::{Class, Error, Result};
 use mpi::attr::{self, Callbacks, ObjectKind};
 use mpi::comm::{self, Comm, attributes};
 use mpi::constructors::{self, SplitType};
+use mpi::cs::Section;
 use mpi::datatype::{self, Combiner, DATATYPES, Datatype, Form, Name, TypeClass};
 use mpi::errhandler::{self, Target};
 use mpi::group::Comparison;
@@ -130,74 +131,90 @@ fn code(result: Result) -> i32 {
 
 const OK: i32 = 1000;
 
-fn comm(c: i32) -> Rc<Comm> {
-    comm::from_handle(Other::handle(Kind::Comm, c)).unwrap()
+fn comm(cs: &Section, c: i32) -> Rc<Comm> {
+    comm::from_handle(cs, Other::handle(Kind::Comm, c)).unwrap()
 }
 
-fn datatype(c: i32) -> Rc<Datatype> {
+fn datatype(cs: &Section, c: i32) -> Rc<Datatype> {
     match known(Other::TYPES, c) {
         Some(name) => Rc::clone(datatype::predefined(name)),
-        None => DATATYPES.get(Other::handle(Kind::Datatype, c)).unwrap(),
+        None => DATATYPES.get(cs).get(Other::handle(Kind::Datatype, c)).unwrap(),
     }
 }
 
-fn irecv(buf: &mut [i32], count: usize, datatype: &Rc<Datatype>, source: i32, tag: i32, on: &Comm) -> OtherRequest {
+fn irecv(
+    cs: &Section,
+    buf: &mut [i32],
+    count: usize,
+    datatype: &Rc<Datatype>,
+    source: i32,
+    tag: i32,
+    on: &Comm,
+) -> OtherRequest {
     let (source, tag) = (Other::rank(source), Other::tag(tag));
     let m = receive::Incoming { buf: buf.as_mut_ptr().cast(), count, datatype, source, tag, comm: on };
     // SAFETY: each test waits before it looks at the buffer or drops it.
-    OtherRequest(Other::c_handle(Kind::Request, unsafe { receive::irecv(&m) }.unwrap()))
+    OtherRequest(Other::c_handle(Kind::Request, unsafe { receive::irecv(cs, &m) }.unwrap()))
 }
 
-fn isend(buf: &[i32], count: usize, datatype: &Rc<Datatype>, dest: i32, tag: i32, on: &Comm) -> OtherRequest {
+fn isend(
+    cs: &mut Section,
+    buf: &[i32],
+    count: usize,
+    datatype: &Rc<Datatype>,
+    dest: i32,
+    tag: i32,
+    on: &Comm,
+) -> OtherRequest {
     let (dest, tag) = (Other::rank(dest), Other::tag(tag));
     let m = send::Outgoing { buf: buf.as_ptr().cast(), count, datatype, dest, tag, comm: on };
     // SAFETY: as for `irecv`.
-    OtherRequest(Other::c_handle(Kind::Request, unsafe { send::isend(send::SendMode::Standard, &m) }.unwrap()))
+    OtherRequest(Other::c_handle(Kind::Request, unsafe { send::isend(cs, send::SendMode::Standard, &m) }.unwrap()))
 }
 
-fn messages(c: i32) {
-    let on = comm(c);
-    let pair = datatype::contiguous(Form::Int, 2, &datatype(INT)).unwrap();
+fn messages(cs: &mut Section, c: i32) {
+    let on = comm(cs, c);
+    let pair = datatype::contiguous(Form::Int, 2, &datatype(cs, INT)).unwrap();
     pair.commit();
-    let pair_handle = Other::c_handle(Kind::Datatype, DATATYPES.enter(pair));
+    let pair_handle = Other::c_handle(Kind::Datatype, DATATYPES.get(cs).enter(pair));
     assert!(pair_handle < 0, "what the program makes has the bit of this ABI");
-    let pair = datatype(pair_handle);
+    let pair = datatype(cs, pair_handle);
 
     let (out, mut inc) = ([1, 2, 3, 4], [0; 4]);
     let mut requests =
-        [irecv(&mut inc, 2, &pair, Other::ANY_SOURCE, Other::ANY_TAG, &on), isend(&out, 2, &pair, 0, 9, &on)];
+        [irecv(cs, &mut inc, 2, &pair, Other::ANY_SOURCE, Other::ANY_TAG, &on), isend(cs, &out, 2, &pair, 0, 9, &on)];
     let mut status = RUBBISH;
-    assert_eq!(code(complete::wait(&mut requests[0], &mut status)), OK);
+    assert_eq!(code(complete::wait(cs, &mut requests[0], &mut status)), OK);
     assert_eq!((inc, requests[0]), (out, OtherRequest(REQUEST_NULL)));
     let received = OtherStatus { count_low: 16, count_high_and_cancelled: 0, source: 0, tag: 9, error: 5 };
     assert_eq!(status, received, "the error field stays");
     // A null request has the empty status.
-    assert_eq!(code(complete::wait(&mut requests[0], &mut status)), OK);
+    assert_eq!(code(complete::wait(cs, &mut requests[0], &mut status)), OK);
     let empty = OtherStatus { source: -12, tag: -11, error: OK, count_low: 0, count_high_and_cancelled: 0 };
     assert_eq!(status, empty);
 
     // Too long a message, and one that fits.
     let (mut short, mut long) = ([0; 1], [0; 4]);
-    let (int, mut statuses) = (datatype(INT), [RUBBISH; 3]);
-    let mut all = [irecv(&mut long, 4, &int, 0, 1, &on), irecv(&mut short, 1, &int, 0, 2, &on), requests[1]];
-    let mut sends = [isend(&out, 4, &int, 0, 1, &on), isend(&out, 4, &int, 0, 2, &on)];
-    assert_eq!(code(complete::waitall(&mut all, Some(&mut statuses))), 1017);
+    let (int, mut statuses) = (datatype(cs, INT), [RUBBISH; 3]);
+    let mut all = [irecv(cs, &mut long, 4, &int, 0, 1, &on), irecv(cs, &mut short, 1, &int, 0, 2, &on), requests[1]];
+    let mut sends = [isend(cs, &out, 4, &int, 0, 1, &on), isend(cs, &out, 4, &int, 0, 2, &on)];
+    assert_eq!(code(complete::waitall(cs, &mut all, Some(&mut statuses))), 1017);
     assert_eq!(statuses.map(|s| s.error), [OK, 1014, OK]);
     assert_eq!((statuses[0].count_low, statuses[0].tag), (16, 1));
-    assert_eq!(code(complete::waitall::<OtherStatus>(&mut sends, None)), OK);
+    assert_eq!(code(complete::waitall::<OtherStatus>(cs, &mut sends, None)), OK);
     assert_eq!([all.to_vec(), sends.to_vec()].concat(), vec![OtherRequest(REQUEST_NULL); 5]);
     // A cancelled receive.
-    let mut cancelled = irecv(&mut long, 4, &int, 0, 3, &on);
-    mpi::request::cancel(cancelled.request().unwrap()).unwrap();
-    complete::wait(&mut cancelled, &mut status).unwrap();
+    let mut cancelled = irecv(cs, &mut long, 4, &int, 0, 3, &on);
+    mpi::request::cancel(cs, cancelled.request().unwrap()).unwrap();
+    complete::wait(cs, &mut cancelled, &mut status).unwrap();
     assert_eq!(status.count_high_and_cancelled, 1);
     // A handle that this ABI doesn't have, and one of the standard ABI.
     for stale in [0x180, 0, requests[0].0 + 1, i32::MAX] {
-        assert_eq!(code(complete::wait(&mut OtherRequest(stale), &mut status)), 1019, "{stale:#x}");
+        assert_eq!(code(complete::wait(cs, &mut OtherRequest(stale), &mut status)), 1019, "{stale:#x}");
     }
 
     let mut none = RUBBISH;
-    none.set(&probe::iprobe(Other::rank(Other::PROC_NULL), Other::tag(Other::ANY_TAG), &on).unwrap().unwrap());
+    none.set(&probe::iprobe(cs, Other::rank(Other::PROC_NULL), Other::tag(Other::ANY_TAG), &on).unwrap().unwrap());
     assert_eq!((none.source, none.tag), (-10, -11));
 }
 
@@ -230,36 +247,36 @@ fn check(code: i32) -> Result {
 }
 
 impl Callbacks for AttributeFunctions {
-    fn copy(&self, object: Handle, keyval: u32, value: *mut c_void) -> Result<Option<*mut c_void>> {
+    fn copy(&self, _cs: &mut Section, object: Handle, keyval: u32, value: *mut c_void) -> Result<Option<*mut c_void>> {
         let mut copy = std::ptr::null_mut();
         check(copy_attribute(Other::c_handle(Kind::Comm, object), Other::c_keyval(keyval), value, &mut copy))?;
         Ok(Some(copy))
     }
 
-    fn delete(&self, object: Handle, keyval: u32, value: *mut c_void) -> Result {
+    fn delete(&self, _cs: &mut Section, object: Handle, keyval: u32, value: *mut c_void) -> Result {
         check(delete_attribute(Other::c_handle(Kind::Comm, object), Other::c_keyval(keyval), value))
     }
 }
 
 /// Duplicates the communicator with an attribute; the copy's handle.
-fn attributes_and_duplicates(c: i32) -> i32 {
+fn attributes_and_duplicates(cs: &mut Section, c: i32) -> i32 {
     let value = |n: usize| std::ptr::without_provenance_mut::<c_void>(n);
-    let keyval = Other::c_keyval(attr::create_keyval(ObjectKind::Comm, Box::new(AttributeFunctions)));
+    let keyval = Other::c_keyval(attr::create_keyval(cs, ObjectKind::Comm, Box::new(AttributeFunctions)));
     assert!(keyval >= Other::FIRST_KEYVAL);
-    attr::set(&*comm(c), Other::keyval(keyval), value(5)).unwrap();
-    let copy = constructors::dup(&comm(c)).unwrap();
+    attr::set(cs, &*comm(cs, c), Other::keyval(keyval), value(5)).unwrap();
+    let copy = constructors::dup(cs, &comm(cs, c)).unwrap();
     let dup = Other::c_handle(Kind::Comm, copy.handle());
     assert!(dup < 0);
     assert_eq!(seen(), [("copy", c, keyval)]);
-    assert_eq!(number(Other::COMPARISONS, copy.compare(&comm(c))), Some(71));
-    assert_eq!(attr::get(&*copy, Other::keyval(keyval)).unwrap(), Some(value(6)));
-    assert_eq!(code(attr::delete(&*copy, Other::keyval(keyval))), 4711, "the callback's code comes back as it was");
+    assert_eq!(number(Other::COMPARISONS, copy.compare(&comm(cs, c))), Some(71));
+    assert_eq!(attr::get(cs, &*copy, Other::keyval(keyval)).unwrap(), Some(value(6)));
+    assert_eq!(code(attr::delete(cs, &*copy, Other::keyval(keyval))), 4711, "the callback's code comes back as it was");
     assert_eq!(seen(), [("delete", dup, keyval)]);
-    attr::set(&*copy, Other::keyval(keyval), value(7)).unwrap_err();
-    attr::delete(&*comm(c), Other::keyval(keyval)).unwrap();
+    attr::set(cs, &*copy, Other::keyval(keyval), value(7)).unwrap_err();
+    attr::delete(cs, &*comm(cs, c), Other::keyval(keyval)).unwrap();
     assert_eq!(seen(), [("delete", dup, keyval), ("delete", c, keyval)]);
-    assert_eq!(code(attr::get(&*copy, Other::keyval(Other::KEYVAL_INVALID)).map(drop)), 1048);
-    let io = known(Other::PREDEFINED_KEYVALS, 0x6440_0005).and_then(attributes::predefined);
+    assert_eq!(code(attr::get(cs, &*copy, Other::keyval(Other::KEYVAL_INVALID)).map(drop)), 1048);
+    let io = known(Other::PREDEFINED_KEYVALS, 0x6440_0005).and_then(|it| attributes::predefined(cs, it));
     let Some(attributes::Value::Rank(io)) = io else { panic!("a rank") };
     assert_eq!(Other::c_rank(io), Other::ANY_SOURCE);
     dup
@@ -269,7 +286,14 @@ fn attributes_and_duplicates(c: i32) -> i32 {
 struct Reduction;
 
 impl op::Function for Reduction {
-    unsafe fn combine(&self, input: *const u8, inout: *mut u8, count: usize, datatype: &Rc<Datatype>) {
+    unsafe fn combine(
+        &self,
+        _cs: &mut Section,
+        input: *const u8,
+        inout: *mut u8,
+        count: usize,
+        datatype: &Rc<Datatype>,
+    ) {
         let handle = datatype.named().and_then(|name| number(Other::TYPES, name)).unwrap();
         SEEN.with_borrow_mut(|seen| seen.push(("reduce", handle, count as i32)));
         for i in 0..count {
@@ -279,42 +303,42 @@ impl op::Function for Reduction {
     }
 }
 
-fn operations() {
-    let made = Other::c_handle(Kind::Op, OPS.enter(Op::user(Box::new(Reduction), false)));
+fn operations(cs: &mut Section) {
+    let made = Other::c_handle(Kind::Op, OPS.get(cs).enter(Op::user(Box::new(Reduction), false)));
     let sum = op::predefined(known(Other::OPS, 0x5800_0003).unwrap());
-    let (int, a, mut b) = (datatype(INT), [1, 2, 3], [10, 20, 30]);
-    for op in [OPS.get(Other::handle(Kind::Op, made)).unwrap(), Rc::clone(sum)] {
+    let (int, a, mut b) = (datatype(cs, INT), [1, 2, 3], [10, 20, 30]);
+    for op in [OPS.get(cs).get(Other::handle(Kind::Op, made)).unwrap(), Rc::clone(sum)] {
         // SAFETY: arrays of three ints.
-        unsafe { op.apply(a.as_ptr().cast(), b.as_mut_ptr().cast(), 3, &int) };
+        unsafe { op.apply(cs, a.as_ptr().cast(), b.as_mut_ptr().cast(), 3, &int) };
     }
     assert_eq!(b, [10, 20, 30]);
     assert_eq!(seen(), [("reduce", INT, 3)]);
-    OPS.release(Other::handle(Kind::Op, made)).unwrap();
+    OPS.get(cs).release(Other::handle(Kind::Op, made)).unwrap();
 }
 
-fn error_codes(c: i32) {
-    let on_error = |handle, class| {
+fn error_codes(cs: &mut Section, c: i32) {
+    let on_error = |_: &mut Section, handle, class| {
         let (handle, code) = (Other::c_handle(Kind::Comm, handle), Other::code(class));
         SEEN.with_borrow_mut(|seen| seen.push(("error", handle, code)));
     };
-    let handler = Other::c_handle(Kind::Errhandler, errhandler::create(Target::Comm, Box::new(on_error)));
-    let on = comm(c);
-    on.owner.set_errhandler(Other::handle(Kind::Errhandler, handler)).unwrap();
-    owner::call_errhandler(&on.owner, Other::class(1006)).unwrap();
-    let added = Other::code(errors::add_class().unwrap());
+    let handler = Other::c_handle(Kind::Errhandler, errhandler::create(cs, Target::Comm, Box::new(on_error)));
+    let on = comm(cs, c);
+    on.owner.set_errhandler(cs, Other::handle(Kind::Errhandler, handler)).unwrap();
+    owner::call_errhandler(cs, &on.owner, Other::class(1006)).unwrap();
+    let added = Other::code(errors::add_class(cs).unwrap());
     assert_eq!(added, 0x2000_0001);
-    owner::call_errhandler(&on.owner, Other::class(added)).unwrap();
+    owner::call_errhandler(cs, &on.owner, Other::class(added)).unwrap();
     assert_eq!(seen(), [("error", c, 1006), ("error", c, added)]);
     for unknown in [0, 6, 999, -3, 4711] {
         assert_eq!(Other::code(Other::class(unknown)), unknown);
-        assert!(errors::class_of(Other::class(unknown)).is_err(), "{unknown}");
+        assert!(errors::class_of(cs, Other::class(unknown)).is_err(), "{unknown}");
     }
-    assert_eq!(Other::code(errors::class_of(Other::class(1014)).unwrap()), 1014);
+    assert_eq!(Other::code(errors::class_of(cs, Other::class(1014)).unwrap()), 1014);
 }
 
-fn constants() {
+fn constants(cs: &Section) {
     let order = known(Other::ORDERS, 57).unwrap();
-    let part = datatype::subarray(Form::Int, &[4], &[2], &[1], order, &datatype(DOUBLE)).unwrap();
+    let part = datatype::subarray(Form::Int, &[4], &[2], &[1], order, &datatype(cs, DOUBLE)).unwrap();
     let combiner = part.envelope().combiner;
     assert_eq!(number(Other::COMBINERS, combiner), Some(42));
     assert_eq!(c_integers::<Other>(combiner, &part.contents().integers), [1, 4, 2, 1, 57]);
@@ -331,15 +355,17 @@ fn constants() {
 
 #[test]
 fn a_program_of_another_abi_runs_on_the_same_core() {
-    let _inside = cs::enter();
-    let level = init::init_world(Other::level(11)).unwrap();
+    // SAFETY: the first to enter.
+    let mut inside = unsafe { cs::enter() };
+    let cs = inside.section();
+    let level = init::init_world(cs, Other::level(11)).unwrap();
     assert_eq!(number(Other::LEVELS, level), Some(11));
-    constants();
-    let dup = attributes_and_duplicates(COMM_SELF);
-    messages(COMM_SELF);
-    messages(dup);
-    operations();
-    error_codes(dup);
-    assert_eq!(comm::from_handle(Other::handle(Kind::Comm, 0x102)).err().unwrap().class, Class::ERR_COMM);
-    init::finalize().unwrap();
+    constants(cs);
+    let dup = attributes_and_duplicates(cs, COMM_SELF);
+    messages(cs, COMM_SELF);
+    messages(cs, dup);
+    operations(cs);
+    error_codes(cs, dup);
+    assert_eq!(comm::from_handle(cs, Other::handle(Kind::Comm, 0x102)).err().unwrap().class, Class::ERR_COMM);
+    init::finalize(cs).unwrap();
 }

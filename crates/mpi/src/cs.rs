@@ -5,9 +5,46 @@
 //! codes, sessions. They, and all others that touch such objects, always take the lock ([`enter_always`]).
 //! Everything in this crate (tables, `Rc`s, the engine) relies on being inside. Callbacks of the program run inside too and
 //! may call MPI again, hence reentrant. A wait that sleeps gives the lock away completely ([`released`]).
+//!
+//! A [`Section`] proves that its holder is inside (decision 0023). It has no size: passing it costs nothing. Whoever looks at the state
+//! of a module needs it shared, and what he borrows lives no longer than that. Whoever waits or calls the program needs it
+//! exclusively, so nothing is borrowed meanwhile.
+//!
+//! State can't be reached without it:
+//! ```compile_fail,E0061
+//! let begun = mpi::comm::COMMS.get().has_room();
+//! ```
+//! With it, it can:
+//! ```
+//! // SAFETY: nobody up the stack is inside.
+//! let mut inside = unsafe { mpi::cs::enter() };
+//! let cs = inside.section();
+//! let room = mpi::comm::COMMS.get(cs).has_room();
+//! assert!(room);
+//! ```
+//! The lock isn't given away under a borrow:
+//! ```compile_fail,E0502
+//! # use mpi::cs::{self, Section};
+//! fn f(cs: &mut Section) {
+//!     let comms = mpi::comm::COMMS.get(cs);
+//!     cs::released(cs, || ());
+//!     comms.has_room();
+//! }
+//! ```
+//! And no function of the program is called under one:
+//! ```compile_fail,E0502
+//! # use mpi::{cs::Section, attr::Callbacks, handle::Handle};
+//! fn f(cs: &mut Section, of: &dyn Callbacks) {
+//!     let comms = mpi::comm::COMMS.get(cs);
+//!     of.delete(cs, Handle::COMM_SELF, 0, std::ptr::null_mut());
+//!     comms.has_room();
+//! }
+//! ```
 
 use crate::inside::Inside;
 use std::cell::Cell;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -24,7 +61,7 @@ static WAITING: Mutex<()> = Mutex::new(());
 static LEFT: Condvar = Condvar::new();
 
 /// What looks after threads that sleep in MPI, from inside, whenever a thread leaves; told whether it returns to the program.
-type OnLeaving = fn(returns: bool);
+type OnLeaving = fn(cs: &mut Section, returns: bool);
 static ON_LEAVING: Inside<Cell<Option<OnLeaving>>> = Inside::new(Cell::new(None));
 
 thread_local! {
@@ -32,8 +69,8 @@ thread_local! {
 }
 
 /// Calls `look` from now on whenever a thread leaves while several may call at a time.
-pub(crate) fn on_leaving(look: OnLeaving) {
-    ON_LEAVING.set(Some(look));
+pub(crate) fn on_leaving(cs: &Section, look: OnLeaving) {
+    ON_LEAVING.get(cs).set(Some(look));
 }
 
 /// A number of this thread, not 0.
@@ -41,13 +78,45 @@ pub(crate) fn thread_id() -> u64 {
     DEPTH.with(|depth| std::ptr::from_ref(depth) as u64)
 }
 
+/// Proof that this thread is inside. Only a [`Guard`] has one, and there is one way to each: it is neither copied nor sent.
+pub struct Section {
+    /// Neither `Send` nor `Sync`.
+    of_this_thread: PhantomData<*const ()>,
+}
+
+impl Section {
+    /// Proof without a guard, for code that is called from inside but not passed the proof.
+    ///
+    /// # Safety
+    /// The thread is inside as long as the proof is used, and whoever holds the exclusive one doesn't use it meanwhile.
+    #[inline(always)]
+    pub unsafe fn assume<'a>() -> &'a Section {
+        &Section { of_this_thread: PhantomData }
+    }
+}
+
 /// Being inside; leaves when dropped.
 pub struct Guard {
     locked: bool,
+    of_this_thread: PhantomData<*const ()>,
+}
+
+impl Guard {
+    #[inline(always)]
+    fn new(locked: bool) -> Guard {
+        Guard { locked, of_this_thread: PhantomData }
+    }
+
+    /// The proof. It doesn't lie in the guard, whose fields so stay in registers.
+    #[inline(always)]
+    pub fn section(&mut self) -> &mut Section {
+        // SAFETY: it has no size, so any aligned address is good, and the guard is borrowed as long as it is used.
+        unsafe { NonNull::dangling().as_mut() }
+    }
 }
 
 /// Says whether several threads may call at a time. Called by the initialisation, from inside.
-pub fn set_locking(locking: bool) {
+pub fn set_locking(_cs: &Section, locking: bool) {
     LOCKING.store(locking, Ordering::Relaxed);
 }
 
@@ -58,26 +127,57 @@ pub fn is_locking() -> bool {
 }
 
 /// Enters the critical section, for what any thread may call whatever the level of thread support.
-pub fn enter_always() -> Guard {
+///
+/// # Safety
+/// As for [`enter`].
+pub unsafe fn enter_always() -> Guard {
     lock(1);
-    Guard { locked: true }
+    Guard::new(true)
 }
 
 /// Enters the critical section.
+///
+/// # Safety
+/// Nobody up the stack of this thread uses a [`Section`], or a borrow that needs one, until the guard is dropped: the caller is an entry of
+/// the program, which was outside or in a callback that got the section exclusively. Below `MPI_THREAD_MULTIPLE`,
+/// the program keeps its promise of one thread at a time.
 #[inline]
-pub fn enter() -> Guard {
+pub unsafe fn enter() -> Guard {
     let locked = is_locking();
     if locked {
         lock(1);
     }
-    Guard { locked }
+    Guard::new(locked)
+}
+
+/// Enters the critical section if that takes no lock: MPI runs, and only one thread calls it at a time.
+///
+/// # Safety
+/// As for [`enter`].
+#[inline(always)]
+pub unsafe fn enter_unlocked() -> Option<Guard> {
+    (!is_locking()).then(|| Guard::new(false))
+}
+
+/// Runs `f` with the lock taken whatever the level, for what shares objects with functions that any thread may call.
+pub fn locked<R>(_outer: &mut Section, f: impl FnOnce(&mut Section) -> R) -> R {
+    // SAFETY: the outer section is not used meanwhile.
+    let mut inside = unsafe { enter_always() };
+    f(inside.section())
+}
+
+/// For unit tests, which run on many threads: one of them is inside.
+#[cfg(test)]
+pub(crate) fn enter_test() -> Guard {
+    // SAFETY: tests enter once, at their beginning.
+    unsafe { enter() }
 }
 
 impl Drop for Guard {
     #[inline]
     fn drop(&mut self) {
         if self.locked {
-            unlock(1, true);
+            unlock(self.section(), 1, true);
         }
     }
 }
@@ -119,13 +219,13 @@ fn lock(depth: u32) {
 }
 
 #[cold]
-fn unlock(depth: u32, returns: bool) {
+fn unlock(cs: &mut Section, depth: u32, returns: bool) {
     let left = DEPTH.with(Cell::get) - depth;
     if left == 0
         && is_locking()
-        && let Some(look) = ON_LEAVING.get()
+        && let Some(look) = ON_LEAVING.get(cs).get()
     {
-        look(returns);
+        look(cs, returns);
     }
     DEPTH.with(|d| d.set(left));
     if left == 0 {
@@ -139,12 +239,12 @@ fn unlock(depth: u32, returns: bool) {
 }
 
 /// Runs `f` outside of the critical section, however deeply it was entered: for sleeping and yielding.
-pub fn released<R>(f: impl FnOnce() -> R) -> R {
+pub fn released<R>(cs: &mut Section, f: impl FnOnce() -> R) -> R {
     if OWNER.load(Ordering::Relaxed) != thread_id() {
         return f();
     }
     let (depth, call) = (DEPTH.with(Cell::get), crate::call::current());
-    unlock(depth, false);
+    unlock(cs, depth, false);
     let result = f();
     lock(depth);
     if let Some(name) = call {
@@ -156,16 +256,20 @@ pub fn released<R>(f: impl FnOnce() -> R) -> R {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cell::UnsafeCell;
 
-    struct Shared(UnsafeCell<u64>);
-    // SAFETY: only touched inside the critical section.
-    unsafe impl Sync for Shared {}
-    static COUNT: Shared = Shared(UnsafeCell::new(0));
+    static COUNT: Inside<Cell<u64>> = Inside::new(Cell::new(0));
 
-    fn bump() {
-        // SAFETY: the caller is inside; no other borrow is alive.
-        unsafe { *COUNT.0.get() += 1 }
+    fn bump(cs: &Section) {
+        let count = COUNT.get(cs);
+        count.set(count.get() + 1);
+    }
+
+    /// A callback of the program, which calls MPI again.
+    fn call_back(_cs: &mut Section) {
+        // SAFETY: the caller has given its section away.
+        let mut inner = unsafe { enter() };
+        bump(inner.section());
+        released(inner.section(), std::thread::yield_now);
     }
 
     #[test]
@@ -174,20 +278,23 @@ mod tests {
             .map(|_| {
                 std::thread::spawn(|| {
                     for i in 0..2000 {
-                        let _outer = enter();
-                        let _inner = enter();
-                        bump();
+                        let mut inside = enter_test();
+                        let cs = inside.section();
+                        bump(cs);
                         if i % 64 == 0 {
-                            released(std::thread::yield_now);
+                            released(cs, std::thread::yield_now);
                         }
-                        bump();
+                        call_back(cs);
                     }
                 })
             })
             .collect();
         threads.into_iter().for_each(|t| t.join().expect("no panic"));
-        let _guard = enter();
-        // SAFETY: inside.
-        assert_eq!(unsafe { *COUNT.0.get() }, 16_000);
+        assert_eq!(COUNT.get(enter_test().section()).get(), 16_000);
+    }
+
+    #[test]
+    fn the_proof_has_no_size() {
+        assert_eq!((size_of::<Section>(), size_of::<Guard>()), (0, 1));
     }
 }

@@ -1,5 +1,6 @@
 //! The message engine of this process: there is one between initialisation and finalisation.
 
+use crate::cs::Section;
 use crate::inside::Inside;
 use channel::transports::Transports;
 use protocol::engine::Engine;
@@ -12,10 +13,10 @@ static ENGINE: Inside<UnsafeCell<Option<Engine<Transports>>>> = Inside::new(Unsa
 static IS_SET: AtomicBool = AtomicBool::new(false);
 
 /// Puts the engine in place, or takes it away; the one before.
-pub(crate) fn set(engine: Option<Engine<Transports>>) -> Option<Engine<Transports>> {
+pub(crate) fn set(cs: &mut Section, engine: Option<Engine<Transports>>) -> Option<Engine<Transports>> {
     IS_SET.store(engine.is_some(), Ordering::Relaxed);
-    // SAFETY: inside the critical section, and no borrow of `with` is alive: its closures don't call this function.
-    unsafe { std::mem::replace(&mut *ENGINE.get(), engine) }
+    // SAFETY: no borrow of `with` is alive, as the section is ours alone.
+    unsafe { std::mem::replace(&mut *ENGINE.get(cs).get(), engine) }
 }
 
 /// Whether there is an engine.
@@ -25,17 +26,18 @@ pub fn is_set() -> bool {
 
 /// Runs `f` on the engine; no callback of the program runs meanwhile.
 #[inline]
-pub fn with<R>(f: impl FnOnce(&mut Engine<Transports>) -> R) -> R {
-    // SAFETY: inside the critical section, and `f` is engine code: it calls neither the program nor this function.
-    f(unsafe { borrow() })
+pub fn with<R>(cs: &Section, f: impl FnOnce(&mut Engine<Transports>) -> R) -> R {
+    // SAFETY: `f` is engine code: it doesn't call this function.
+    f(unsafe { borrow(cs) })
 }
 
 /// The engine, for the short path, where compilers should see no closure.
 ///
 /// # Safety
-/// Inside the critical section; nothing but engine code runs as long as the borrow is used.
+/// Nobody else uses the engine as long as the borrow is used.
+#[expect(clippy::mut_from_ref, reason = "exclusive by the contract")]
 #[inline(always)]
-pub unsafe fn borrow<'a>() -> &'a mut Engine<Transports> {
+pub unsafe fn borrow(cs: &Section) -> &mut Engine<Transports> {
     // SAFETY: the only borrow, by the caller.
-    unsafe { &mut *ENGINE.get() }.as_mut().expect("MPI is initialised")
+    unsafe { &mut *ENGINE.get(cs).get() }.as_mut().expect("MPI is initialised")
 }

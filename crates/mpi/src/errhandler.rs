@@ -1,5 +1,6 @@
 //! Error handlers (MPI-5.0, 9.3). Which one an error goes to, [`crate::owner`] says.
 
+use crate::cs::Section;
 use crate::handle::{Handle, Kind, Named, Table};
 use crate::inside::Inside;
 use base::{Class, Result, ensure, fail, log};
@@ -12,7 +13,7 @@ base::config! {
 }
 
 /// What the program does with an error of an object.
-pub type Function = Box<dyn Fn(Handle, Class)>;
+pub type Function = Box<dyn Fn(&mut Section, Handle, Class)>;
 
 /// What kind of object a handler was made for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,9 +40,9 @@ impl Named for UserHandler {
 
 impl UserHandler {
     /// Calls the program's function for an error of the object `handle`.
-    pub fn call(&self, handle: Handle, class: Class) {
+    pub fn call(&self, cs: &mut Section, handle: Handle, class: Class) {
         // Nothing is borrowed meanwhile.
-        (self.function)(handle, class);
+        (self.function)(cs, handle, class);
     }
 }
 
@@ -61,22 +62,22 @@ pub enum Errhandler {
 static HANDLERS: Inside<Table<Rc<UserHandler>>> = Inside::new(Table::new(Kind::Errhandler));
 
 /// Whether one more has room.
-pub fn ensure_room() -> Result {
-    HANDLERS.ensure_room()
+pub fn ensure_room(cs: &Section) -> Result {
+    HANDLERS.get(cs).ensure_room()
 }
 
 /// `MPI_*_create_errhandler`.
-pub fn create(target: Target, function: Function) -> Handle {
-    HANDLERS.enter(Rc::new(UserHandler { handle: Cell::default(), target, function }))
+pub fn create(cs: &Section, target: Target, function: Function) -> Handle {
+    HANDLERS.get(cs).enter(Rc::new(UserHandler { handle: Cell::default(), target, function }))
 }
 
 /// The handler of a live handle.
-pub fn from_handle(handle: Handle) -> Result<Errhandler> {
+pub fn from_handle(cs: &Section, handle: Handle) -> Result<Errhandler> {
     Ok(match handle {
         Handle::ERRORS_ARE_FATAL => Errhandler::Fatal,
         Handle::ERRORS_ABORT => Errhandler::Abort,
         Handle::ERRORS_RETURN => Errhandler::Return,
-        _ => match HANDLERS.get(handle) {
+        _ => match HANDLERS.get(cs).get(handle) {
             Some(user) => Errhandler::User(user),
             None => fail!(ERR_ERRHANDLER, "no such error handler"),
         },
@@ -84,8 +85,8 @@ pub fn from_handle(handle: Handle) -> Result<Errhandler> {
 }
 
 /// As [`from_handle`], for an object of kind `target`.
-pub fn for_target(handle: Handle, target: Target) -> Result<Errhandler> {
-    let handler = from_handle(handle)?;
+pub fn for_target(cs: &Section, handle: Handle, target: Target) -> Result<Errhandler> {
+    let handler = from_handle(cs, handle)?;
     if let Errhandler::User(user) = &handler {
         ensure!(user.target == target, ERR_ERRHANDLER, "the error handler is for another kind of object");
     }
@@ -93,20 +94,20 @@ pub fn for_target(handle: Handle, target: Target) -> Result<Errhandler> {
 }
 
 /// `MPI_*_get_errhandler`: a handle that the program owns once more.
-pub fn share(handler: &Errhandler) -> Handle {
+pub fn share(cs: &Section, handler: &Errhandler) -> Handle {
     match handler {
         Errhandler::Fatal => Handle::ERRORS_ARE_FATAL,
         Errhandler::Abort => Handle::ERRORS_ABORT,
         Errhandler::Return => Handle::ERRORS_RETURN,
-        Errhandler::User(user) => HANDLERS.share(user),
+        Errhandler::User(user) => HANDLERS.get(cs).share(user),
     }
 }
 
 /// `MPI_Errhandler_free`. Objects that use the handler keep it. Freeing what `MPI_*_get_errhandler` returned is allowed
 /// for predefined handlers too.
-pub fn free(handle: Handle) -> Result {
-    if let Errhandler::User(_) = from_handle(handle)? {
-        HANDLERS.release(handle);
+pub fn free(cs: &Section, handle: Handle) -> Result {
+    if let Errhandler::User(_) = from_handle(cs, handle)? {
+        HANDLERS.get(cs).release(handle);
     }
     Ok(())
 }
@@ -139,36 +140,38 @@ mod tests {
         static CALLS: RefCell<Vec<(Handle, Class)>> = const { RefCell::new(Vec::new()) };
     }
 
-    fn note(handle: Handle, class: Class) {
+    fn note(_cs: &mut Section, handle: Handle, class: Class) {
         CALLS.with(|c| c.borrow_mut().push((handle, class)));
     }
 
     #[test]
     fn handlers_live_as_long_as_somebody_uses_them() {
-        let _guard = crate::cs::enter();
-        let handle = create(Target::Comm, Box::new(note));
-        let used = for_target(handle, Target::Comm).unwrap();
-        assert_eq!(for_target(handle, Target::Session).err().unwrap().class, Class::ERR_ERRHANDLER);
-        assert_eq!(share(&used), handle);
-        free(handle).unwrap();
-        free(handle).unwrap();
-        assert!(free(handle).is_err());
+        let mut inside = crate::cs::enter_test();
+        let cs = inside.section();
+        let handle = create(cs, Target::Comm, Box::new(note));
+        let used = for_target(cs, handle, Target::Comm).unwrap();
+        assert_eq!(for_target(cs, handle, Target::Session).err().unwrap().class, Class::ERR_ERRHANDLER);
+        assert_eq!(share(cs, &used), handle);
+        free(cs, handle).unwrap();
+        free(cs, handle).unwrap();
+        assert!(free(cs, handle).is_err());
         let Errhandler::User(user) = &used else { panic!("a handler of the program") };
-        user.call(Handle(5), Class::ERR_OTHER);
+        user.call(cs, Handle(5), Class::ERR_OTHER);
         assert_eq!(CALLS.with(|c| c.take()), [(Handle(5), Class::ERR_OTHER)]);
-        let again = share(&used);
+        let again = share(cs, &used);
         assert_ne!(again, handle);
-        free(again).unwrap();
+        free(cs, again).unwrap();
     }
 
     #[test]
     fn predefined_handlers_have_their_handles() {
-        let _guard = crate::cs::enter();
+        let mut inside = crate::cs::enter_test();
+        let cs = inside.section();
         for handle in [Handle::ERRORS_ARE_FATAL, Handle::ERRORS_ABORT, Handle::ERRORS_RETURN] {
-            assert_eq!(share(&from_handle(handle).unwrap()), handle);
-            free(handle).unwrap();
+            assert_eq!(share(cs, &from_handle(cs, handle).unwrap()), handle);
+            free(cs, handle).unwrap();
         }
-        assert_eq!(from_handle(Handle::NONE).err().unwrap().class, Class::ERR_ERRHANDLER);
+        assert_eq!(from_handle(cs, Handle::NONE).err().unwrap().class, Class::ERR_ERRHANDLER);
         assert!(named("mpi_errors_return").is_some());
         assert!(named("nonsense").is_none());
     }

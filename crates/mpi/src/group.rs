@@ -3,6 +3,7 @@
 //! A group is immutable. The first lookup by process in a long list builds a sorted index, so that set operations on
 //! n members cost O(n log n). The empty group is always the predefined one.
 
+use crate::cs::Section;
 use crate::handle::{Handle, Kind, Named, Table};
 use crate::inside::Inside;
 use crate::owner::Owner;
@@ -54,30 +55,30 @@ static GROUPS: Inside<Table<Rc<Group>>> = Inside::new(Table::new(Kind::Group));
 static EMPTY: Inside<OnceCell<Rc<Group>>> = Inside::new(OnceCell::new());
 
 /// The group of a live handle, `MPI_GROUP_EMPTY` included.
-pub fn from_handle(handle: Handle) -> Result<Rc<Group>> {
+pub fn from_handle(cs: &Section, handle: Handle) -> Result<Rc<Group>> {
     if handle == Handle::GROUP_EMPTY {
-        return Ok(Group::empty());
+        return Ok(Group::empty(cs));
     }
-    match GROUPS.get(handle) {
+    match GROUPS.get(cs).get(handle) {
         Some(group) => Ok(group),
         None => fail!(ERR_GROUP, "no such group"),
     }
 }
 
 /// Whether one more has room.
-pub fn ensure_room() -> Result {
-    GROUPS.ensure_room()
+pub fn ensure_room(cs: &Section) -> Result {
+    GROUPS.get(cs).ensure_room()
 }
 
 /// A handle owned by the program for `group`.
-pub fn share(group: &Rc<Group>) -> Handle {
-    GROUPS.share(group)
+pub fn share(cs: &Section, group: &Rc<Group>) -> Handle {
+    GROUPS.get(cs).share(group)
 }
 
 /// `MPI_Group_free`. The empty group may be freed: functions return it like any other.
-pub fn free(handle: Handle) -> Result {
-    let group = from_handle(handle)?;
-    if handle != Handle::GROUP_EMPTY && GROUPS.release(handle).is_some() {
+pub fn free(cs: &Section, handle: Handle) -> Result {
+    let group = from_handle(cs, handle)?;
+    if handle != Handle::GROUP_EMPTY && GROUPS.get(cs).release(handle).is_some() {
         group.handle.set(Handle(0));
     }
     Ok(())
@@ -104,15 +105,15 @@ impl Group {
     }
 
     /// As [`Group::new`], but the predefined empty group if there are none.
-    pub fn shared(members: Vec<Peer>) -> Rc<Group> {
-        if members.is_empty() { Group::empty() } else { Rc::new(Group::new(members)) }
+    pub fn shared(cs: &Section, members: Vec<Peer>) -> Rc<Group> {
+        if members.is_empty() { Group::empty(cs) } else { Rc::new(Group::new(members)) }
     }
 
     /// A group made from this one.
-    fn derive(&self, members: Vec<Peer>) -> Rc<Group> {
+    fn derive(&self, cs: &Section, members: Vec<Peer>) -> Rc<Group> {
         match &self.session {
             Some(session) if !members.is_empty() => Rc::new(Group::of_session(members, Rc::clone(session))),
-            _ => Group::shared(members),
+            _ => Group::shared(cs, members),
         }
     }
 
@@ -122,9 +123,9 @@ impl Group {
     }
 
     /// `MPI_GROUP_EMPTY`.
-    pub fn empty() -> Rc<Group> {
+    pub fn empty(cs: &Section) -> Rc<Group> {
         let make = || Rc::new(Group { handle: Cell::new(Handle::GROUP_EMPTY), ..Group::identity(0) });
-        Rc::clone(EMPTY.get_or_init(make))
+        Rc::clone(EMPTY.get(cs).get_or_init(make))
     }
 
     /// Number of members.
@@ -204,40 +205,40 @@ impl Group {
     }
 
     /// `MPI_Group_incl`: the members with these ranks, in this order.
-    pub fn include(&self, ranks: &[i32]) -> Result<Rc<Group>> {
+    pub fn include(&self, cs: &Section, ranks: &[i32]) -> Result<Rc<Group>> {
         self.marked(ranks.iter().copied())?;
-        Ok(self.derive(ranks.iter().map(|&rank| self.peer(rank)).collect()))
+        Ok(self.derive(cs, ranks.iter().map(|&rank| self.peer(rank)).collect()))
     }
 
     /// `MPI_Group_excl`: the members but those with these ranks.
-    pub fn exclude(&self, ranks: &[i32]) -> Result<Rc<Group>> {
-        Ok(self.without(&self.marked(ranks.iter().copied())?))
+    pub fn exclude(&self, cs: &Section, ranks: &[i32]) -> Result<Rc<Group>> {
+        Ok(self.without(cs, &self.marked(ranks.iter().copied())?))
     }
 
     /// `MPI_Group_range_incl` with ranges (first, last, stride).
-    pub fn include_ranges(&self, ranges: &[[i32; 3]]) -> Result<Rc<Group>> {
-        self.include(&self.expand(ranges)?)
+    pub fn include_ranges(&self, cs: &Section, ranges: &[[i32; 3]]) -> Result<Rc<Group>> {
+        self.include(cs, &self.expand(ranges)?)
     }
 
     /// `MPI_Group_range_excl` with ranges (first, last, stride).
-    pub fn exclude_ranges(&self, ranges: &[[i32; 3]]) -> Result<Rc<Group>> {
-        self.exclude(&self.expand(ranges)?)
+    pub fn exclude_ranges(&self, cs: &Section, ranges: &[[i32; 3]]) -> Result<Rc<Group>> {
+        self.exclude(cs, &self.expand(ranges)?)
     }
 
     /// `MPI_Group_union`: all members of `self`, then those of `other` that are new.
-    pub fn union(&self, other: &Group) -> Rc<Group> {
+    pub fn union(&self, cs: &Section, other: &Group) -> Rc<Group> {
         let new = other.peers().filter(|&p| !self.contains(p));
-        self.derive(self.peers().chain(new).collect())
+        self.derive(cs, self.peers().chain(new).collect())
     }
 
     /// `MPI_Group_intersection`, in the order of `self`.
-    pub fn intersection(&self, other: &Group) -> Rc<Group> {
-        self.derive(self.peers().filter(|&p| other.contains(p)).collect())
+    pub fn intersection(&self, cs: &Section, other: &Group) -> Rc<Group> {
+        self.derive(cs, self.peers().filter(|&p| other.contains(p)).collect())
     }
 
     /// `MPI_Group_difference`, in the order of `self`.
-    pub fn difference(&self, other: &Group) -> Rc<Group> {
-        self.derive(self.peers().filter(|&p| !other.contains(p)).collect())
+    pub fn difference(&self, cs: &Section, other: &Group) -> Rc<Group> {
+        self.derive(cs, self.peers().filter(|&p| !other.contains(p)).collect())
     }
 
     /// For each rank whether it was named. All must be valid and different.
@@ -251,8 +252,8 @@ impl Group {
         Ok(named)
     }
 
-    fn without(&self, named: &[bool]) -> Rc<Group> {
-        self.derive(self.peers().zip(named).filter(|(_, named)| !**named).map(|(p, _)| p).collect())
+    fn without(&self, cs: &Section, named: &[bool]) -> Rc<Group> {
+        self.derive(cs, self.peers().zip(named).filter(|(_, named)| !**named).map(|(p, _)| p).collect())
     }
 
     /// The ranks of the ranges; stops at the first that isn't valid, so that the work is bounded by the group's size.
@@ -297,14 +298,16 @@ mod tests {
     proptest! {
         #[test]
         fn set_operations_agree_with_lists(a in set(), b in set()) {
+            let mut inside = crate::cs::enter_test();
+            let cs = inside.section();
             let (ga, gb) = (group(&a), group(&b));
             let mut union = a.clone();
             union.extend(b.iter().filter(|m| !a.contains(m)));
-            prop_assert_eq!(list(&ga.union(&gb)), union);
+            prop_assert_eq!(list(&ga.union(cs, &gb)), union);
             let both: Vec<u32> = a.iter().copied().filter(|m| b.contains(m)).collect();
-            prop_assert_eq!(list(&ga.intersection(&gb)), both);
+            prop_assert_eq!(list(&ga.intersection(cs, &gb)), both);
             let rest: Vec<u32> = a.iter().copied().filter(|m| !b.contains(m)).collect();
-            prop_assert_eq!(list(&ga.difference(&gb)), rest);
+            prop_assert_eq!(list(&ga.difference(cs, &gb)), rest);
             for p in 0..70 {
                 prop_assert_eq!(ga.rank_of(Peer(p)), a.iter().position(|&m| m == p).map(|i| i as i32));
             }
@@ -323,15 +326,19 @@ mod tests {
 
         #[test]
         fn including_and_excluding_are_complements(a in set(), picks in proptest::collection::vec(any::<bool>(), 64)) {
+            let mut inside = crate::cs::enter_test();
+            let cs = inside.section();
             let ranks: Vec<i32> = (0..a.len()).filter(|&i| picks[i]).map(|i| i as i32).collect();
             let g = group(&a);
-            let (inside, outside) = (g.include(&ranks).unwrap(), g.exclude(&ranks).unwrap());
-            prop_assert_eq!(g.difference(&inside).compare(&outside), Comparison::Ident);
+            let (inside, outside) = (g.include(cs, &ranks).unwrap(), g.exclude(cs, &ranks).unwrap());
+            prop_assert_eq!(g.difference(cs, &inside).compare(&outside), Comparison::Ident);
             prop_assert_eq!(inside.size() + outside.size(), g.size());
         }
 
         #[test]
         fn ranges_never_escape(first in -70..70, last in -70..70, stride in -9..9) {
+            let mut inside = crate::cs::enter_test();
+            let cs = inside.section();
             let g = Group::identity(40);
             let naive: Option<Vec<i32>> = (stride != 0).then(|| {
                 let mut v = vec![];
@@ -339,7 +346,7 @@ mod tests {
                 while (stride > 0 && r <= last) || (stride < 0 && r >= last) { v.push(r); r += stride; }
                 v
             });
-            match (naive, g.include_ranges(&[[first, last, stride]])) {
+            match (naive, g.include_ranges(cs, &[[first, last, stride]])) {
                 (None, got) => prop_assert_eq!(got.err().map(|e| e.class), Some(Class::ERR_ARG)),
                 (Some(v), got) if v.iter().all(|r| (0..40).contains(r)) => {
                     let got: Vec<i32> = list(&got.unwrap()).iter().map(|&p| p as i32).collect();
@@ -352,13 +359,16 @@ mod tests {
 
     #[test]
     fn bad_ranks_are_refused() {
+        let mut inside = crate::cs::enter_test();
+        let cs = inside.section();
+
         let g = Group::identity(4);
         for ranks in [&[4][..], &[-1], &[1, 1]] {
-            assert_eq!(g.include(ranks).err().unwrap().class, Class::ERR_RANK);
-            assert_eq!(g.exclude(ranks).err().unwrap().class, Class::ERR_RANK);
+            assert_eq!(g.include(cs, ranks).err().unwrap().class, Class::ERR_RANK);
+            assert_eq!(g.exclude(cs, ranks).err().unwrap().class, Class::ERR_RANK);
         }
-        assert_eq!(g.include_ranges(&[[0, 3, 1], [2, 2, 1]]).err().unwrap().class, Class::ERR_RANK);
-        assert_eq!(g.exclude_ranges(&[[0, i32::MAX, 1]]).err().unwrap().class, Class::ERR_RANK);
+        assert_eq!(g.include_ranges(cs, &[[0, 3, 1], [2, 2, 1]]).err().unwrap().class, Class::ERR_RANK);
+        assert_eq!(g.exclude_ranges(cs, &[[0, i32::MAX, 1]]).err().unwrap().class, Class::ERR_RANK);
     }
 
     #[test]
@@ -372,8 +382,11 @@ mod tests {
 
     #[test]
     fn empty_results_are_the_predefined_group() {
+        let mut inside = crate::cs::enter_test();
+        let cs = inside.section();
+
         let g = Group::identity(2);
-        assert_eq!(g.exclude(&[0, 1]).unwrap().handle.get(), Handle::GROUP_EMPTY);
-        assert_eq!(g.difference(&g).handle.get(), Handle::GROUP_EMPTY);
+        assert_eq!(g.exclude(cs, &[0, 1]).unwrap().handle.get(), Handle::GROUP_EMPTY);
+        assert_eq!(g.difference(cs, &g).handle.get(), Handle::GROUP_EMPTY);
     }
 }

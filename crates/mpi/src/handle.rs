@@ -12,6 +12,8 @@
 //! Programs have millions of requests, but never as many other objects. Whoever makes an object asks first whether there is room
 //! ([`Table::ensure_room`]).
 
+use crate::cs::Section;
+use crate::inside::Inside;
 use base::{Result, ensure};
 use std::cell::{Cell, UnsafeCell};
 use std::rc::Rc;
@@ -102,7 +104,7 @@ struct Slot<T> {
 /// Ends the list of slots without an object.
 const NO_SLOT: u32 = u32::MAX;
 
-/// The live objects of one kind. All access happens inside the critical section ([`crate::cs`]).
+/// The live objects of one kind. A module's table is [`Inside`], so that only a [`Section`] leads to it.
 pub struct Table<T> {
     kind: Kind,
     index_mask: usize,
@@ -136,8 +138,8 @@ impl<T> Table<T> {
     )]
     #[inline]
     fn inner(&self) -> &mut Inner<T> {
-        // SAFETY: the table is only reached inside the critical section, and each method ends its borrow before it
-        // returns or calls out.
+        // SAFETY: only one thread at a time reaches the table, and each method ends its borrow before it returns or
+        // calls out.
         unsafe { &mut *self.inner.get() }
     }
 
@@ -274,7 +276,7 @@ impl<T: Named> Table<Rc<T>> {
     /// The object of a live handle, without a count of its own.
     ///
     /// # Safety
-    /// Nothing enters or leaves this table, and no callback of the program runs, as long as the borrow is used.
+    /// Nothing enters or leaves this table as long as the borrow is used.
     #[inline(always)]
     pub unsafe fn borrow(&self, handle: Handle) -> Option<&Rc<T>> {
         self.slot(handle)?.value.as_ref()
@@ -295,29 +297,15 @@ impl<T: Named> Table<Rc<T>> {
         }
         self.enter(Rc::clone(value))
     }
-
-    /// A handle for a callback, that is live until the answer is dropped: also when the program has freed the object.
-    pub fn lend<'a>(&'a self, value: &Rc<T>) -> Lent<'a, T> {
-        Lent { table: self, handle: self.share(value) }
-    }
 }
 
-/// See [`Table::lend`].
-pub struct Lent<'a, T: Named> {
-    table: &'a Table<Rc<T>>,
-    handle: Handle,
-}
-
-impl<T: Named> Lent<'_, T> {
-    /// The handle.
-    pub fn handle(&self) -> Handle {
-        self.handle
-    }
-}
-
-impl<T: Named> Drop for Lent<'_, T> {
-    fn drop(&mut self) {
-        self.table.release(self.handle);
+impl<T: Named> Inside<Table<Rc<T>>> {
+    /// Runs `f` with a handle for a callback, that is live meanwhile: also when the program has freed the object.
+    pub fn lend<R>(&self, cs: &mut Section, value: &Rc<T>, f: impl FnOnce(&mut Section, Handle) -> R) -> R {
+        let handle = self.get(cs).share(value);
+        let result = f(cs, handle);
+        self.get(cs).release(handle);
+        result
     }
 }
 
@@ -397,18 +385,20 @@ mod tests {
 
     #[test]
     fn a_freed_object_is_lent_a_handle_for_a_while() {
-        let table = Table::new(Kind::Datatype);
+        static TABLE: Inside<Table<Rc<Object>>> = Inside::new(Table::new(Kind::Datatype));
+        let mut inside = crate::cs::enter_test();
+        let cs = inside.section();
         let object = Rc::new(Object(Cell::default()));
-        let own = table.enter(Rc::clone(&object));
-        assert_eq!(table.lend(&object).handle(), own);
-        assert!(table.get(own).is_some());
-        table.release(own);
-        let other = table.enter(Rc::new(Object(Cell::default())));
-        let lent = table.lend(&object);
-        assert!(lent.handle() != own && lent.handle() != other);
-        assert_eq!(table.lend(&object).handle(), lent.handle());
-        assert!(table.get(lent.handle()).is_some_and(|found| Rc::ptr_eq(&found, &object)));
-        drop(lent);
-        assert_eq!(table.handles(), [other]);
+        let own = TABLE.get(cs).enter(Rc::clone(&object));
+        TABLE.lend(cs, &object, |_, handle| assert_eq!(handle, own));
+        assert!(TABLE.get(cs).get(own).is_some());
+        TABLE.get(cs).release(own);
+        let other = TABLE.get(cs).enter(Rc::new(Object(Cell::default())));
+        TABLE.lend(cs, &object, |cs, lent| {
+            assert!(lent != own && lent != other);
+            TABLE.lend(cs, &object, |_, again| assert_eq!(again, lent));
+            assert!(TABLE.get(cs).get(lent).is_some_and(|found| Rc::ptr_eq(&found, &object)));
+        });
+        assert_eq!(TABLE.get(cs).handles(), [other]);
     }
 }

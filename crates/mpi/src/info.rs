@@ -2,6 +2,7 @@
 //!
 //! Keys and values are bytes without zero; the order is that of the first insertion.
 
+use crate::cs::Section;
 use crate::handle::{Handle, Kind, Named, Table};
 use crate::inside::Inside;
 use crate::{job, life};
@@ -35,54 +36,54 @@ static INFOS: Inside<Table<Rc<Info>>> = Inside::new(Table::new(Kind::Info));
 static ENVIRONMENT: Inside<OnceCell<Rc<Info>>> = Inside::new(OnceCell::new());
 
 /// The object of a live handle, `MPI_INFO_ENV` included.
-pub fn from_handle(handle: Handle) -> Result<Rc<Info>> {
+pub fn from_handle(cs: &Section, handle: Handle) -> Result<Rc<Info>> {
     if handle == Handle::INFO_ENV {
-        return Ok(environment());
+        return Ok(environment(cs));
     }
-    match INFOS.get(handle) {
+    match INFOS.get(cs).get(handle) {
         Some(info) => Ok(info),
         None => fail!(ERR_INFO, "no such info object"),
     }
 }
 
 /// As [`from_handle`], where `MPI_INFO_NULL` is allowed.
-pub fn from_handle_or_null(handle: Handle) -> Result<Option<Rc<Info>>> {
-    if handle == Handle::NONE { Ok(None) } else { from_handle(handle).map(Some) }
+pub fn from_handle_or_null(cs: &Section, handle: Handle) -> Result<Option<Rc<Info>>> {
+    if handle == Handle::NONE { Ok(None) } else { from_handle(cs, handle).map(Some) }
 }
 
 /// Whether one more has room.
-pub fn ensure_room() -> Result {
-    INFOS.ensure_room()
+pub fn ensure_room(cs: &Section) -> Result {
+    INFOS.get(cs).ensure_room()
 }
 
 /// Gives a new object to the program.
-pub fn enter(info: Info) -> Handle {
-    INFOS.enter(Rc::new(info))
+pub fn enter(cs: &Section, info: Info) -> Handle {
+    INFOS.get(cs).enter(Rc::new(info))
 }
 
 /// `MPI_Info_free`.
-pub fn free(handle: Handle) -> Result {
-    ensure!(INFOS.remove(handle).is_some(), ERR_INFO, "no such info object, or a predefined one");
+pub fn free(cs: &Section, handle: Handle) -> Result {
+    ensure!(INFOS.get(cs).remove(handle).is_some(), ERR_INFO, "no such info object, or a predefined one");
     Ok(())
 }
 
 /// `MPI_INFO_ENV`.
-pub fn environment() -> Rc<Info> {
+pub fn environment(cs: &Section) -> Rc<Info> {
     let has_begun = life::is_initialized() || life::is_running();
     let make = || {
         let entries = entries_of_process();
         if has_begun {
-            put(&entries, "thread_level", life::thread_level().name());
+            put(&entries, "thread_level", life::thread_level(cs).name());
         }
         Rc::new(Info { handle: Cell::new(Handle::INFO_ENV), read_only: true, ..entries })
     };
     // Before MPI has begun it is not the last word.
-    if has_begun { Rc::clone(ENVIRONMENT.get_or_init(make)) } else { make() }
+    if has_begun { Rc::clone(ENVIRONMENT.get(cs).get_or_init(make)) } else { make() }
 }
 
 /// `MPI_Info_create_env`: what is known of the way this process was started. The program's arguments could only repeat it.
-pub fn create_environment() -> Info {
-    job::look();
+pub fn create_environment(cs: &Section) -> Info {
+    job::look(cs);
     entries_of_process()
 }
 

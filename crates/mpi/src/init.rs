@@ -8,6 +8,7 @@
 //! ends, because other processes may still talk to it and because sessions may come again.
 
 use crate::comm::{self, Comm, attributes};
+use crate::cs::Section;
 use crate::group::Group;
 use crate::inside::Inside;
 use crate::life::World;
@@ -24,29 +25,33 @@ use std::rc::Rc;
 static EXIT_WATCHED: Inside<Cell<bool>> = Inside::new(Cell::new(false));
 
 /// `MPI_Init` and `MPI_Init_thread`: the level provided.
-pub fn init_world(required: Level) -> Result<Level> {
+pub fn init_world(cs: &mut Section, required: Level) -> Result<Level> {
     ensure!(life::world() == World::Before, ERR_OTHER, "MPI_Init was called before");
-    let level = join(required)?;
+    let level = join(cs, required)?;
     let world = ContextId::new(Peer(0), 1);
-    let new = |context, group| Comm::new(context, Rc::new(group), errhandler::initial(), None, comm::choices::of_job());
+    let new =
+        |context, group| Comm::new(context, Rc::new(group), errhandler::initial(), None, comm::choices::of_job(cs));
     let own = new(ContextId::new(job::me(), 2), Group::new(vec![job::me()]));
-    comm::set_predefined(new(world, Group::identity(job::world_size())), own);
-    life::begin_world(level);
+    comm::set_predefined(cs, new(world, Group::identity(job::world_size())), own);
+    life::begin_world(cs, level);
     Ok(level)
 }
 
 /// `MPI_Finalize`.
-pub fn finalize() -> Result {
+pub fn finalize(cs: &mut Section) -> Result {
     // A session may begin or end in another thread.
-    let _inside = cs::enter_always();
+    cs::locked(cs, finalize_locked)
+}
+
+fn finalize_locked(cs: &mut Section) -> Result {
     ensure!(life::world() == World::Active, ERR_OTHER, "MPI_Finalize without MPI_Init, or called before");
-    let own = comm::own().expect("the World Model has begun");
+    let own = comm::own(cs).expect("the World Model has begun");
     // The program's last chance (11.2.4); everything works meanwhile.
-    let deleted = attr::delete_all(&**own);
-    buffered::flush(&buffered::OF_PROCESS)?;
-    profile::end();
+    let deleted = attr::delete_all(cs, &**own);
+    buffered::flush(cs, None)?;
+    profile::end(cs);
     // Nobody leaves while another may still need an answer.
-    let met = comm::world().map_or(Ok(()), coll::internal::last_barrier);
+    let met = comm::world(cs).map_or(Ok(()), |world| coll::internal::last_barrier(cs, world));
     match met {
         // Whoever goes on after failures may leave after them.
         Err(error)
@@ -55,74 +60,82 @@ pub fn finalize() -> Result {
         met => met?,
     }
     life::end_world();
-    leave(life::thread_level())?;
+    leave(cs, life::thread_level(cs))?;
     deleted
 }
 
 /// A new user of the engine, which is opened for the first. The level that the user gets.
-pub(crate) fn join(level: Level) -> Result<Level> {
+pub(crate) fn join(cs: &mut Section, level: Level) -> Result<Level> {
     if !engine::is_set() {
-        open()?;
+        open(cs)?;
     }
-    let level = life::add_user(level);
-    cs::set_locking(life::has_threads());
+    let level = life::add_user(cs, level);
+    cs::set_locking(cs, life::has_threads());
     Ok(level)
 }
 
 /// A user leaves; the last one closes the engine.
-pub(crate) fn leave(level: Level) -> Result {
+pub(crate) fn leave(cs: &mut Section, level: Level) -> Result {
     life::remove_user(level);
     if life::is_running() {
-        cs::set_locking(life::has_threads());
+        cs::set_locking(cs, life::has_threads());
         return Ok(());
     }
-    cs::set_locking(true);
-    progress::wait_until(|| engine::with(|engine| !engine.has_backlog()));
+    cs::set_locking(cs, true);
+    progress::wait_until(cs, |cs| engine::with(cs, |engine| !engine.has_backlog()));
     if life::is_finalized() {
-        return close();
+        return close(cs);
     }
-    if !EXIT_WATCHED.replace(true) {
+    if !EXIT_WATCHED.get(cs).replace(true) {
         sys::process::at_exit(close_at_exit);
     }
     Ok(())
 }
 
-fn open() -> Result {
-    let mut bootstrap = job::connect()?;
+fn open(cs: &mut Section) -> Result {
+    let mut bootstrap = job::connect(cs)?;
     bootstrap.initialized()?;
     job::remember(bootstrap.job());
-    comm::choices::set_job(coll::job_choices::of(bootstrap.job()));
-    attributes::set_up(bootstrap.job());
-    progress::on_question(waits::tell);
+    comm::choices::set_job(cs, coll::job_choices::of(bootstrap.job()));
+    attributes::set_up(cs, bootstrap.job());
+    progress::on_question(cs, waits::tell);
     let Opened { endpoints, waiting, bootstrap, profile } = channel::open(bootstrap)?;
-    progress::set_waiting(waiting);
-    agent::replace(Some(bootstrap));
-    profile::begin(profile);
+    progress::set_waiting(cs, waiting);
+    agent::replace(cs, Some(bootstrap));
+    profile::begin(cs, profile);
     let mut engine = Engine::new(endpoints);
-    engine.set_membership(comm::contains);
-    engine::set(Some(engine));
+    engine.set_membership(contains);
+    engine::set(cs, Some(engine));
     Ok(())
 }
 
-fn close() -> Result {
-    let Some(mut engine) = engine::set(None) else { return Ok(()) };
-    progress::clear();
+fn close(cs: &mut Section) -> Result {
+    let Some(mut engine) = engine::set(cs, None) else { return Ok(()) };
+    progress::clear(cs);
     transports::close(engine.endpoints());
-    match agent::replace(None) {
+    match agent::replace(cs, None) {
         Some(agent) => agent.borrow_mut().finalize(),
         None => Ok(()),
     }
 }
 
+/// What the engine asks ([`comm::contains`]).
+fn contains(context: u64, peer: Peer) -> bool {
+    // SAFETY: the engine runs inside, and its caller has lent the section to it.
+    comm::contains(unsafe { Section::assume() }, context, peer)
+}
+
 extern "C" fn close_at_exit() {
-    let _guard = cs::enter();
-    if !life::is_running() && close().is_err() {
+    // SAFETY: the process ends: nobody is in MPI any more.
+    let mut inside = unsafe { cs::enter() };
+    let cs = inside.section();
+    if !life::is_running() && close(cs).is_err() {
         log!(Warn, "could not leave the job in good order");
     }
 }
 
 /// `MPI_Abort`.
-pub fn abort_from(comm: &Comm, code: i32) -> ! {
+pub fn abort_from(cs: &Section, comm: &Comm, code: i32) -> ! {
     let on = comm.owner.describe().unwrap_or_default();
-    life::abort(code, &format!("MPI_Abort was called on {on} with code {code}"), &comm.owner.processes())
+    life::abort(cs, code, &format!("MPI_Abort was called on {on} with code {code}"), &comm.owner.processes())
 }

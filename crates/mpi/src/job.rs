@@ -1,9 +1,11 @@
 //! What this process knows of its job: who it is, how many there are, which of them are near.
 
+use crate::cs::Section;
 use crate::inside::Inside;
 use base::{Peer, Result};
 use channel::bootstrap::{Bootstrap, JobInfo};
-use std::cell::{OnceCell, RefCell};
+use std::cell::RefCell;
+use std::sync::OnceLock;
 
 /// What stays known of the job.
 pub struct Job {
@@ -25,7 +27,7 @@ pub struct Job {
     kernel_of: Vec<u32>,
 }
 
-static JOB: Inside<OnceCell<Job>> = Inside::new(OnceCell::new());
+static JOB: OnceLock<Job> = OnceLock::new();
 
 /// The connection with the node agent, if somebody wanted to know of the job before `MPI_Init`.
 static EARLY: Inside<RefCell<Option<Bootstrap>>> = Inside::new(RefCell::new(None));
@@ -54,19 +56,19 @@ pub fn node_of(peer: Peer) -> i32 {
 }
 
 /// Learns what can be known of the job before `MPI_Init`.
-pub fn look() {
+pub fn look(cs: &Section) {
     if JOB.get().is_some() {
         return;
     }
     if let Ok(bootstrap) = Bootstrap::from_environment() {
         remember(bootstrap.job());
-        *EARLY.borrow_mut() = Some(bootstrap);
+        *EARLY.get(cs).borrow_mut() = Some(bootstrap);
     }
 }
 
 /// The connection with the node agent, for the initialisation.
-pub fn connect() -> Result<Bootstrap> {
-    let early = EARLY.borrow_mut().take();
+pub fn connect(cs: &Section) -> Result<Bootstrap> {
+    let early = EARLY.get(cs).borrow_mut().take();
     early.map_or_else(Bootstrap::from_environment, Ok)
 }
 

@@ -12,6 +12,7 @@
 //!
 //! A loss of a process that an operation doesn't need changes nothing.
 
+use crate::cs::Section;
 use crate::engine;
 use crate::group::Group;
 use crate::progress::{self, Awaited};
@@ -46,40 +47,41 @@ impl Participants {
     }
 
     /// Whether one of them is known to be lost.
-    pub fn have_lost_one(&self) -> bool {
-        let losses = count();
-        if self.losses.replace(losses) != losses && any(|peer| self.groups.iter().any(|group| group.contains(peer))) {
+    pub fn have_lost_one(&self, cs: &Section) -> bool {
+        let losses = count(cs);
+        if self.losses.replace(losses) != losses && any(cs, |peer| self.groups.iter().any(|group| group.contains(peer)))
+        {
             self.lost.set(true);
         }
         self.lost.get()
     }
 
     /// Waits for a transfer, but gives it up if it can be when one of them is lost, or `given_up` says that nobody waits for it.
-    pub fn end(&self, transfer: Transfer, given_up: bool) -> Result {
+    pub fn end(&self, cs: &mut Section, transfer: Transfer, given_up: bool) -> Result {
         let mut broken = given_up;
         let mut outcome = None;
-        progress::wait_for(transfer.op().map_or(Awaited::Tested, Awaited::One), || {
-            outcome = transfer::test(transfer);
-            broken |= self.have_lost_one();
+        progress::wait_for(cs, transfer.op().map_or(Awaited::Tested, Awaited::One), |cs| {
+            outcome = transfer::test(cs, transfer);
+            broken |= self.have_lost_one(cs);
             outcome.is_some() || broken
         });
         match outcome {
             Some(outcome) => outcome.map(drop),
-            None if transfer::give_up(transfer) => Err(LOST),
-            None => transfer::wait(transfer).map(drop),
+            None if transfer::give_up(cs, transfer) => Err(LOST),
+            None => transfer::wait(cs, transfer).map(drop),
         }
     }
 }
 
 /// How many processes are known to be lost.
 #[inline]
-pub fn count() -> usize {
-    engine::with(|engine| engine.losses())
+pub fn count(cs: &Section) -> usize {
+    engine::with(cs, |engine| engine.losses())
 }
 
 /// Whether a process that is needed is lost.
-pub fn any(is_needed: impl FnMut(Peer) -> bool) -> bool {
-    engine::with(|engine| engine.any_lost(is_needed))
+pub fn any(cs: &Section, is_needed: impl FnMut(Peer) -> bool) -> bool {
+    engine::with(cs, |engine| engine.any_lost(is_needed))
 }
 
 /// How an operation of several processes stands.

@@ -6,6 +6,7 @@
 //! [`raise_from`] returns if the handler does.
 
 use crate::buffer::Slot;
+use crate::cs::Section;
 use crate::errhandler::{self, Errhandler, Target};
 use crate::group::Group;
 use crate::handle::Handle;
@@ -62,16 +63,16 @@ impl Owner {
     }
 
     /// `MPI_*_set_errhandler`.
-    pub fn set_errhandler(&self, handle: Handle) -> Result {
-        let new = errhandler::for_target(handle, self.target)?;
+    pub fn set_errhandler(&self, cs: &Section, handle: Handle) -> Result {
+        let new = errhandler::for_target(cs, handle, self.target)?;
         *self.errhandler.borrow_mut() = new;
         self.errhandler_set.set(true);
         Ok(())
     }
 
     /// `MPI_*_get_errhandler`: a handle that the program owns.
-    pub fn get_errhandler(&self) -> Handle {
-        errhandler::share(&self.errhandler())
+    pub fn get_errhandler(&self, cs: &Section) -> Handle {
+        errhandler::share(cs, &self.errhandler())
     }
 
     /// The name that the program has given.
@@ -97,17 +98,17 @@ impl Owner {
         self.groups.iter().flatten().flat_map(|group| group.peers()).collect()
     }
 
-    fn invoke(&self, class: Class, origin: &str) {
-        self.run(&self.errhandler(), class, origin);
+    fn invoke(&self, cs: &mut Section, class: Class, origin: &str) {
+        self.run(cs, &self.errhandler(), class, origin);
     }
 
     /// Lets `handler` do what it does with an error of this object.
-    fn run(&self, handler: &Errhandler, class: Class, origin: &str) {
+    fn run(&self, cs: &mut Section, handler: &Errhandler, class: Class, origin: &str) {
         match handler {
             Errhandler::Return => {}
-            Errhandler::Fatal => fatal(self.describe(), class, origin, &[]),
-            Errhandler::Abort => fatal(self.describe(), class, origin, &self.processes()),
-            Errhandler::User(user) => user.call(self.handle.get(), class),
+            Errhandler::Fatal => fatal(cs, self.describe(), class, origin, &[]),
+            Errhandler::Abort => fatal(cs, self.describe(), class, origin, &self.processes()),
+            Errhandler::User(user) => user.call(cs, self.handle.get(), class),
         }
     }
 }
@@ -116,8 +117,8 @@ impl Owner {
 static PREDEFINED: Inside<RefCell<Option<[Rc<Owner>; 2]>>> = Inside::new(RefCell::new(None));
 
 /// The World Model has these communicators: its errors of no object go to them.
-pub(crate) fn set_predefined(own: &Rc<Owner>, world: &Rc<Owner>) {
-    *PREDEFINED.borrow_mut() = Some([Rc::clone(own), Rc::clone(world)]);
+pub(crate) fn set_predefined(cs: &Section, own: &Rc<Owner>, world: &Rc<Owner>) {
+    *PREDEFINED.get(cs).borrow_mut() = Some([Rc::clone(own), Rc::clone(world)]);
 }
 
 thread_local! {
@@ -127,46 +128,47 @@ thread_local! {
 
 /// Gives `error` of an MPI function to the handler of its object, if it has one. Returns if the handler returns.
 #[cold]
-pub fn raise_from(function: &'static str, on: Option<&Owner>, error: Error) {
+pub fn raise_from(cs: &mut Section, function: &'static str, on: Option<&Owner>, error: Error) {
     FUNCTION.with(|f| f.replace(Some(function)));
-    invoke(on, error.class, error.origin);
+    invoke(cs, on, error.class, error.origin);
     FUNCTION.with(|f| f.replace(None));
 }
 
 /// `MPI_*_call_errhandler`.
-pub fn call_errhandler(on: &Owner, code: Class) -> Result {
-    let _inside = cs::enter_always();
-    errors::class_of(code)?;
-    if code != Class::SUCCESS {
-        on.invoke(code, "raised by the program");
-    }
-    Ok(())
+pub fn call_errhandler(cs: &mut Section, on: &Owner, code: Class) -> Result {
+    cs::locked(cs, |cs| {
+        errors::class_of(cs, code)?;
+        if code != Class::SUCCESS {
+            on.invoke(cs, code, "raised by the program");
+        }
+        Ok(())
+    })
 }
 
-fn invoke(on: Option<&Owner>, class: Class, origin: &str) {
+fn invoke(cs: &mut Section, on: Option<&Owner>, class: Class, origin: &str) {
     if let Some(owner) = on {
-        return owner.invoke(class, origin);
+        return owner.invoke(cs, class, origin);
     }
-    let predefined = PREDEFINED.borrow().clone();
+    let predefined = PREDEFINED.get(cs).borrow().clone();
     match predefined {
         Some([own, world]) if life::world() == World::Active => {
             let theirs = !own.errhandler_set.get() && world.errhandler_set.get();
-            if theirs { world.invoke(class, origin) } else { own.invoke(class, origin) }
+            if theirs { world.invoke(cs, class, origin) } else { own.invoke(cs, class, origin) }
         }
-        Some([own, _]) => own.run(&errhandler::initial(), class, origin),
+        Some([own, _]) => own.run(cs, &errhandler::initial(), class, origin),
         None => {
             let unknown =
                 Owner { handle: Cell::new(Handle::COMM_SELF), ..Owner::new(Target::Session, errhandler::initial()) };
-            unknown.invoke(class, origin);
+            unknown.invoke(cs, class, origin);
         }
     }
 }
 
 /// Ends the job, or the processes `of` a communicator. mpiexec shows the text, with rank and host; a process without mpiexec shows
 /// it itself.
-fn fatal(object: Option<String>, code: Class, origin: &str, of: &[Peer]) -> ! {
+fn fatal(cs: &Section, object: Option<String>, code: Class, origin: &str, of: &[Peer]) -> ! {
     let function = FUNCTION.with(|f| *f.borrow()).unwrap_or("an MPI call");
     let object = object.map_or(String::new(), |name| format!(" on {name}"));
-    let text = format!("{function} failed{object}: {} ({origin})", errors::describe(code));
-    life::abort(errors::class_of(code).unwrap_or(Class::ERR_OTHER).0, &text, of)
+    let text = format!("{function} failed{object}: {} ({origin})", errors::describe(cs, code));
+    life::abort(cs, errors::class_of(cs, code).unwrap_or(Class::ERR_OTHER).0, &text, of)
 }

@@ -1,5 +1,6 @@
 //! Profiling control (MPI-5.0, 15.2.4), and what the core tells those who count messages (`channel::profile`).
 
+use crate::cs::Section;
 use crate::engine;
 use crate::inside::Inside;
 use crate::life::is_running;
@@ -15,37 +16,37 @@ static PROFILE: Inside<RefCell<SharedProfile>> = Inside::new(RefCell::new(Shared
 static CALL: Inside<Cell<Call>> = Inside::new(Cell::new(None));
 
 /// Counts there from now on.
-pub(crate) fn begin(profile: SharedProfile) {
-    *PROFILE.borrow_mut() = profile;
+pub(crate) fn begin(cs: &Section, profile: SharedProfile) {
+    *PROFILE.get(cs).borrow_mut() = profile;
 }
 
 /// What is sent next belongs to this collective.
 #[inline]
-pub(crate) fn of_call(call: Call) {
-    CALL.set(call);
+pub(crate) fn of_call(cs: &Section, call: Call) {
+    CALL.get(cs).set(call);
 }
 
 /// A message has been sent.
 #[inline]
-pub(crate) fn count(context: u64, peer: Peer, bytes: usize) {
-    PROFILE.borrow().count(context, CALL.get(), peer, bytes);
+pub(crate) fn count(cs: &Section, context: u64, peer: Peer, bytes: usize) {
+    PROFILE.get(cs).borrow().count(context, CALL.get(cs).get(), peer, bytes);
 }
 
 /// `MPI_Pcontrol`: 0 pauses counting, 1 goes on, 2 does nothing; 1 and all others begin a phase.
-pub fn control(level: i32) {
+pub fn control(cs: &Section, level: i32) {
     if is_running() {
-        PROFILE.borrow().control(level);
-        engine::with(|engine| tell_lanes(engine.endpoints()));
+        PROFILE.get(cs).borrow().control(level);
+        engine::with(cs, |engine| tell_lanes(engine.endpoints()));
     }
 }
 
 /// A communicator has got a name.
-pub fn name(context: ContextId, name: &[u8]) {
-    PROFILE.borrow().name_context(context.0, &String::from_utf8_lossy(name));
+pub fn name(cs: &Section, context: ContextId, name: &[u8]) {
+    PROFILE.get(cs).borrow().name_context(context.0, &String::from_utf8_lossy(name));
 }
 
 /// Nothing more is counted: `MPI_Finalize`.
-pub(crate) fn end() {
-    PROFILE.borrow().end();
-    engine::with(|engine| tell_lanes(engine.endpoints()));
+pub(crate) fn end(cs: &Section) {
+    PROFILE.get(cs).borrow().end();
+    engine::with(cs, |engine| tell_lanes(engine.endpoints()));
 }

@@ -1,6 +1,7 @@
 //! Sessions (MPI-5.0, 11.3). Groups made from their process sets remember the session, and so do the communicators made from
 //! those.
 
+use crate::cs::Section;
 use crate::errhandler::{self, Target};
 use crate::group::Group;
 use crate::handle::{Handle, Kind, Named, Table};
@@ -32,35 +33,35 @@ impl Named for Session {
 static SESSIONS: Inside<Table<Rc<Session>>> = Inside::new(Table::new(Kind::Session));
 
 /// The session of a live handle.
-pub fn from_handle(handle: Handle) -> Result<Rc<Session>> {
-    match SESSIONS.get(handle) {
+pub fn from_handle(cs: &Section, handle: Handle) -> Result<Rc<Session>> {
+    match SESSIONS.get(cs).get(handle) {
         Some(session) => Ok(session),
         None => fail!(ERR_SESSION, "no such session"),
     }
 }
 
 /// Whether one more has room.
-pub fn ensure_room() -> Result {
-    SESSIONS.ensure_room()
+pub fn ensure_room(cs: &Section) -> Result {
+    SESSIONS.get(cs).ensure_room()
 }
 
 /// `MPI_Session_init`. Without the key `thread_level` several threads may call: libraries that don't know of each other
 /// each have a session. The level is lower where others rely on being alone ([`crate::life`]).
-pub fn init(info: Option<&Info>, errhandler: Handle) -> Result<Rc<Session>> {
-    let errhandler = errhandler::for_target(errhandler, Target::Session)?;
+pub fn init(cs: &mut Section, info: Option<&Info>, errhandler: Handle) -> Result<Rc<Session>> {
+    let errhandler = errhandler::for_target(cs, errhandler, Target::Session)?;
     let named = info.and_then(|info| info.text("thread_level")).and_then(|name| Level::named(&name));
     let level = named.unwrap_or(Level::Multiple);
-    let level = init::join(level)?;
+    let level = init::join(cs, level)?;
     let session = Rc::new(Session { owner: Rc::new(Owner::of_session(errhandler)), level });
-    SESSIONS.enter(Rc::clone(&session));
+    SESSIONS.get(cs).enter(Rc::clone(&session));
     Ok(session)
 }
 
 /// `MPI_Session_finalize`.
-pub fn finalize(session: &Rc<Session>) -> Result {
-    crate::p2p::buffered::detach(&session.owner.buffer)?;
-    ensure!(SESSIONS.remove(session.handle()).is_some(), ERR_SESSION, "no such session");
-    init::leave(session.level)
+pub fn finalize(cs: &mut Section, session: &Rc<Session>) -> Result {
+    crate::p2p::buffered::detach(cs, Some(&session.owner))?;
+    ensure!(SESSIONS.get(cs).remove(session.handle()).is_some(), ERR_SESSION, "no such session");
+    init::leave(cs, session.level)
 }
 
 /// `MPI_Session_get_pset_info`.

@@ -11,6 +11,7 @@
 //! - What is left to do when a thread returns to the program or sleeps, and of which no peer will tell, is the watcher's: it is rung.
 //! - A bell that rings before its thread sleeps stays readable.
 
+use crate::cs::Section;
 use crate::inside::Inside;
 use crate::{cs, engine};
 use base::Peer;
@@ -99,49 +100,49 @@ thread_local! {
 
 /// Something has happened that may end a wait [`Until::Event`].
 #[inline]
-pub(crate) fn happened() {
-    EVENTS.set(EVENTS.get() + 1);
+pub(crate) fn happened(cs: &Section) {
+    EVENTS.get(cs).set(EVENTS.get(cs).get() + 1);
 }
 
 /// Whether the calling thread, which is about to sleep, watches for all.
-pub(crate) fn watches() -> bool {
-    BELL.with(Option::is_some) && SLEEPERS.borrow_mut().watches(cs::thread_id())
+pub(crate) fn watches(cs: &Section) -> bool {
+    BELL.with(Option::is_some) && SLEEPERS.get(cs).borrow_mut().watches(cs::thread_id())
 }
 
 /// Sleeps outside of the critical section until the wait may be over or `set` is readable, at most as long as `limit`.
-pub(crate) fn sleep(until: Until, set: BorrowedFd<'_>, limit: Option<Duration>) {
+pub(crate) fn sleep(cs: &mut Section, until: Until, set: BorrowedFd<'_>, limit: Option<Duration>) {
     let Some(bell) = BELL.with(Clone::clone) else {
-        return cs::released(channel::wait::short_sleep);
+        return cs::released(cs, channel::wait::short_sleep);
     };
     let thread = cs::thread_id();
-    if SLEEPERS.borrow().watcher != Some(thread) {
-        tell_watcher();
+    if SLEEPERS.get(cs).borrow().watcher != Some(thread) {
+        tell_watcher(cs);
     }
-    let losses = engine::with(|engine| engine.losses());
-    let sleeper = Sleeper { thread, bell: Arc::clone(&bell), until, events: EVENTS.get(), losses, rung: false };
-    SLEEPERS.borrow_mut().asleep.push(sleeper);
-    cs::on_leaving(look_after);
-    cs::released(|| channel::wait::sleep_on(set, Some(bell.as_fd()), limit));
-    SLEEPERS.borrow_mut().wake(thread);
+    let losses = engine::with(cs, |engine| engine.losses());
+    let sleeper = Sleeper { thread, bell: Arc::clone(&bell), until, events: EVENTS.get(cs).get(), losses, rung: false };
+    SLEEPERS.get(cs).borrow_mut().asleep.push(sleeper);
+    cs::on_leaving(cs, look_after);
+    cs::released(cs, || channel::wait::sleep_on(set, Some(bell.as_fd()), limit));
+    SLEEPERS.get(cs).borrow_mut().wake(thread);
 }
 
 /// The wait of the calling thread is over: if it watched, another one does.
-pub(crate) fn retire() {
-    SLEEPERS.borrow_mut().retire(cs::thread_id());
+pub(crate) fn retire(cs: &Section) {
+    SLEEPERS.get(cs).borrow_mut().retire(cs::thread_id());
 }
 
 /// Rings the sleepers whose wait may be over; called by every thread that leaves the critical section.
-fn look_after(returns: bool) {
-    if SLEEPERS.borrow().asleep.is_empty() || !engine::is_set() {
+fn look_after(cs: &mut Section, returns: bool) {
+    if SLEEPERS.get(cs).borrow().asleep.is_empty() || !engine::is_set() {
         return;
     }
     if returns {
-        tell_watcher();
+        tell_watcher(cs);
     }
-    let events = EVENTS.get();
-    engine::with(|engine| {
+    let events = EVENTS.get(cs).get();
+    engine::with(cs, |engine| {
         let losses = engine.losses();
-        SLEEPERS.borrow_mut().ring(|sleeper| {
+        SLEEPERS.get(cs).borrow_mut().ring(|sleeper| {
             let may_be_over = match &sleeper.until {
                 Until::Messages(ops) => ops.iter().any(|op| engine.is_complete(*op)),
                 Until::Probed(pattern, expected) => engine.probe_or_lost(pattern, *expected).is_some(),
@@ -153,10 +154,10 @@ fn look_after(returns: bool) {
 }
 
 /// Rings the watcher if there is something to do that it doesn't know of.
-fn tell_watcher() {
-    let has_work = engine::with(|engine| engine.has_backlog() || engine.endpoints().transport().has_own_work());
+fn tell_watcher(cs: &Section) {
+    let has_work = engine::with(cs, |engine| engine.has_backlog() || engine.endpoints().transport().has_own_work());
     if has_work {
-        let mut sleepers = SLEEPERS.borrow_mut();
+        let mut sleepers = SLEEPERS.get(cs).borrow_mut();
         let watcher = sleepers.watcher;
         sleepers.ring(|sleeper| Some(sleeper.thread) == watcher);
     }

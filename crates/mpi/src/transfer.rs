@@ -1,5 +1,6 @@
 //! Transfers under way: sends and receives that have been started, until their outcome is taken.
 
+use crate::cs::Section;
 use crate::engine;
 use crate::progress::{self, Awaited};
 use crate::status::Status;
@@ -49,21 +50,21 @@ fn status_of_message(completion: &Completion) -> Status {
 
 /// Whether [`test`] would answer. Makes no progress.
 #[inline]
-pub fn is_complete(transfer: Transfer) -> bool {
+pub fn is_complete(cs: &Section, transfer: Transfer) -> bool {
     match transfer {
         Transfer::Sent | Transfer::Null => true,
-        Transfer::Pending(op) => engine::with(|engine| engine.is_complete(op)),
+        Transfer::Pending(op) => engine::with(cs, |engine| engine.is_complete(op)),
     }
 }
 
 /// `None` while the transfer is under way. Makes no progress by itself. After `Some` the transfer is forgotten.
 #[inline]
-pub fn test(transfer: Transfer) -> Option<Result<Status>> {
+pub fn test(cs: &Section, transfer: Transfer) -> Option<Result<Status>> {
     match transfer {
         Transfer::Sent => Some(Ok(Status::EMPTY)),
         Transfer::Null => Some(Ok(Status::PROC_NULL)),
         Transfer::Pending(op) => {
-            let completion = engine::with(|engine| engine.take(op))?;
+            let completion = engine::with(cs, |engine| engine.take(op))?;
             Some(status_of(op, &completion))
         }
     }
@@ -71,12 +72,12 @@ pub fn test(transfer: Transfer) -> Option<Result<Status>> {
 
 /// As [`test`], but a failure comes with the status as far as it is known (`MPI_ERR_TRUNCATE` tells source and tag).
 #[inline(always)]
-pub fn test_with_status(transfer: Transfer) -> Option<(Result, Status)> {
+pub fn test_with_status(cs: &Section, transfer: Transfer) -> Option<(Result, Status)> {
     match transfer {
         Transfer::Sent => Some((Ok(()), Status::EMPTY)),
         Transfer::Null => Some((Ok(()), Status::PROC_NULL)),
         Transfer::Pending(op) => {
-            let completion = engine::with(|engine| engine.take(op))?;
+            let completion = engine::with(cs, |engine| engine.take(op))?;
             Some(match status_of(op, &completion) {
                 Ok(status) => (Ok(()), status),
                 Err(error) => (Err(error), status_of_message(&completion)),
@@ -86,11 +87,11 @@ pub fn test_with_status(transfer: Transfer) -> Option<(Result, Status)> {
 }
 
 /// The status of a complete transfer, which is not forgotten.
-pub fn peek(transfer: Transfer) -> Status {
+pub fn peek(cs: &Section, transfer: Transfer) -> Status {
     match transfer {
         Transfer::Sent => Status::EMPTY,
         Transfer::Null => Status::PROC_NULL,
-        Transfer::Pending(op) => match engine::with(|engine| engine.outcome(op)) {
+        Transfer::Pending(op) => match engine::with(cs, |engine| engine.outcome(op)) {
             Some(completion) => status_of(op, &completion).unwrap_or_else(|_| status_of_message(&completion)),
             None => Status::EMPTY,
         },
@@ -99,52 +100,52 @@ pub fn peek(transfer: Transfer) -> Status {
 
 /// Polls and sleeps until the transfer is complete.
 #[inline]
-pub fn wait(transfer: Transfer) -> Result<Status> {
+pub fn wait(cs: &mut Section, transfer: Transfer) -> Result<Status> {
     if let Transfer::Pending(op) = transfer {
-        progress::wait_for(Awaited::One(op), || engine::with(|engine| engine.is_complete(op)));
+        progress::wait_for(cs, Awaited::One(op), |cs| engine::with(cs, |engine| engine.is_complete(op)));
     }
-    test(transfer).expect("a transfer that was waited for is complete")
+    test(cs, transfer).expect("a transfer that was waited for is complete")
 }
 
 /// As [`wait`], but returns early when more processes than `losses` are lost; the outcome is not taken.
 #[inline]
-pub fn wait_unless_lost(transfer: Transfer, losses: usize) {
+pub fn wait_unless_lost(cs: &mut Section, transfer: Transfer, losses: usize) {
     if let Transfer::Pending(op) = transfer {
-        progress::wait_for(Awaited::One(op), || {
-            engine::with(|engine| engine.is_complete(op) || engine.losses() != losses)
+        progress::wait_for(cs, Awaited::One(op), |cs| {
+            engine::with(cs, |engine| engine.is_complete(op) || engine.losses() != losses)
         });
     }
 }
 
 /// Cancels a receive that no message has matched, and forgets it. False if that can't be done any more.
-pub fn cancel(transfer: Transfer) -> bool {
+pub fn cancel(cs: &Section, transfer: Transfer) -> bool {
     let Transfer::Pending(op) = transfer else { return false };
-    engine::with(|engine| engine.cancel(op) && engine.take(op).is_some())
+    engine::with(cs, |engine| engine.cancel(op) && engine.take(op).is_some())
 }
 
 /// Gives a transfer up, because a process on which it may depend is lost. True if it needs no more waiting; a large message that is
 /// sent must be waited for until its receiver has agreed.
-pub fn give_up(transfer: Transfer) -> bool {
+pub fn give_up(cs: &Section, transfer: Transfer) -> bool {
     let Transfer::Pending(op) = transfer else { return false };
     if op.is_send() {
-        engine::with(|engine| {
+        engine::with(cs, |engine| {
             engine.withdraw(op);
             engine.take(op).is_some()
         })
     } else {
-        cancel(transfer)
+        cancel(cs, transfer)
     }
 }
 
 /// Lets a transfer end by itself: its request was freed.
-pub fn detach(transfer: Transfer) {
+pub fn detach(cs: &mut Section, transfer: Transfer) {
     struct Detached(OpId);
     impl progress::Active for Detached {
-        fn advance(&self) -> bool {
-            engine::with(|engine| engine.take(self.0)).is_some()
+        fn advance(&self, cs: &mut Section) -> bool {
+            engine::with(cs, |engine| engine.take(self.0)).is_some()
         }
     }
     if let Transfer::Pending(op) = transfer {
-        progress::activate(Rc::new(Detached(op)));
+        progress::activate(cs, Rc::new(Detached(op)));
     }
 }

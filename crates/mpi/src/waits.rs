@@ -4,6 +4,7 @@
 //! operations a [`Report`] is made: which of them the call can't return without, and whom they are with.
 
 use crate::comm::{self, Comm};
+use crate::cs::Section;
 use crate::handle::Handle;
 use crate::owner::Owner;
 use crate::progress::{self, Awaited};
@@ -29,7 +30,7 @@ struct Selection {
 }
 
 impl Selection {
-    fn of(awaited: &Awaited<'_>, pending: &[Pending]) -> Selection {
+    fn of(cs: &Section, awaited: &Awaited<'_>, pending: &[Pending]) -> Selection {
         let mut selection = Selection::default();
         match *awaited {
             Awaited::Anything => selection.everything = true,
@@ -38,7 +39,7 @@ impl Selection {
                 a.into_iter().chain(b).for_each(|op| selection.add_op(op, pending));
             }
             Awaited::All(handles) | Awaited::Any(handles) => {
-                handles.each(&mut |handle| selection.add_request(handle, pending));
+                handles.each(&mut |handle| selection.add_request(cs, handle, pending));
             }
             Awaited::Message(..) | Awaited::Tested => {}
         }
@@ -53,8 +54,8 @@ impl Selection {
         }
     }
 
-    fn add_request(&mut self, handle: Handle, pending: &[Pending]) {
-        match request::under_way(handle) {
+    fn add_request(&mut self, cs: &Section, handle: Handle, pending: &[Pending]) {
+        match request::under_way(cs, handle) {
             UnderWay::Nothing => {}
             UnderWay::Message(op) => self.add_op(op, pending),
             UnderWay::Operation(owner) => self.add_operation(&owner, pending),
@@ -99,8 +100,8 @@ fn candidates(comm: Option<&Rc<Comm>>) -> Vec<u32> {
     (0..peers.size()).map(|rank| peers.peer(rank).0).filter(|peer| *peer != job::me().0).collect()
 }
 
-fn wait_of(p: &Pending, awaited: bool) -> Wait {
-    let comm = comm::of_context(p.context);
+fn wait_of(cs: &Section, p: &Pending, awaited: bool) -> Wait {
+    let comm = comm::of_context(cs, p.context);
     let internal = is_internal(p.context);
     Wait {
         what: if p.op.is_send() { What::Send {} } else { What::Receive {} },
@@ -115,8 +116,8 @@ fn wait_of(p: &Pending, awaited: bool) -> Wait {
     }
 }
 
-fn probe_of(pattern: &Pattern, expected: Option<Peer>) -> Wait {
-    let comm = comm::of_context(pattern.context);
+fn probe_of(cs: &Section, pattern: &Pattern, expected: Option<Peer>) -> Wait {
+    let comm = comm::of_context(cs, pattern.context);
     Wait {
         what: What::Probe {},
         peer: expected.map(|peer| peer.0),
@@ -131,13 +132,13 @@ fn probe_of(pattern: &Pattern, expected: Option<Peer>) -> Wait {
 }
 
 /// What this rank does in MPI.
-fn report(awaited: &Awaited<'_>) -> Report {
-    let (pending, unreceived) = engine::with(|engine| (engine.pending(), engine.unexpected_count()));
-    let waited = progress::waiting(|waiting| waiting.waiter.waited());
-    let selection = Selection::of(awaited, &pending);
-    let mut waits: Vec<Wait> = pending.iter().map(|p| wait_of(p, selection.holds(p))).collect();
+fn report(cs: &Section, awaited: &Awaited<'_>) -> Report {
+    let (pending, unreceived) = engine::with(cs, |engine| (engine.pending(), engine.unexpected_count()));
+    let waited = progress::waiting(cs, |waiting| waiting.waiter.waited());
+    let selection = Selection::of(cs, awaited, &pending);
+    let mut waits: Vec<Wait> = pending.iter().map(|p| wait_of(cs, p, selection.holds(p))).collect();
     if let Awaited::Message(pattern, expected) = awaited {
-        waits.push(probe_of(pattern, *expected));
+        waits.push(probe_of(cs, pattern, *expected));
     }
     waits.sort_by_key(|wait| !wait.awaited);
     let more = waits.len().saturating_sub(MAX_WAITS) as u32;
@@ -155,9 +156,9 @@ fn report(awaited: &Awaited<'_>) -> Report {
 
 /// Answers the node agent, which has asked ([`crate::progress::on_question`]).
 #[cold]
-pub(crate) fn tell(awaited: &Awaited<'_>) {
-    let report = report(awaited);
-    if agent::current().is_some_and(|agent| agent.borrow_mut().report(report).is_err()) {
+pub(crate) fn tell(cs: &Section, awaited: &Awaited<'_>) {
+    let report = report(cs, awaited);
+    if agent::current(cs).is_some_and(|agent| agent.borrow_mut().report(report).is_err()) {
         log!(Warn, "what this rank waits for can't be told to the node agent");
     }
 }

@@ -5,6 +5,7 @@ use crate::ctypes::{CInfo, CType};
 use crate::raise::Scope;
 use base::Result;
 use core::ffi::{c_char, c_int};
+use mpi::cs::Section;
 
 /// An array of `int` or of 64-bit numbers, read as 64-bit numbers either way.
 #[derive(Clone, Copy)]
@@ -91,7 +92,7 @@ macro_rules! widening {
                 type R = Ints;
                 const TEXT: &'static str = if W::LARGE { $large } else { $small };
                 #[inline(always)]
-                unsafe fn take(p: *const W::Int, _: &Scope) -> Result<Ints> {
+                unsafe fn take(_cs: &Section, p: *const W::Int, _: &Scope) -> Result<Ints> {
                     Ok(if W::LARGE { Ints::Wide(p.cast()) } else { Ints::Narrow(p.cast()) })
                 }
             }
@@ -117,7 +118,7 @@ macro_rules! pointers {
                 type R = $c;
                 const TEXT: &'static str = if W::LARGE { pointers!(@large $small $($large)?) } else { $small };
                 #[inline(always)]
-                unsafe fn take(p: $c, _: &Scope) -> Result<$c> {
+                unsafe fn take(_cs: &Section, p: $c, _: &Scope) -> Result<$c> {
                     Ok(p)
                 }
             }

@@ -3,6 +3,7 @@
 use super::{Kind, Width};
 use crate::raise::Scope;
 use base::Result;
+use mpi::cs::Section;
 
 /// A function pointer, null, or a small predefined value; only a body that knows which one it is calls it.
 pub type Function = *const core::ffi::c_void;
@@ -18,7 +19,7 @@ macro_rules! callbacks {
                 type R = Function;
                 const TEXT: &'static str = if W::LARGE { callbacks!(@large $small $($large)?) } else { $small };
                 #[inline(always)]
-                unsafe fn take(p: Function, _: &Scope) -> Result<Function> {
+                unsafe fn take(_cs: &Section, p: Function, _: &Scope) -> Result<Function> {
                     Ok(p)
                 }
             }

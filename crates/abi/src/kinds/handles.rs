@@ -5,6 +5,7 @@ use crate::ctypes::*;
 use crate::lookup::{self, Held, LazyType};
 use crate::raise::Scope;
 use base::{Result, ensure};
+use mpi::cs::Section;
 use std::rc::Rc;
 
 /// Kinds that hand the value on.
@@ -18,7 +19,7 @@ macro_rules! values {
                 type R = $c;
                 const TEXT: &'static str = $text;
                 #[inline(always)]
-                unsafe fn take(c: $c, _: &Scope) -> Result<$c> {
+                unsafe fn take(_cs: &Section, c: $c, _: &Scope) -> Result<$c> {
                     Ok(c)
                 }
             }
@@ -51,7 +52,7 @@ values! {
 
 /// Kinds that a body gets as the object.
 macro_rules! objects {
-    ($($(#[doc = $doc:literal])+ $kind:ident, $c:ty => $r:ty, $text:literal, |$v:ident| $take:expr;)*) => {
+    ($($(#[doc = $doc:literal])+ $kind:ident, $c:ty => $r:ty, $text:literal, |$cs:ident, $v:ident| $take:expr;)*) => {
         $(
             $(#[doc = $doc])+
             pub struct $kind;
@@ -60,7 +61,7 @@ macro_rules! objects {
                 type R = $r;
                 const TEXT: &'static str = $text;
                 #[inline(always)]
-                unsafe fn take($v: $c, _: &Scope) -> Result<$r> {
+                unsafe fn take($cs: &Section, $v: $c, _: &Scope) -> Result<$r> {
                     $take
                 }
             }
@@ -70,32 +71,32 @@ macro_rules! objects {
 
 objects! {
     /// A communicator.
-    Comm, CComm => Held<mpi::comm::Comm>, "MPI_Comm @", |c| lookup::comm(c);
+    Comm, CComm => Held<mpi::comm::Comm>, "MPI_Comm @", |cs, c| lookup::comm(cs, c);
     /// A group.
-    Group, CGroup => Rc<mpi::group::Group>, "MPI_Group @", |c| mpi::group::from_handle(c.known());
+    Group, CGroup => Rc<mpi::group::Group>, "MPI_Group @", |cs, c| mpi::group::from_handle(cs, c.known());
     /// A committed datatype.
-    Type, CType => Held<mpi::datatype::Datatype>, "MPI_Datatype @", |c| {
-        let datatype = lookup::datatype(c)?;
+    Type, CType => Held<mpi::datatype::Datatype>, "MPI_Datatype @", |cs, c| {
+        let datatype = lookup::datatype(cs, c)?;
         ensure!(datatype.is_committed(), ERR_TYPE, "datatype is not committed");
         Ok(datatype)
     };
     /// A datatype that doesn't matter everywhere.
-    MaybeType, CType => LazyType, "MPI_Datatype @", |c| Ok(LazyType(c));
+    MaybeType, CType => LazyType, "MPI_Datatype @", |_cs, c| Ok(LazyType(c));
     /// A datatype, committed or not.
-    AnyType, CType => Held<mpi::datatype::Datatype>, "MPI_Datatype @", |c| lookup::datatype(c);
+    AnyType, CType => Held<mpi::datatype::Datatype>, "MPI_Datatype @", |cs, c| lookup::datatype(cs, c);
     /// An info object, or `MPI_INFO_NULL`.
-    Info, CInfo => Option<Rc<mpi::info::Info>>, "MPI_Info @", |c| mpi::info::from_handle_or_null(c.known());
+    Info, CInfo => Option<Rc<mpi::info::Info>>, "MPI_Info @", |cs, c| mpi::info::from_handle_or_null(cs, c.known());
     /// An info object.
-    InfoObject, CInfo => Rc<mpi::info::Info>, "MPI_Info @", |c| mpi::info::from_handle(c.known());
+    InfoObject, CInfo => Rc<mpi::info::Info>, "MPI_Info @", |cs, c| mpi::info::from_handle(cs, c.known());
     /// A session.
-    Session, CSession => Rc<mpi::session::Session>, "MPI_Session @", |c| mpi::session::from_handle(c.known());
+    Session, CSession => Rc<mpi::session::Session>, "MPI_Session @", |cs, c| mpi::session::from_handle(cs, c.known());
     /// A reduction operation.
-    Op, COp => Held<mpi::op::Op>, "MPI_Op @", |c| lookup::op(c);
+    Op, COp => Held<mpi::op::Op>, "MPI_Op @", |cs, c| lookup::op(cs, c);
 }
 
 /// Kinds that are the address of a handle; where a new one goes, with whether there is room for one more.
 macro_rules! places {
-    ($($(#[doc = $doc:literal])+ $kind:ident, $c:ty, $text:literal $(, $room:expr)?;)*) => {
+    ($($(#[doc = $doc:literal])+ $kind:ident, $c:ty, $text:literal $(, |$cs:ident| $room:expr)?;)*) => {
         $(
             $(#[doc = $doc])+
             pub struct $kind;
@@ -104,8 +105,10 @@ macro_rules! places {
                 type R = Out<$c>;
                 const TEXT: &'static str = $text;
                 #[inline(always)]
-                unsafe fn take(p: *mut $c, _: &Scope) -> Result<Out<$c>> {
-                    $($room?;)?
+                #[allow(unused_variables, reason = "an object that exists needs no room")]
+                unsafe fn take(cs: &Section, p: *mut $c, _: &Scope) -> Result<Out<$c>> {
+                    $(let $cs = cs;
+                    $room?;)?
                     Out::new(p)
                 }
             }
@@ -120,8 +123,8 @@ impl<W: Width> Kind<W> for OutComm {
     type R = Out<CComm>;
     const TEXT: &'static str = "MPI_Comm *@";
     #[inline(always)]
-    unsafe fn take(p: *mut CComm, _: &Scope) -> Result<Out<CComm>> {
-        mpi::comm::COMMS.ensure_room()?;
+    unsafe fn take(cs: &Section, p: *mut CComm, _: &Scope) -> Result<Out<CComm>> {
+        mpi::comm::COMMS.get(cs).ensure_room()?;
         let out = Out::new(p)?;
         out.set(CComm::null());
         Ok(out)
@@ -132,35 +135,35 @@ places! {
     /// Communicator to free.
     InOutComm, CComm, "MPI_Comm *@";
     /// Where a new group goes.
-    OutGroup, CGroup, "MPI_Group *@", mpi::group::ensure_room();
+    OutGroup, CGroup, "MPI_Group *@", |cs| mpi::group::ensure_room(cs);
     /// Group to free.
     InOutGroup, CGroup, "MPI_Group *@";
     /// Where a new datatype goes.
-    OutType, CType, "MPI_Datatype *@", mpi::datatype::DATATYPES.ensure_room();
+    OutType, CType, "MPI_Datatype *@", |cs| mpi::datatype::DATATYPES.get(cs).ensure_room();
     /// Datatype to commit or free.
     InOutType, CType, "MPI_Datatype *@";
     /// Where a new operation goes.
-    OutOp, COp, "MPI_Op *@", mpi::op::OPS.ensure_room();
+    OutOp, COp, "MPI_Op *@", |cs| mpi::op::OPS.get(cs).ensure_room();
     /// Operation to free.
     InOutOp, COp, "MPI_Op *@";
     /// Where a new request goes.
-    OutRequest, CRequest, "MPI_Request *@", mpi::request::ensure_room();
+    OutRequest, CRequest, "MPI_Request *@", |cs| mpi::request::ensure_room(cs);
     /// Request to start, complete, cancel or free.
     InOutRequest, CRequest, "MPI_Request *@";
     /// Where a matched message goes.
-    OutMessage, CMessage, "MPI_Message *@", mpi::p2p::probe::ensure_room();
+    OutMessage, CMessage, "MPI_Message *@", |cs| mpi::p2p::probe::ensure_room(cs);
     /// Matched message to receive.
     InOutMessage, CMessage, "MPI_Message *@";
     /// Where an error handler goes.
-    OutErrhandler, CErrhandler, "MPI_Errhandler *@", mpi::errhandler::ensure_room();
+    OutErrhandler, CErrhandler, "MPI_Errhandler *@", |cs| mpi::errhandler::ensure_room(cs);
     /// Error handler to free.
     InOutErrhandler, CErrhandler, "MPI_Errhandler *@";
     /// Where a new info object goes.
-    OutInfo, CInfo, "MPI_Info *@", mpi::info::ensure_room();
+    OutInfo, CInfo, "MPI_Info *@", |cs| mpi::info::ensure_room(cs);
     /// Info object to free.
     InOutInfo, CInfo, "MPI_Info *@";
     /// Where a new session goes.
-    OutSession, CSession, "MPI_Session *@", mpi::session::ensure_room();
+    OutSession, CSession, "MPI_Session *@", |cs| mpi::session::ensure_room(cs);
     /// Session to finalize.
     InOutSession, CSession, "MPI_Session *@";
     /// Where a new window goes.

@@ -13,6 +13,7 @@ pub use crate::ctypes::*;
 pub use arrays::*;
 pub use callbacks::*;
 pub use handles::*;
+use mpi::cs::Section;
 pub use numbers::*;
 pub use outputs::*;
 pub use pointers::*;
@@ -81,5 +82,5 @@ pub trait Kind<W: Width> {
     ///
     /// # Safety
     /// A pointer is valid as the standard demands of the argument.
-    unsafe fn take(c: Self::C, scope: &Scope) -> Result<Self::R>;
+    unsafe fn take(cs: &Section, c: Self::C, scope: &Scope) -> Result<Self::R>;
 }

@@ -7,6 +7,7 @@ use crate::raise::Scope;
 use crate::standard::Standard;
 use base::{Result, ensure};
 use core::ffi::c_int;
+use mpi::cs::Section;
 
 /// Declares kinds whose C type is a plain number. `$text` is the C type in the function and in its twin.
 macro_rules! numbers {
@@ -19,7 +20,7 @@ macro_rules! numbers {
                 type R = $r;
                 const TEXT: &'static str = if W::LARGE { numbers!(@large $small $($large)?) } else { $small };
                 #[inline(always)]
-                unsafe fn take($v: $c, $scope: &Scope) -> Result<$r> {
+                unsafe fn take(_cs: &Section, $v: $c, $scope: &Scope) -> Result<$r> {
                     $take
                 }
             }
@@ -103,7 +104,7 @@ impl<W: Width> Kind<W> for Count {
     type R = usize;
     const TEXT: &'static str = if W::LARGE { "MPI_Count @" } else { "int @" };
     #[inline(always)]
-    unsafe fn take(v: W::Int, _: &Scope) -> Result<usize> {
+    unsafe fn take(_cs: &Section, v: W::Int, _: &Scope) -> Result<usize> {
         let v: i64 = v.into();
         ensure!(v >= 0, ERR_COUNT, "negative count");
         Ok(v as usize)
@@ -117,7 +118,7 @@ impl<W: Width> Kind<W> for MaybeCount {
     type R = LazyCount;
     const TEXT: &'static str = if W::LARGE { "MPI_Count @" } else { "int @" };
     #[inline(always)]
-    unsafe fn take(v: W::Int, _: &Scope) -> Result<LazyCount> {
+    unsafe fn take(_cs: &Section, v: W::Int, _: &Scope) -> Result<LazyCount> {
         Ok(LazyCount(v.into()))
     }
 }
@@ -129,7 +130,7 @@ impl<W: Width> Kind<W> for Stride {
     type R = i64;
     const TEXT: &'static str = if W::LARGE { "MPI_Count @" } else { "int @" };
     #[inline(always)]
-    unsafe fn take(v: W::Int, _: &Scope) -> Result<i64> {
+    unsafe fn take(_cs: &Section, v: W::Int, _: &Scope) -> Result<i64> {
         Ok(v.into())
     }
 }
@@ -141,7 +142,7 @@ impl<W: Width> Kind<W> for DispUnit {
     type R = i64;
     const TEXT: &'static str = if W::LARGE { "MPI_Aint @" } else { "int @" };
     #[inline(always)]
-    unsafe fn take(v: W::Int, _: &Scope) -> Result<i64> {
+    unsafe fn take(_cs: &Section, v: W::Int, _: &Scope) -> Result<i64> {
         Ok(v.into())
     }
 }

@@ -7,6 +7,7 @@ use crate::standard::Standard;
 use crate::status::CStatus;
 use base::{Class, Result, ensure};
 use core::ffi::{c_char, c_int};
+use mpi::cs::Section;
 use mpi::status::{Place, Status};
 
 /// A place for one result, known not to be null.
@@ -65,7 +66,7 @@ macro_rules! outs {
                 type R = Out<$t>;
                 const TEXT: &'static str = if W::LARGE { outs!(@large $small $($large)?) } else { $small };
                 #[inline(always)]
-                unsafe fn take(p: *mut $t, _: &Scope) -> Result<Out<$t>> {
+                unsafe fn take(_cs: &Section, p: *mut $t, _: &Scope) -> Result<Out<$t>> {
                     Out::new(p)
                 }
             }
@@ -146,7 +147,7 @@ macro_rules! out_numbers {
                 type R = OutNumber;
                 const TEXT: &'static str = if W::LARGE { $large } else { $small };
                 #[inline(always)]
-                unsafe fn take(p: *mut W::Int, _: &Scope) -> Result<OutNumber> {
+                unsafe fn take(_cs: &Section, p: *mut W::Int, _: &Scope) -> Result<OutNumber> {
                     Ok(if W::LARGE { OutNumber::Wide(Out::new(p.cast())?) } else { OutNumber::Narrow(Out::new(p.cast())?) })
                 }
             }
@@ -193,7 +194,7 @@ impl<W: Width> Kind<W> for OutText {
     type R = TextBuffer;
     const TEXT: &'static str = "char *@";
     #[inline(always)]
-    unsafe fn take(p: *mut c_char, _: &Scope) -> Result<TextBuffer> {
+    unsafe fn take(_cs: &Section, p: *mut c_char, _: &Scope) -> Result<TextBuffer> {
         Ok(TextBuffer(p))
     }
 }
@@ -235,7 +236,7 @@ impl<W: Width> Kind<W> for OutStatus {
     type R = StatusPlace;
     const TEXT: &'static str = "MPI_Status *@";
     #[inline(always)]
-    unsafe fn take(p: *mut CStatus, _: &Scope) -> Result<StatusPlace> {
+    unsafe fn take(_cs: &Section, p: *mut CStatus, _: &Scope) -> Result<StatusPlace> {
         Ok(StatusPlace(p))
     }
 }
@@ -247,7 +248,7 @@ impl<W: Width> Kind<W> for OutStatusArray {
     type R = *mut CStatus;
     const TEXT: &'static str = "MPI_Status *@";
     #[inline(always)]
-    unsafe fn take(p: *mut CStatus, _: &Scope) -> Result<*mut CStatus> {
+    unsafe fn take(_cs: &Section, p: *mut CStatus, _: &Scope) -> Result<*mut CStatus> {
         Ok(p)
     }
 }
@@ -259,7 +260,7 @@ impl<W: Width> Kind<W> for InStatus {
     type R = CStatus;
     const TEXT: &'static str = "const MPI_Status *@";
     #[inline(always)]
-    unsafe fn take(p: *const CStatus, _: &Scope) -> Result<CStatus> {
+    unsafe fn take(_cs: &Section, p: *const CStatus, _: &Scope) -> Result<CStatus> {
         ensure!(!p.is_null(), ERR_ARG, "MPI_STATUS_IGNORE where a status is read");
         // SAFETY: not null, so the program passed a status.
         Ok(unsafe { *p })

@@ -6,6 +6,7 @@ use crate::raise::Scope;
 use crate::standard::Standard;
 use base::{Result, ensure};
 use core::ffi::{CStr, c_char, c_void};
+use mpi::cs::Section;
 
 /// Declares kinds whose C type is a pointer.
 macro_rules! addresses {
@@ -18,7 +19,7 @@ macro_rules! addresses {
                 type R = $r;
                 const TEXT: &'static str = $text;
                 #[inline(always)]
-                unsafe fn take($v: $c, _: &Scope) -> Result<$r> {
+                unsafe fn take(_cs: &Section, $v: $c, _: &Scope) -> Result<$r> {
                     $take
                 }
             }

@@ -4,6 +4,7 @@ use super::{Kind, Width};
 use crate::raise::Scope;
 use base::Result;
 use core::ffi::{c_int, c_void};
+use mpi::cs::Section;
 
 /// Declares kinds that hand the value on.
 macro_rules! tool {
@@ -16,7 +17,7 @@ macro_rules! tool {
                 type R = $c;
                 const TEXT: &'static str = $text;
                 #[inline(always)]
-                unsafe fn take(v: $c, _: &Scope) -> Result<$c> {
+                unsafe fn take(_cs: &Section, v: $c, _: &Scope) -> Result<$c> {
                     Ok(v)
                 }
             }

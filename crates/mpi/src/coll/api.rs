@@ -15,6 +15,7 @@ use super::plan::Plan;
 use super::reduce_scatter::Counts;
 use super::{allgather, allreduce, alltoall, barrier, bcast, gather, reduce, reduce_scatter, scan, scatter};
 use crate::comm::Comm;
+use crate::cs::Section;
 use crate::status::{PROC_NULL, ROOT};
 use base::Result;
 use base::ids::Plane;
@@ -41,31 +42,33 @@ pub fn has_data(comm: &Comm, root: i32) -> bool {
 /// The plan for `call`, or one that isn't remembered.
 #[inline]
 fn plan(
+    cs: &Section,
     comm: &Rc<Comm>,
     call: Option<Call<'_>>,
     build: impl FnOnce(&mut Builder, &CommView<'_>) -> Result,
 ) -> Result<Plan> {
     match call {
-        Some(call) => Plan::recall(comm, call, build),
-        None => Plan::new(comm, PLANE, build),
+        Some(call) => Plan::recall(cs, comm, call, build),
+        None => Plan::new(cs, comm, PLANE, build),
     }
 }
 
 /// `MPI_Barrier`.
 #[inline]
-pub fn plan_barrier(comm: &Rc<Comm>) -> Result<Plan> {
-    Plan::recall(comm, Call::new(Kind::Barrier, 0, [Operand::NONE; 2]), barrier::build)
+pub fn plan_barrier(cs: &Section, comm: &Rc<Comm>) -> Result<Plan> {
+    Plan::recall(cs, comm, Call::new(Kind::Barrier, 0, [Operand::NONE; 2]), barrier::build)
 }
 
 /// `MPI_Bcast`.
 #[inline]
-pub fn plan_bcast(comm: &Rc<Comm>, data: Buffer<'_>, root: i32) -> Result<Plan> {
+pub fn plan_bcast(cs: &Section, comm: &Rc<Comm>, data: Buffer<'_>, root: i32) -> Result<Plan> {
     let call = Call::new(Kind::Bcast, root, [Operand::buffer(Some(data)), Operand::NONE]);
-    Plan::recall(comm, call, |b, view| bcast::build(b, view, data, root))
+    Plan::recall(cs, comm, call, |b, view| bcast::build(b, view, data, root))
 }
 
 /// `MPI_Gather` (`even`), `MPI_Gatherv`.
 pub fn plan_gather(
+    cs: &Section,
     comm: &Rc<Comm>,
     send: Option<Buffer<'_>>,
     recv: Option<BlockBuffer<'_>>,
@@ -74,11 +77,12 @@ pub fn plan_gather(
 ) -> Result<Plan> {
     let kind = if even { Kind::Gather } else { Kind::Gatherv };
     let call = Operand::blocks(recv).map(|recv| Call::new(kind, root, [Operand::buffer(send), recv]));
-    plan(comm, call, |b, view| gather::build(b, view, send, recv, root, even))
+    plan(cs, comm, call, |b, view| gather::build(b, view, send, recv, root, even))
 }
 
 /// `MPI_Scatter` (`even`), `MPI_Scatterv`.
 pub fn plan_scatter(
+    cs: &Section,
     comm: &Rc<Comm>,
     send: Option<BlockBuffer<'_>>,
     recv: Option<Buffer<'_>>,
@@ -87,71 +91,78 @@ pub fn plan_scatter(
 ) -> Result<Plan> {
     let kind = if even { Kind::Scatter } else { Kind::Scatterv };
     let call = Operand::blocks(send).map(|send| Call::new(kind, root, [send, Operand::buffer(recv)]));
-    plan(comm, call, |b, view| scatter::build(b, view, send, recv, root, even))
+    plan(cs, comm, call, |b, view| scatter::build(b, view, send, recv, root, even))
 }
 
 /// `MPI_Allgather`, `MPI_Allgatherv`.
-pub fn plan_allgather(comm: &Rc<Comm>, send: Option<Buffer<'_>>, recv: BlockBuffer<'_>) -> Result<Plan> {
+pub fn plan_allgather(cs: &Section, comm: &Rc<Comm>, send: Option<Buffer<'_>>, recv: BlockBuffer<'_>) -> Result<Plan> {
     let call = Operand::blocks(Some(recv)).map(|recv| Call::new(Kind::Allgather, 0, [Operand::buffer(send), recv]));
-    plan(comm, call, |b, view| allgather::build(b, view, send, recv))
+    plan(cs, comm, call, |b, view| allgather::build(b, view, send, recv))
 }
 
 /// `MPI_Alltoall`, `MPI_Alltoallv`, `MPI_Alltoallw`.
-pub fn plan_alltoall(comm: &Rc<Comm>, send: Option<BlockBuffer<'_>>, recv: BlockBuffer<'_>) -> Result<Plan> {
+pub fn plan_alltoall(
+    cs: &Section,
+    comm: &Rc<Comm>,
+    send: Option<BlockBuffer<'_>>,
+    recv: BlockBuffer<'_>,
+) -> Result<Plan> {
     let operands = Operand::blocks(send).zip(Operand::blocks(Some(recv)));
     let call = operands.map(|(send, recv)| Call::new(Kind::Alltoall, 0, [send, recv]));
-    plan(comm, call, |b, view| alltoall::build(b, view, send, recv))
+    plan(cs, comm, call, |b, view| alltoall::build(b, view, send, recv))
 }
 
 /// `MPI_Reduce`.
-pub fn plan_reduce(comm: &Rc<Comm>, args: ReduceArgs<'_>, root: i32) -> Result<Plan> {
-    Plan::recall(comm, Call::reduction(Kind::Reduce, root, &args), |b, view| reduce::build(b, view, args, root))
+pub fn plan_reduce(cs: &Section, comm: &Rc<Comm>, args: ReduceArgs<'_>, root: i32) -> Result<Plan> {
+    Plan::recall(cs, comm, Call::reduction(Kind::Reduce, root, &args), |b, view| reduce::build(b, view, args, root))
 }
 
 /// `MPI_Allreduce`.
 #[inline]
-pub fn plan_allreduce(comm: &Rc<Comm>, args: ReduceArgs<'_>) -> Result<Plan> {
-    Plan::recall(comm, Call::reduction(Kind::Allreduce, 0, &args), |b, view| allreduce::build(b, view, args))
+pub fn plan_allreduce(cs: &Section, comm: &Rc<Comm>, args: ReduceArgs<'_>) -> Result<Plan> {
+    Plan::recall(cs, comm, Call::reduction(Kind::Allreduce, 0, &args), |b, view| allreduce::build(b, view, args))
 }
 
 /// `MPI_Reduce_scatter_block`; the count of `args` is that of a block.
-pub fn plan_reduce_scatter_block(comm: &Rc<Comm>, args: ReduceArgs<'_>) -> Result<Plan> {
+pub fn plan_reduce_scatter_block(cs: &Section, comm: &Rc<Comm>, args: ReduceArgs<'_>) -> Result<Plan> {
     let call = Call::reduction(Kind::ReduceScatterBlock, 0, &args);
-    Plan::recall(comm, call, |b, view| reduce_scatter::build(b, view, args, Counts::Block(args.count)))
+    Plan::recall(cs, comm, call, |b, view| reduce_scatter::build(b, view, args, Counts::Block(args.count)))
 }
 
 /// `MPI_Reduce_scatter`; the count of `args` is not used.
-pub fn plan_reduce_scatter(comm: &Rc<Comm>, args: ReduceArgs<'_>, counts: Ints<'_>) -> Result<Plan> {
+pub fn plan_reduce_scatter(cs: &Section, comm: &Rc<Comm>, args: ReduceArgs<'_>, counts: Ints<'_>) -> Result<Plan> {
     let call = Call::reduction(Kind::ReduceScatter, 0, &args).with_counts(counts);
-    plan(comm, call, |b, view| reduce_scatter::build(b, view, args, Counts::List(counts)))
+    plan(cs, comm, call, |b, view| reduce_scatter::build(b, view, args, Counts::List(counts)))
 }
 
 /// `MPI_Scan`.
-pub fn plan_scan(comm: &Rc<Comm>, args: ReduceArgs<'_>) -> Result<Plan> {
-    Plan::recall(comm, Call::reduction(Kind::Scan, 0, &args), |b, view| scan::build(b, view, args, false))
+pub fn plan_scan(cs: &Section, comm: &Rc<Comm>, args: ReduceArgs<'_>) -> Result<Plan> {
+    Plan::recall(cs, comm, Call::reduction(Kind::Scan, 0, &args), |b, view| scan::build(b, view, args, false))
 }
 
 /// `MPI_Exscan`.
-pub fn plan_exscan(comm: &Rc<Comm>, args: ReduceArgs<'_>) -> Result<Plan> {
-    Plan::recall(comm, Call::reduction(Kind::Exscan, 0, &args), |b, view| scan::build(b, view, args, true))
+pub fn plan_exscan(cs: &Section, comm: &Rc<Comm>, args: ReduceArgs<'_>) -> Result<Plan> {
+    Plan::recall(cs, comm, Call::reduction(Kind::Exscan, 0, &args), |b, view| scan::build(b, view, args, true))
 }
 
 /// `MPI_Neighbor_allgather`, `MPI_Neighbor_allgatherv`; `neighbors` is what [`crate::topo::neighbors`] says.
 pub fn plan_neighbor_allgather(
+    cs: &Section,
     comm: &Rc<Comm>,
     neighbors: &Neighbors,
     send: Buffer<'_>,
     recv: BlockBuffer<'_>,
 ) -> Result<Plan> {
-    Plan::new(comm, PLANE, |b, view| neighbor::allgather(b, view, neighbors, send, recv))
+    Plan::new(cs, comm, PLANE, |b, view| neighbor::allgather(b, view, neighbors, send, recv))
 }
 
 /// `MPI_Neighbor_alltoall`, `MPI_Neighbor_alltoallv`, `MPI_Neighbor_alltoallw`.
 pub fn plan_neighbor_alltoall(
+    cs: &Section,
     comm: &Rc<Comm>,
     neighbors: &Neighbors,
     send: BlockBuffer<'_>,
     recv: BlockBuffer<'_>,
 ) -> Result<Plan> {
-    Plan::new(comm, PLANE, |b, view| neighbor::alltoall(b, view, neighbors, send, recv))
+    Plan::new(cs, comm, PLANE, |b, view| neighbor::alltoall(b, view, neighbors, send, recv))
 }

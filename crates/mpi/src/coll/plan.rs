@@ -9,6 +9,7 @@ use super::comm_view::CommView;
 use super::execute::Cursor;
 use super::wire::{CommWire, Numbering, Tags};
 use crate::comm::Comm;
+use crate::cs::Section;
 use crate::inside::Inside;
 use crate::p2p::transfer::Transfer;
 use crate::progress::{self, Active};
@@ -45,8 +46,8 @@ static POOL: Inside<RefCell<Vec<Box<State>>>> = Inside::new(RefCell::new(Vec::ne
 
 impl State {
     #[inline]
-    fn take() -> Box<State> {
-        POOL.borrow_mut().pop().unwrap_or_else(|| {
+    fn take(cs: &Section) -> Box<State> {
+        POOL.get(cs).borrow_mut().pop().unwrap_or_else(|| {
             let (builder, cursor) = (Builder::default(), Cursor::default());
             let (numbering, tags) = (Numbering::InOrder(Plane::Collective), Tags::default());
             Box::new(State { builder, cursor, comm: None, numbering, tags, call: Remembered::default() })
@@ -55,11 +56,11 @@ impl State {
 
     /// Back into the pool.
     #[inline]
-    fn recycle(mut self: Box<State>) {
+    fn recycle(mut self: Box<State>, cs: &Section) {
         self.builder.reset();
         self.comm = None;
         self.call.forget();
-        let mut pool = POOL.borrow_mut();
+        let mut pool = POOL.get(cs).borrow_mut();
         if pool.len() < POOL_PLANS {
             pool.push(self);
         }
@@ -70,12 +71,14 @@ impl Drop for Plan {
     #[inline]
     fn drop(&mut self) {
         let Some(state) = self.0.take() else { return };
+        // SAFETY: plans are made, kept and dropped inside, and nothing below outlives this function.
+        let cs = unsafe { Section::assume() };
         let old = match state.call.place() {
-            Some(place) => MEMO[place].replace(Some(state)),
+            Some(place) => MEMO.get(cs)[place].replace(Some(state)),
             None => Some(state),
         };
         if let Some(old) = old {
-            old.recycle();
+            old.recycle(cs);
         }
     }
 }
@@ -85,28 +88,30 @@ impl Plan {
     /// its arguments has not happened, whatever the other processes do.
     #[inline]
     pub fn new(
+        cs: &Section,
         comm: &Rc<Comm>,
         plane: Plane,
         build: impl FnOnce(&mut Builder, &CommView<'_>) -> Result,
     ) -> Result<Plan> {
-        Plan::numbered(comm, Numbering::InOrder(plane), build)
+        Plan::numbered(cs, comm, Numbering::InOrder(plane), build)
     }
 
     /// As [`Plan::new`] for the program's collectives: if the last plan for the same call is still remembered, it is used again.
     #[inline]
     pub fn recall(
+        cs: &Section,
         comm: &Rc<Comm>,
         call: Call<'_>,
         build: impl FnOnce(&mut Builder, &CommView<'_>) -> Result,
     ) -> Result<Plan> {
-        let memo = &MEMO[call.place()];
+        let memo = &MEMO.get(cs)[call.place()];
         if let Some(state) = memo.take() {
             if state.call.is(&call) && state.comm.as_ref().is_some_and(|c| Rc::ptr_eq(c, comm)) {
                 return Ok(Plan(Some(state)));
             }
             memo.set(Some(state));
         }
-        let mut plan = Plan::new(comm, Plane::Collective, build)?;
+        let mut plan = Plan::new(cs, comm, Plane::Collective, build)?;
         let state = plan.state();
         if state.builder.schedule().steps().len() <= MEMO_STEPS && state.builder.temp_total() <= MEMO_BYTES {
             state.call.remember(&call);
@@ -117,11 +122,12 @@ impl Plan {
     /// As [`Plan::new`] with messages that are told apart in another way.
     #[inline]
     pub fn numbered(
+        cs: &Section,
         comm: &Rc<Comm>,
         numbering: Numbering,
         build: impl FnOnce(&mut Builder, &CommView<'_>) -> Result,
     ) -> Result<Plan> {
-        let mut state = State::take();
+        let mut state = State::take(cs);
         state.numbering = numbering;
         state.comm = Some(Rc::clone(comm));
         let mut plan = Plan(Some(state));
@@ -152,10 +158,10 @@ impl Plan {
 
     /// True at the end of the schedule.
     #[inline]
-    fn advance<const BLOCK: bool>(&mut self) -> bool {
+    fn advance<const BLOCK: bool>(&mut self, cs: &mut Section) -> bool {
         let State { builder, cursor, comm, tags, .. } = self.state();
         let comm = comm.as_ref().expect("a plan has its communicator until it is dropped");
-        let mut wire = CommWire::new(comm, *tags, builder.objects());
+        let mut wire = CommWire::new(cs, comm, *tags, builder.objects());
         // SAFETY: the caller of the collective keeps its buffers until it is complete (MPI-5.0, 6.12), and the builder
         // owns the rest.
         unsafe { cursor.advance::<BLOCK, _>(builder.schedule(), &mut wire) }
@@ -170,18 +176,18 @@ impl Plan {
 
 /// Runs a plan to its end: a blocking collective.
 #[inline]
-pub fn run(mut plan: Plan) -> Result {
+pub fn run(cs: &mut Section, mut plan: Plan) -> Result {
     plan.take_tags(Tags::blocking);
     plan.rewind();
-    plan.advance::<true>();
+    plan.advance::<true>(cs);
     plan.state().cursor.outcome()
 }
 
 /// Starts a plan: a non-blocking collective. It is active already.
-pub fn start(mut plan: Plan) -> Result<Rc<dyn Operation>> {
+pub fn start(cs: &mut Section, mut plan: Plan) -> Result<Rc<dyn Operation>> {
     plan.take_tags(Tags::nonblocking);
     let collective = Nonblocking::new(plan);
-    collective.start()?;
+    collective.start(cs)?;
     Ok(collective)
 }
 
@@ -205,10 +211,10 @@ impl Nonblocking {
 }
 
 impl Active for Nonblocking {
-    fn advance(&self) -> bool {
+    fn advance(&self, cs: &mut Section) -> bool {
         // Busy if an operation of the program, called from here, makes progress.
         let Ok(mut plan) = self.plan.try_borrow_mut() else { return false };
-        let ended = plan.advance::<false>();
+        let ended = plan.advance::<false>(cs);
         if ended {
             self.outcome.set(Some(plan.state().cursor.outcome()));
         }
@@ -217,16 +223,16 @@ impl Active for Nonblocking {
 }
 
 impl Operation for Nonblocking {
-    fn start(&self) -> Result {
+    fn start(&self, cs: &mut Section) -> Result {
         self.plan.borrow_mut().rewind();
         self.outcome.set(None);
         if let Some(me) = self.me.upgrade() {
-            progress::activate(me);
+            progress::activate(cs, me);
         }
         Ok(())
     }
 
-    fn outcome(&self) -> Option<Result<Status>> {
+    fn outcome(&self, _cs: &Section) -> Option<Result<Status>> {
         self.outcome.get().map(|outcome| outcome.map(|()| Status::EMPTY))
     }
 }

@@ -6,6 +6,7 @@ use super::schedule::Step;
 use super::team::Via;
 use crate::call;
 use crate::comm::Comm;
+use crate::cs::Section;
 use crate::losses;
 use crate::p2p::transfer::{self, Transfer};
 use crate::profile;
@@ -67,13 +68,14 @@ pub struct CommWire<'a> {
     comms: [&'a Comm; 2],
     tags: Tags,
     objects: &'a Objects,
+    cs: &'a mut Section,
 }
 
 impl<'a> CommWire<'a> {
     /// Transfers over `comm` with these tags, of a schedule that names these objects.
     #[inline]
-    pub fn new(comm: &'a Comm, tags: Tags, objects: &'a Objects) -> CommWire<'a> {
-        CommWire { comms: [comm, comm.local.as_deref().unwrap_or(comm)], tags, objects }
+    pub fn new(cs: &'a mut Section, comm: &'a Comm, tags: Tags, objects: &'a Objects) -> CommWire<'a> {
+        CommWire { comms: [comm, comm.local.as_deref().unwrap_or(comm)], tags, objects, cs }
     }
 
     #[inline]
@@ -87,7 +89,7 @@ impl CommWire<'_> {
     /// What is sent next belongs to this collective.
     #[inline]
     fn tell_call(&self) {
-        profile::of_call(self.tags.call);
+        profile::of_call(self.cs, self.tags.call);
     }
 }
 
@@ -100,14 +102,16 @@ impl Wire for CommWire<'_> {
         let (comm, context, tag) = self.route(via);
         self.tell_call();
         // SAFETY: handed on from the caller.
-        unsafe { transfer::start_send_bytes(comm.peer(peer as i32), context, comm.rank as u32, tag, from, len) }
+        unsafe {
+            transfer::start_send_bytes(self.cs, comm.peer(peer as i32), context, comm.rank as u32, tag, from, len)
+        }
     }
 
     #[inline]
     unsafe fn recv(&mut self, via: Via, peer: u32, into: *mut u8, len: usize) -> Result<Transfer> {
         let (comm, context, tag) = self.route(via);
         // SAFETY: handed on from the caller.
-        unsafe { transfer::start_recv_bytes(comm.peer(peer as i32), context, peer, tag, into, len) }
+        unsafe { transfer::start_recv_bytes(self.cs, comm.peer(peer as i32), context, peer, tag, into, len) }
     }
 
     unsafe fn send_items(
@@ -123,7 +127,7 @@ impl Wire for CommWire<'_> {
         let datatype = self.objects.datatype(datatype);
         self.tell_call();
         // SAFETY: handed on from the caller.
-        unsafe { transfer::start_send(comm, plane, Mode::Standard, from, count, datatype, peer as i32, tag) }
+        unsafe { transfer::start_send(self.cs, comm, plane, Mode::Standard, from, count, datatype, peer as i32, tag) }
     }
 
     unsafe fn recv_items(
@@ -137,13 +141,15 @@ impl Wire for CommWire<'_> {
         let (comm, _, tag) = self.route(via);
         let datatype = self.objects.datatype(datatype);
         // SAFETY: handed on from the caller.
-        unsafe { transfer::start_recv(comm, self.tags.plane, into, count, datatype, peer as i32, tag) }
+        unsafe { transfer::start_recv(self.cs, comm, self.tags.plane, into, count, datatype, peer as i32, tag) }
     }
 
     #[inline]
     unsafe fn perform(&mut self, step: Step) -> Result {
         // SAFETY: handed on from the caller; a schedule runs with its own objects.
-        unsafe { self.objects.perform(step, |reduction, input, inout, count| reduce(reduction, input, inout, count)) };
+        unsafe {
+            self.objects.perform(step, |reduction, input, inout, count| reduce(self.cs, reduction, input, inout, count))
+        };
         Ok(())
     }
 
@@ -154,34 +160,40 @@ impl Wire for CommWire<'_> {
 
     #[inline]
     fn test(&mut self, transfer: Transfer) -> Option<Result> {
-        transfer::test_with_status(transfer).map(|(result, _)| result)
+        transfer::test_with_status(self.cs, transfer).map(|(result, _)| result)
     }
 
     #[inline]
     fn wait(&mut self, transfer: Transfer, losses: usize) -> Option<Result> {
-        transfer::wait_unless_lost(transfer, losses);
+        transfer::wait_unless_lost(self.cs, transfer, losses);
         self.test(transfer)
     }
 
     #[inline]
     fn losses(&self) -> usize {
-        losses::count()
+        losses::count(self.cs)
     }
 
     fn abandon(&mut self, transfer: Transfer) -> bool {
-        transfer::give_up(transfer)
+        transfer::give_up(self.cs, transfer)
     }
 
     fn is_broken(&self) -> bool {
         let comm = self.comms[0];
-        losses::any(|peer| comm.needs(peer))
+        losses::any(self.cs, |peer| comm.needs(peer))
     }
 }
 
 /// # Safety
 /// Both buffers hold `count` items and don't overlap.
 #[inline]
-unsafe fn reduce(Reduction { op, datatype }: &Reduction, input: *const u8, inout: *mut u8, count: usize) {
+unsafe fn reduce(
+    cs: &mut Section,
+    Reduction { op, datatype }: &Reduction,
+    input: *const u8,
+    inout: *mut u8,
+    count: usize,
+) {
     // SAFETY: handed on from the caller.
-    unsafe { op.apply(input, inout, count, datatype) }
+    unsafe { op.apply(cs, input, inout, count, datatype) }
 }

@@ -9,6 +9,7 @@
 //! Numbers are never used twice: messages of a communicator that was freed may still be under way. A process that has proposed
 //! [`ContextId::COUNTERS`] of them has none left, and the creation fails with [`NO_CONTEXT`] on every member.
 
+use crate::cs::Section;
 use crate::group::Group;
 use crate::inside::Inside;
 use crate::job;
@@ -65,16 +66,16 @@ const FIRST_CONTEXT: u32 = 16;
 static NEXT_CONTEXT: Inside<Cell<u32>> = Inside::new(Cell::new(FIRST_CONTEXT));
 
 /// Numbers for new contexts that no other context proposed by this process has; `None` if there are not so many left.
-pub(crate) fn take_counters<const N: usize>() -> Option<[u32; N]> {
-    let first = NEXT_CONTEXT.get();
+pub(crate) fn take_counters<const N: usize>(cs: &Section) -> Option<[u32; N]> {
+    let first = NEXT_CONTEXT.get(cs).get();
     let next = first.checked_add(N as u32).filter(|next| *next <= ContextId::COUNTERS)?;
-    NEXT_CONTEXT.set(next);
+    NEXT_CONTEXT.get(cs).set(next);
     Some(std::array::from_fn(|i| first + i as u32))
 }
 
 /// New context ids of this process, for a message; if there are not so many left, numbers that are none.
-pub(crate) fn proposals<const N: usize>() -> [u64; N] {
-    take_counters().map_or([NONE_LEFT; N], |counters| counters.map(|counter| ContextId::new(job::me(), counter).0))
+pub(crate) fn proposals<const N: usize>(cs: &Section) -> [u64; N] {
+    take_counters(cs).map_or([NONE_LEFT; N], |counters| counters.map(|counter| ContextId::new(job::me(), counter).0))
 }
 
 /// Whether a number that another process has proposed is a context.
@@ -135,7 +136,7 @@ pub struct Agreement {
     state: RefCell<State>,
     fate: Cell<Fate>,
     #[expect(clippy::type_complexity, reason = "a callback, once")]
-    finish: RefCell<Option<Box<dyn FnOnce(Contexts)>>>,
+    finish: RefCell<Option<Box<dyn FnOnce(&mut Section, Contexts)>>>,
 }
 
 impl Agreement {
@@ -145,7 +146,7 @@ impl Agreement {
         channel: Channel,
         group: &Rc<Group>,
         remote: Option<&Rc<Group>>,
-        finish: impl FnOnce(Contexts) + 'static,
+        finish: impl FnOnce(&mut Section, Contexts) + 'static,
     ) -> Agreement {
         let members = Participants::of([Some(group), remote]);
         let remote = remote.map(|remote| remote.peer(0));
@@ -162,16 +163,16 @@ impl Agreement {
         }
     }
 
-    fn begin_sends(&self) {
+    fn begin_sends(&self, cs: &Section) {
         if self.part.receive.is_none() && !self.fate.get().has_failed() {
-            self.propose();
+            self.propose(cs);
         }
         let start = self.bytes.get().cast::<u8>();
         let mut transfers = Vec::with_capacity(self.part.sends.len());
         for &peer in &self.part.sends {
             let Channel { context, tag } = self.channel;
             // SAFETY: `bytes` is as long, and lives and stays unchanged until the state is `Done`.
-            match unsafe { start_send_bytes(peer, context, job::me().0, tag, start, BYTES) } {
+            match unsafe { start_send_bytes(cs, peer, context, job::me().0, tag, start, BYTES) } {
                 Ok(transfer) => transfers.push(transfer),
                 Err(error) => self.note(Err(error)),
             }
@@ -179,8 +180,8 @@ impl Agreement {
         *self.state.borrow_mut() = State::Sending(transfers);
     }
 
-    fn propose(&self) {
-        let words: [u64; WORDS] = proposals();
+    fn propose(&self, cs: &Section) {
+        let words: [u64; WORDS] = proposals(cs);
         words.iter().enumerate().for_each(|(at, word)| self.write(at, *word));
         if !words.iter().all(|word| is_context(*word)) {
             self.note(Err(NO_CONTEXT));
@@ -231,19 +232,19 @@ impl Agreement {
 }
 
 impl Active for Agreement {
-    fn advance(&self) -> bool {
+    fn advance(&self, cs: &mut Section) -> bool {
         if let Some(transfer) = self.receiving() {
-            let broken = self.members.have_lost_one();
-            match transfer::test(transfer) {
-                None if broken && transfer::give_up(transfer) => self.fail(LOST),
+            let broken = self.members.have_lost_one(cs);
+            match transfer::test(cs, transfer) {
+                None if broken && transfer::give_up(cs, transfer) => self.fail(LOST),
                 None => return false,
                 Some(Ok(_)) => self.note(self.received()),
                 Some(Err(error)) => self.fail(error),
             }
-            self.begin_sends();
+            self.begin_sends(cs);
         }
         if let State::Sending(transfers) = &mut *self.state.borrow_mut() {
-            transfers.retain(|transfer| match transfer::test(*transfer) {
+            transfers.retain(|transfer| match transfer::test(cs, *transfer) {
                 None => true,
                 Some(result) => {
                     self.note(result.map(drop));
@@ -257,34 +258,34 @@ impl Active for Agreement {
         *self.state.borrow_mut() = State::Done;
         let finish = self.finish.borrow_mut().take();
         if let (Some(finish), Ok(())) = (finish, self.fate.get().outcome()) {
-            finish(self.contexts());
+            finish(cs, self.contexts());
         }
         true
     }
 }
 
 impl Operation for Agreement {
-    fn start(&self) -> Result {
+    fn start(&self, cs: &mut Section) -> Result {
         // Also who needs to hear from nobody.
-        if self.members.have_lost_one() {
+        if self.members.have_lost_one(cs) {
             self.fail(LOST);
-            self.begin_sends();
+            self.begin_sends(cs);
             return Ok(());
         }
         match self.part.receive {
-            None => self.begin_sends(),
+            None => self.begin_sends(cs),
             Some(peer) => {
                 let Channel { context, tag } = self.channel;
                 let start = self.bytes.get().cast::<u8>();
                 // SAFETY: `bytes` is as long, and lives and isn't touched until the receive is complete.
-                let transfer = unsafe { start_recv_bytes(peer, context, peer.0, tag, start, BYTES) }?;
+                let transfer = unsafe { start_recv_bytes(cs, peer, context, peer.0, tag, start, BYTES) }?;
                 *self.state.borrow_mut() = State::Receiving(transfer);
             }
         }
         Ok(())
     }
 
-    fn outcome(&self) -> Option<Result<Status>> {
+    fn outcome(&self, _cs: &Section) -> Option<Result<Status>> {
         match &*self.state.borrow() {
             State::Done => Some(self.fate.get().outcome().map(|()| Status::EMPTY)),
             _ => None,
@@ -293,13 +294,13 @@ impl Operation for Agreement {
 }
 
 /// Runs an agreement to its end.
-pub fn agree(channel: Channel, group: &Rc<Group>, remote: Option<&Rc<Group>>) -> Result<Contexts> {
+pub fn agree(cs: &mut Section, channel: Channel, group: &Rc<Group>, remote: Option<&Rc<Group>>) -> Result<Contexts> {
     let result = Rc::new(Cell::new(Contexts::default()));
     let place = Rc::clone(&result);
-    let agreement = Agreement::new(channel, group, remote, move |contexts| place.set(contexts));
-    agreement.start()?;
-    progress::wait_until(|| agreement.advance());
-    agreement.outcome().expect("the agreement has ended")?;
+    let agreement = Agreement::new(channel, group, remote, move |_, contexts| place.set(contexts));
+    agreement.start(cs)?;
+    progress::wait_until(cs, |cs| agreement.advance(cs));
+    agreement.outcome(cs).expect("the agreement has ended")?;
     Ok(result.get())
 }
 
@@ -347,36 +348,38 @@ mod tests {
 
     #[test]
     fn the_last_context_is_followed_by_an_error() {
-        let _guard = crate::cs::enter();
-        let before = NEXT_CONTEXT.replace(ContextId::COUNTERS - 3);
-        let [a, b] = proposals();
+        let mut inside = crate::cs::enter_test();
+        let cs = inside.section();
+        let before = NEXT_CONTEXT.get(cs).replace(ContextId::COUNTERS - 3);
+        let [a, b] = proposals(cs);
         assert!(is_context(a) && is_context(b) && a != b);
         // One is left, which is not enough, and nothing is taken then.
-        assert_eq!(take_counters::<2>(), None);
-        assert!(proposals::<WORDS>().iter().all(|word| !is_context(*word)));
-        assert_eq!(take_counters(), Some([ContextId::COUNTERS - 1]));
-        assert_eq!(take_counters::<1>(), None);
-        NEXT_CONTEXT.set(before);
+        assert_eq!(take_counters::<2>(cs), None);
+        assert!(proposals::<WORDS>(cs).iter().all(|word| !is_context(*word)));
+        assert_eq!(take_counters(cs), Some([ContextId::COUNTERS - 1]));
+        assert_eq!(take_counters::<1>(cs), None);
+        NEXT_CONTEXT.get(cs).set(before);
     }
 
     #[test]
     fn a_process_without_contexts_says_so() {
-        let _guard = crate::cs::enter();
-        let before = NEXT_CONTEXT.replace(ContextId::COUNTERS);
+        let mut inside = crate::cs::enter_test();
+        let cs = inside.section();
+        let before = NEXT_CONTEXT.get(cs).replace(ContextId::COUNTERS);
         let agreement = |proposes: bool| {
             let me = Rc::new(Group::identity(1));
-            let mut agreement = Agreement::new(Channel { context: 0, tag: 0 }, &me, None, |_| ());
+            let mut agreement = Agreement::new(Channel { context: 0, tag: 0 }, &me, None, |_, _| ());
             agreement.part.receive = (!proposes).then_some(Peer(0));
             agreement
         };
         let proposer = agreement(true);
-        proposer.begin_sends();
+        proposer.begin_sends(cs);
         assert_eq!(proposer.fate.get().outcome(), Err(NO_CONTEXT));
         // Whoever receives these bytes fails in the same way.
         let member = agreement(false);
         // SAFETY: nothing uses the bytes.
         unsafe { *member.bytes.get() = *proposer.bytes.get() };
         assert_eq!(member.received(), Err(NO_CONTEXT));
-        NEXT_CONTEXT.set(before);
+        NEXT_CONTEXT.get(cs).set(before);
     }
 }

@@ -1,5 +1,6 @@
 //! The predefined attributes of communicators (MPI-5.0, 9.1.2).
 
+use crate::cs::Section;
 use crate::errors;
 use crate::inside::Inside;
 use crate::status::{ANY_SOURCE, PROC_NULL, TAG_UB};
@@ -40,20 +41,20 @@ static ATTRIBUTES: Inside<Attributes> =
     Inside::new(Attributes { app_num: Cell::new(None), universe_size: Cell::new(1) });
 
 /// Learns the values that the job decides.
-pub(crate) fn set_up(job: &JobInfo) {
-    ATTRIBUTES.universe_size.set(job.universe_size as i32);
-    ATTRIBUTES.app_num.set(job.app_num.map(|number| number as i32));
+pub(crate) fn set_up(cs: &Section, job: &JobInfo) {
+    ATTRIBUTES.get(cs).universe_size.set(job.universe_size as i32);
+    ATTRIBUTES.get(cs).app_num.set(job.app_num.map(|number| number as i32));
 }
 
 /// The value of a predefined attribute, if it is set.
-pub fn predefined(which: Predefined) -> Option<Value> {
+pub fn predefined(cs: &Section, which: Predefined) -> Option<Value> {
     Some(match which {
         Predefined::TagUb => Value::Number(TAG_UB),
         Predefined::Io => Value::Rank(ANY_SOURCE),
         Predefined::Host => Value::Rank(PROC_NULL),
         Predefined::WtimeIsGlobal => Value::Number(0),
-        Predefined::AppNum => Value::Number(ATTRIBUTES.app_num.get()?),
-        Predefined::LastUsedCode => Value::Code(errors::last_used_code()),
-        Predefined::UniverseSize => Value::Number(ATTRIBUTES.universe_size.get()),
+        Predefined::AppNum => Value::Number(ATTRIBUTES.get(cs).app_num.get()?),
+        Predefined::LastUsedCode => Value::Code(errors::last_used_code(cs)),
+        Predefined::UniverseSize => Value::Number(ATTRIBUTES.get(cs).universe_size.get()),
     })
 }

@@ -3,6 +3,7 @@
 //! It is fixed when the communicator is made, from what its members share: a world has its job's, a communicator that is made from another one
 //! inherits. Two groups that merge tell each other theirs on the way.
 
+use crate::cs::Section;
 use crate::inside::Inside;
 use std::cell::Cell;
 
@@ -74,13 +75,13 @@ impl Choices {
 static OF_JOB: Inside<Cell<Choices>> = Inside::new(Cell::new(Choices::DEFAULT));
 
 /// What communicators without a parent take over: their processes are of one job.
-pub fn of_job() -> Choices {
-    OF_JOB.get()
+pub fn of_job(cs: &Section) -> Choices {
+    OF_JOB.get(cs).get()
 }
 
 /// Learns what the processes of the job share.
-pub(crate) fn set_job(choices: Choices) {
-    OF_JOB.set(choices);
+pub(crate) fn set_job(cs: &Section, choices: Choices) {
+    OF_JOB.get(cs).set(choices);
 }
 
 #[cfg(test)]

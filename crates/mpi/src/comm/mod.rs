@@ -10,6 +10,7 @@ pub mod exchange;
 mod hints;
 pub mod layout;
 
+use crate::cs::Section;
 pub use hints::{Hints, get_info, set_info};
 
 use crate::attr::{self, AttrSet, Attributed, ObjectKind};
@@ -33,12 +34,8 @@ use std::rc::Rc;
 /// Live communicators but the predefined ones.
 pub static COMMS: Inside<Table<Rc<Comm>>> = Inside::new(Table::new(Kind::Comm));
 
-struct Predefined {
-    world: OnceCell<Rc<Comm>>,
-    own: OnceCell<Rc<Comm>>,
-}
-
-static PREDEFINED: Inside<Predefined> = Inside::new(Predefined { world: OnceCell::new(), own: OnceCell::new() });
+static WORLD: Inside<OnceCell<Rc<Comm>>> = Inside::new(OnceCell::new());
+static OWN: Inside<OnceCell<Rc<Comm>>> = Inside::new(OnceCell::new());
 
 /// `MPI_MAX_OBJECT_NAME`, with the terminating zero.
 pub const MAX_OBJECT_NAME: usize = 128;
@@ -166,9 +163,9 @@ impl Comm {
     }
 
     /// Takes the attributes of `from` over, and its name.
-    pub(crate) fn replacing(self, from: &Comm) -> Comm {
+    pub(crate) fn replacing(self, cs: &Section, from: &Comm) -> Comm {
         let comm = Comm { attributes: from.attributes.take(), ..self };
-        comm.set_name(&from.owner.name());
+        comm.set_name(cs, &from.owner.name());
         comm.owner.handle.set(from.handle());
         comm
     }
@@ -210,10 +207,10 @@ impl Comm {
     }
 
     /// `MPI_Comm_set_name`; a longer name is cut.
-    pub fn set_name(&self, name: &[u8]) {
+    pub fn set_name(&self, cs: &Section, name: &[u8]) {
         let name = &name[..name.len().min(MAX_OBJECT_NAME - 1)];
         self.owner.set_name(name);
-        crate::profile::name(self.context, name);
+        crate::profile::name(cs, self.context, name);
     }
 
     /// `MPI_Comm_compare`.
@@ -233,11 +230,11 @@ impl Comm {
 
 /// The communicator of a live handle.
 #[inline]
-pub fn from_handle(handle: Handle) -> Result<Rc<Comm>> {
+pub fn from_handle(cs: &Section, handle: Handle) -> Result<Rc<Comm>> {
     let found = match handle {
-        Handle::COMM_WORLD => world().cloned(),
-        Handle::COMM_SELF => own().cloned(),
-        _ => COMMS.get(handle),
+        Handle::COMM_WORLD => world(cs).cloned(),
+        Handle::COMM_SELF => own(cs).cloned(),
+        _ => COMMS.get(cs).get(handle),
     };
     match found {
         Some(comm) => Ok(comm),
@@ -252,71 +249,71 @@ pub fn handle_of(comm: Option<&Rc<Comm>>) -> Handle {
 
 /// `MPI_COMM_WORLD`, once the World Model has begun.
 #[inline(always)]
-pub fn world() -> Option<&'static Rc<Comm>> {
-    PREDEFINED.world.get()
+pub fn world(cs: &Section) -> Option<&'static Rc<Comm>> {
+    WORLD.get_set(cs)
 }
 
 /// `MPI_COMM_SELF`, once the World Model has begun.
 #[inline(always)]
-pub fn own() -> Option<&'static Rc<Comm>> {
-    PREDEFINED.own.get()
+pub fn own(cs: &Section) -> Option<&'static Rc<Comm>> {
+    OWN.get_set(cs)
 }
 
 /// Enters `MPI_COMM_WORLD` and `MPI_COMM_SELF`.
-pub(crate) fn set_predefined(world: Comm, own: Comm) {
+pub(crate) fn set_predefined(cs: &Section, world: Comm, own: Comm) {
     let enter = |comm: Comm, handle, name: &str| {
         comm.owner.handle.set(handle);
-        comm.set_name(name.as_bytes());
+        comm.set_name(cs, name.as_bytes());
         Rc::new(comm)
     };
-    let world = PREDEFINED.world.get_or_init(|| enter(world, Handle::COMM_WORLD, "MPI_COMM_WORLD"));
-    let own = PREDEFINED.own.get_or_init(|| enter(own, Handle::COMM_SELF, "MPI_COMM_SELF"));
-    owner::set_predefined(&own.owner, &world.owner);
+    let world = WORLD.get(cs).get_or_init(|| enter(world, Handle::COMM_WORLD, "MPI_COMM_WORLD"));
+    let own = OWN.get(cs).get_or_init(|| enter(own, Handle::COMM_SELF, "MPI_COMM_SELF"));
+    owner::set_predefined(cs, &own.owner, &world.owner);
 }
 
 /// All communicators that the program has.
-pub(crate) fn all() -> impl Iterator<Item = Rc<Comm>> {
-    let predefined = [world(), own()].into_iter().flatten().cloned();
-    predefined.chain(COMMS.handles().into_iter().filter_map(|handle| COMMS.get(handle)))
+pub(crate) fn all(cs: &Section) -> impl Iterator<Item = Rc<Comm>> {
+    let predefined = [world(cs), own(cs)].into_iter().flatten().cloned();
+    predefined.chain(COMMS.get(cs).handles().into_iter().filter_map(|handle| COMMS.get(cs).get(handle)))
 }
 
 /// The communicator in whose space of messages this context is.
-pub(crate) fn of_context(context: u64) -> Option<Rc<Comm>> {
+pub(crate) fn of_context(cs: &Section, context: u64) -> Option<Rc<Comm>> {
     let space = ContextId::of_plane(context);
-    all().find(|comm| comm.owner.contexts.contains(&Some(space)))
+    all(cs).find(|comm| comm.owner.contexts.contains(&Some(space)))
 }
 
 /// Whether the communicator of a message context contains a process, or may: what is not known is not ruled out.
-pub(crate) fn contains(context: u64, peer: Peer) -> bool {
-    of_context(context).is_none_or(|comm| comm.needs(peer))
+pub(crate) fn contains(cs: &Section, context: u64, peer: Peer) -> bool {
+    of_context(cs, context).is_none_or(|comm| comm.needs(peer))
 }
 
 /// Gives a new communicator to the program.
-pub(crate) fn publish(comm: Comm) -> Rc<Comm> {
+pub(crate) fn publish(cs: &Section, comm: Comm) -> Rc<Comm> {
     let comm = Rc::new(comm);
-    COMMS.enter(Rc::clone(&comm));
+    COMMS.get(cs).enter(Rc::clone(&comm));
     comm
 }
 
 /// `MPI_Comm_free`: deletes the attributes, then forgets the handle. What is under way goes on.
-pub fn free(comm: &Rc<Comm>) -> Result {
+pub fn free(cs: &mut Section, comm: &Rc<Comm>) -> Result {
     let handle = comm.handle();
     ensure!(
         handle != Handle::COMM_WORLD && handle != Handle::COMM_SELF,
         ERR_COMM,
         "a predefined communicator can't be freed"
     );
-    attr::delete_all(&**comm)?;
-    warn_of_unreceived(comm);
-    buffered::let_go(&comm.owner.buffer);
-    COMMS.remove(handle);
+    attr::delete_all(cs, &**comm)?;
+    warn_of_unreceived(cs, comm);
+    buffered::let_go(cs, Some(&comm.owner));
+    COMMS.get(cs).remove(handle);
     Ok(())
 }
 
 /// Says if messages of a communicator that goes have arrived and nobody has received them: most often a receive is missing.
-fn warn_of_unreceived(comm: &Comm) {
+fn warn_of_unreceived(cs: &Section, comm: &Comm) {
     let context = comm.context.plane(Plane::PointToPoint);
-    let unreceived = engine::with(|engine| engine.unreceived(context));
+    let unreceived = engine::with(cs, |engine| engine.unreceived(context));
     if let Some(first) = unreceived.first() {
         let name = comm.owner.describe().unwrap_or_default();
         let (count, envelope, bytes) = (unreceived.len(), first.envelope, first.length);

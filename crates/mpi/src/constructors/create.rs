@@ -6,6 +6,7 @@ use crate::comm::agree::{Channel, agree, proposals};
 use crate::comm::choices;
 use crate::comm::exchange::exchange;
 use crate::comm::{Comm, Hints, publish};
+use crate::cs::Section;
 use crate::errhandler::Errhandler;
 use crate::group::Group;
 use crate::info::Info;
@@ -19,36 +20,36 @@ use std::rc::Rc;
 pub const MAX_STRINGTAG_LEN: usize = 1024;
 
 /// `MPI_Comm_create`. Processes may name different groups if these don't overlap; none for those outside.
-pub fn create(comm: &Rc<Comm>, group: &Rc<Group>) -> Result<Option<Rc<Comm>>> {
+pub fn create(cs: &mut Section, comm: &Rc<Comm>, group: &Rc<Group>) -> Result<Option<Rc<Comm>>> {
     ensure!(
         group.peers().all(|p| comm.group.contains(p)),
         ERR_GROUP,
         "the group is not a subset of the communicator's"
     );
-    if comm.is_inter() { create_inter(comm, group) } else { from_members(comm, group) }
+    if comm.is_inter() { create_inter(cs, comm, group) } else { from_members(cs, comm, group) }
 }
 
 /// The intra-communicator of `group`, which is a subset of the group of `comm`; collective over `comm`.
-pub(crate) fn from_members(comm: &Rc<Comm>, group: &Rc<Group>) -> Result<Option<Rc<Comm>>> {
+pub(crate) fn from_members(cs: &mut Section, comm: &Rc<Comm>, group: &Rc<Group>) -> Result<Option<Rc<Comm>>> {
     let channel = collective_channel(comm);
     if !group.contains(job::me()) {
         return Ok(None);
     }
-    let contexts = agree(channel, group, None)?;
-    Ok(Some(publish(Comm::child(comm, contexts.shared(), Rc::clone(group)))))
+    let contexts = agree(cs, channel, group, None)?;
+    Ok(Some(publish(cs, Comm::child(comm, contexts.shared(), Rc::clone(group)))))
 }
 
 /// Both sides tell each other their members; a side without members makes it none for everybody.
-fn create_inter(comm: &Rc<Comm>, group: &Rc<Group>) -> Result<Option<Rc<Comm>>> {
+fn create_inter(cs: &mut Section, comm: &Rc<Comm>, group: &Rc<Group>) -> Result<Option<Rc<Comm>>> {
     let channel = collective_channel(comm);
     let (Some(local), Some(remote)) = (&comm.local, remote_first(comm)) else {
         fail!(ERR_INTERN, "an inter-communicator lacks its local part");
     };
     let lower = comm.group.peer(0) < remote;
-    let told = share(local, 0, || {
-        let [mine, own] = proposals();
+    let told = share(cs, local, 0, |cs| {
+        let [mine, own] = proposals(cs);
         let told = Words::new().wide(mine).peers(group.peers());
-        let mut theirs = Words::from(exchange(channel, remote, &told.bytes, &Participants::of(comm.groups()))?);
+        let mut theirs = Words::from(exchange(cs, channel, remote, &told.bytes, &Participants::of(comm.groups()))?);
         let shared = accept(lower, mine, theirs.take_wide()?)?;
         Ok(Words::new().wide(shared).wide(own).peers(theirs.take_peers().into_iter()).bytes)
     })?;
@@ -58,11 +59,11 @@ fn create_inter(comm: &Rc<Comm>, group: &Rc<Group>) -> Result<Option<Rc<Comm>>> 
     if !group.contains(job::me()) || others.is_empty() {
         return Ok(None);
     }
-    Ok(Some(publish(Comm::inter_child(comm, shared, own, Rc::clone(group), Group::shared(others)))))
+    Ok(Some(publish(cs, Comm::inter_child(comm, shared, own, Rc::clone(group), Group::shared(cs, others)))))
 }
 
 /// `MPI_Comm_create_group`: collective over `group` only.
-pub fn create_group(comm: &Rc<Comm>, group: &Rc<Group>, tag: i32) -> Result<Option<Rc<Comm>>> {
+pub fn create_group(cs: &mut Section, comm: &Rc<Comm>, group: &Rc<Group>, tag: i32) -> Result<Option<Rc<Comm>>> {
     ensure!(!comm.is_inter(), ERR_COMM, "an intra-communicator is needed");
     ensure!(tag >= 0, ERR_TAG, "the tag is negative");
     ensure!(
@@ -74,23 +75,25 @@ pub fn create_group(comm: &Rc<Comm>, group: &Rc<Group>, tag: i32) -> Result<Opti
         return Ok(None);
     }
     // The tags of collectives on this plane aren't negative.
-    let contexts = agree(Channel { context: comm.context.plane(Plane::Management), tag: !tag }, group, None)?;
-    Ok(Some(publish(Comm::child(comm, contexts.shared(), Rc::clone(group)))))
+    let contexts = agree(cs, Channel { context: comm.context.plane(Plane::Management), tag: !tag }, group, None)?;
+    Ok(Some(publish(cs, Comm::child(comm, contexts.shared(), Rc::clone(group)))))
 }
 
 /// `MPI_Comm_create_from_group`; none for the empty group.
 pub fn create_from_group(
+    cs: &mut Section,
     group: &Rc<Group>,
     stringtag: &[u8],
     info: Option<&Info>,
     errhandler: Errhandler,
 ) -> Result<Option<Rc<Comm>>> {
-    let comm = unpublished_from_group(group, stringtag, info, errhandler)?;
-    Ok(comm.map(publish))
+    let comm = unpublished_from_group(cs, group, stringtag, info, errhandler)?;
+    Ok(comm.map(|comm| publish(cs, comm)))
 }
 
 /// As [`create_from_group`], for our own use of the communicator.
 pub(super) fn unpublished_from_group(
+    cs: &mut Section,
     group: &Rc<Group>,
     stringtag: &[u8],
     info: Option<&Info>,
@@ -102,8 +105,9 @@ pub(super) fn unpublished_from_group(
     }
     ensure!(group.contains(job::me()), ERR_GROUP, "this process is not in the group");
     let channel = meeting_point(group.peer(0), stringtag, group.peers());
-    let contexts = agree(channel, group, None)?;
-    let comm = Comm::new(contexts.shared(), Rc::clone(group), errhandler, group.session().cloned(), choices::of_job());
+    let contexts = agree(cs, channel, group, None)?;
+    let comm =
+        Comm::new(contexts.shared(), Rc::clone(group), errhandler, group.session().cloned(), choices::of_job(cs));
     *comm.hints.borrow_mut() = info.map(Hints::of).unwrap_or_default();
     Ok(Some(comm))
 }

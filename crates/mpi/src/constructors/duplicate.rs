@@ -6,6 +6,7 @@
 use crate::attr;
 use crate::comm::agree::{Agreement, Channel, Contexts, agree};
 use crate::comm::{self, COMMS, Comm, Hints, publish};
+use crate::cs::Section;
 use crate::group::Group;
 use crate::handle::Handle;
 use crate::info::Info;
@@ -31,21 +32,21 @@ pub(super) fn remote_first(comm: &Comm) -> Option<Peer> {
 }
 
 /// `MPI_Comm_dup`.
-pub fn dup(comm: &Rc<Comm>) -> Result<Rc<Comm>> {
+pub fn dup(cs: &mut Section, comm: &Rc<Comm>) -> Result<Rc<Comm>> {
     let hints = *comm.hints.borrow();
-    duplicate(comm, hints)
+    duplicate(cs, comm, hints)
 }
 
 /// `MPI_Comm_dup_with_info`.
-pub fn dup_with_info(comm: &Rc<Comm>, info: Option<&Info>) -> Result<Rc<Comm>> {
-    duplicate(comm, info.map(Hints::of).unwrap_or_default())
+pub fn dup_with_info(cs: &mut Section, comm: &Rc<Comm>, info: Option<&Info>) -> Result<Rc<Comm>> {
+    duplicate(cs, comm, info.map(Hints::of).unwrap_or_default())
 }
 
-fn duplicate(comm: &Rc<Comm>, hints: Hints) -> Result<Rc<Comm>> {
-    let contexts = agree(collective_channel(comm), &comm.group, comm.remote.as_ref())?;
-    let new = publish(copy_of(comm, contexts, hints));
-    if let Err(error) = attr::copy_all(&**comm, &*new) {
-        comm::free(&new)?;
+fn duplicate(cs: &mut Section, comm: &Rc<Comm>, hints: Hints) -> Result<Rc<Comm>> {
+    let contexts = agree(cs, collective_channel(comm), &comm.group, comm.remote.as_ref())?;
+    let new = publish(cs, copy_of(comm, contexts, hints));
+    if let Err(error) = attr::copy_all(cs, &**comm, &*new) {
+        comm::free(cs, &new)?;
         return Err(error);
     }
     Ok(new)
@@ -66,30 +67,30 @@ fn copy_of(comm: &Comm, contexts: Contexts, hints: Hints) -> Comm {
 }
 
 /// `MPI_Comm_idup`: the handles of the communicator and of the request.
-pub fn idup(comm: &Rc<Comm>) -> Result<(Handle, Handle)> {
+pub fn idup(cs: &mut Section, comm: &Rc<Comm>) -> Result<(Handle, Handle)> {
     let hints = *comm.hints.borrow();
-    start_duplicate(comm, hints)
+    start_duplicate(cs, comm, hints)
 }
 
 /// `MPI_Comm_idup_with_info`.
-pub fn idup_with_info(comm: &Rc<Comm>, info: Option<&Info>) -> Result<(Handle, Handle)> {
-    start_duplicate(comm, info.map(Hints::of).unwrap_or_default())
+pub fn idup_with_info(cs: &mut Section, comm: &Rc<Comm>, info: Option<&Info>) -> Result<(Handle, Handle)> {
+    start_duplicate(cs, comm, info.map(Hints::of).unwrap_or_default())
 }
 
-fn start_duplicate(comm: &Rc<Comm>, hints: Hints) -> Result<(Handle, Handle)> {
+fn start_duplicate(cs: &mut Section, comm: &Rc<Comm>, hints: Hints) -> Result<(Handle, Handle)> {
     let unborn = Contexts { shared: ContextId::new(Peer(u32::MAX), 0).0, local: ContextId::new(Peer(u32::MAX), 1).0 };
     let channel = nonblocking_channel(comm);
-    let unborn = publish(copy_of(comm, unborn, hints));
+    let unborn = publish(cs, copy_of(comm, unborn, hints));
     let handle = unborn.handle();
     // The copy callbacks run now; a failure must not keep the other processes waiting.
-    let copied = attr::copy_all(&**comm, &*unborn);
+    let copied = attr::copy_all(cs, &**comm, &*unborn);
     let parent = Rc::clone(comm);
-    let agreement = Rc::new(Agreement::new(channel, &comm.group, comm.remote.as_ref(), move |contexts| {
-        let new = copy_of(&parent, contexts, hints).replacing(&unborn);
-        COMMS.with(handle, |slot| *slot = Rc::new(new));
+    let agreement = Rc::new(Agreement::new(channel, &comm.group, comm.remote.as_ref(), move |cs, contexts| {
+        let new = copy_of(&parent, contexts, hints).replacing(cs, &unborn);
+        COMMS.get(cs).with(handle, |slot| *slot = Rc::new(new));
     }));
-    agreement.start()?;
-    progress::activate(Rc::<Agreement>::clone(&agreement));
+    agreement.start(cs)?;
+    progress::activate(cs, Rc::<Agreement>::clone(&agreement));
     copied?;
-    Ok((handle, request::enter_collective(agreement, &comm.owner)))
+    Ok((handle, request::enter_collective(cs, agreement, &comm.owner)))
 }

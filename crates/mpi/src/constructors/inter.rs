@@ -10,6 +10,7 @@ use crate::comm::agree::{Channel, NO_CONTEXT, is_context, proposals};
 use crate::comm::choices::Choices;
 use crate::comm::exchange::{exchange, introduce};
 use crate::comm::{Comm, Hints, publish};
+use crate::cs::Section;
 use crate::errhandler::Errhandler;
 use crate::group::Group;
 use crate::info::Info;
@@ -67,22 +68,27 @@ impl Words {
 }
 
 /// The leader of `local` finds something out and tells everybody in it, also when that failed.
-pub(super) fn share(local: &Rc<Comm>, leader: i32, produce: impl FnOnce() -> Result<Vec<u8>>) -> Result<Vec<u8>> {
-    let found = if local.rank == leader { produce() } else { Ok(Vec::new()) };
+pub(super) fn share(
+    cs: &mut Section,
+    local: &Rc<Comm>,
+    leader: i32,
+    produce: impl FnOnce(&mut Section) -> Result<Vec<u8>>,
+) -> Result<Vec<u8>> {
+    let found = if local.rank == leader { produce(cs) } else { Ok(Vec::new()) };
     let mut header = [0; 12];
     if local.rank == leader {
         let class = found.as_ref().err().map_or(0, |error| error.class.0);
         header[..4].copy_from_slice(&class.to_le_bytes());
         header[4..].copy_from_slice(&found.as_ref().map_or(0, |bytes| bytes.len() as u64).to_le_bytes());
     }
-    bcast_bytes(local, leader, &mut header)?;
+    bcast_bytes(cs, local, leader, &mut header)?;
     let mut bytes = found?;
     let class = i32::from_le_bytes([header[0], header[1], header[2], header[3]]);
     if class != 0 {
         return Err(Error::new(Class(class), "the leader of the group could not create the communicator"));
     }
     bytes.resize(u64::from_le_bytes(std::array::from_fn(|i| header[4 + i])) as usize, 0);
-    bcast_bytes(local, leader, &mut bytes)?;
+    bcast_bytes(cs, local, leader, &mut bytes)?;
     Ok(bytes)
 }
 
@@ -104,18 +110,19 @@ struct Introduced {
 /// The leader of `local` meets the process that `find` names over the channel that it names; all of `local` learn about it. The other
 /// group may be known before.
 fn meet(
+    cs: &mut Section,
     local: &Rc<Comm>,
     leader: i32,
     remote: Option<&Rc<Group>>,
     find: impl FnOnce() -> Result<(Channel, Peer)>,
 ) -> Result<Introduced> {
-    let told = share(local, leader, || {
+    let told = share(cs, local, leader, |cs| {
         let (channel, other) = find()?;
         let members = Participants::of([Some(&local.group), remote]);
-        let [mine, own] = proposals();
+        let [mine, own] = proposals(cs);
         let told = Words::new().wide(mine).peers(local.group.peers());
         let others = |told: &[u8]| Words::from(told.get(size_of::<u64>()..).unwrap_or_default().to_vec()).take_peers();
-        let mut theirs = Words::from(introduce(channel, other, &told.bytes, &members, others)?);
+        let mut theirs = Words::from(introduce(cs, channel, other, &told.bytes, &members, others)?);
         let shared = accept(job::me() < other, mine, theirs.take_wide()?)?;
         let others = theirs.take_peers();
         let overlap = others.iter().any(|p| local.group.contains(*p));
@@ -132,6 +139,7 @@ fn meet(
 
 /// `MPI_Intercomm_create`. `peer` and `remote_leader` matter on the local leader only.
 pub fn intercomm_create(
+    cs: &mut Section,
     local: &Rc<Comm>,
     local_leader: i32,
     peer: Result<Rc<Comm>>,
@@ -141,15 +149,15 @@ pub fn intercomm_create(
     ensure!(!local.is_inter(), ERR_COMM, "an intra-communicator is needed");
     ensure!((0..local.size()).contains(&local_leader), ERR_RANK, "the local leader is not in the communicator");
     ensure!(tag >= 0, ERR_TAG, "the tag is negative");
-    let met = meet(local, local_leader, None, || {
+    let met = meet(cs, local, local_leader, None, || {
         let peer = peer?;
         ensure!((0..peer.peer_size()).contains(&remote_leader), ERR_RANK, "no such remote leader");
         let other = peer.peer(remote_leader);
         ensure!(other != job::me(), ERR_RANK, "the remote leader is the local leader");
         Ok((Channel { context: leader_context(&peer), tag }, other))
     })?;
-    let (group, others) = (Rc::clone(&local.group), Group::shared(met.others));
-    Ok(publish(Comm::inter_child(local, met.shared, met.own, group, others)))
+    let (group, others) = (Rc::clone(&local.group), Group::shared(cs, met.others));
+    Ok(publish(cs, Comm::inter_child(local, met.shared, met.own, group, others)))
 }
 
 /// The message space in which leaders meet: the fourth plane of a communicator's context.
@@ -158,7 +166,9 @@ fn leader_context(comm: &Comm) -> u64 {
 }
 
 /// `MPI_Intercomm_create_from_groups`. The remote arguments matter on the local leader only.
+#[expect(clippy::too_many_arguments, reason = "these are MPI's own")]
 pub fn intercomm_create_from_groups(
+    cs: &mut Section,
     local_group: &Rc<Group>,
     local_leader: i32,
     remote: Result<Rc<Group>>,
@@ -172,10 +182,10 @@ pub fn intercomm_create_from_groups(
         ERR_RANK,
         "the local leader is not in the group"
     );
-    let Some(local) = unpublished_from_group(local_group, stringtag, info, errhandler)? else { return Ok(None) };
+    let Some(local) = unpublished_from_group(cs, local_group, stringtag, info, errhandler)? else { return Ok(None) };
     let local = Rc::new(local);
     let known = remote.as_ref().ok().cloned();
-    let met = meet(&local, local_leader, known.as_ref(), || {
+    let met = meet(cs, &local, local_leader, known.as_ref(), || {
         let remote = remote?;
         ensure!((0..remote.size()).contains(&remote_leader), ERR_RANK, "the remote leader is not in the group");
         let (mine, other) = (job::me(), remote.peer(remote_leader));
@@ -184,22 +194,22 @@ pub fn intercomm_create_from_groups(
         Ok((meeting_point(leaders[0], stringtag, leaders.into_iter()), other))
     })?;
     let group = Rc::clone(local_group);
-    let comm = Comm::inter_child(&local, met.shared, met.own, group, Group::shared(met.others));
+    let comm = Comm::inter_child(&local, met.shared, met.own, group, Group::shared(cs, met.others));
     *comm.hints.borrow_mut() = info.map(Hints::of).unwrap_or_default();
-    Ok(Some(publish(comm)))
+    Ok(Some(publish(cs, comm)))
 }
 
 /// `MPI_Intercomm_merge`.
-pub fn intercomm_merge(comm: &Rc<Comm>, high: bool) -> Result<Rc<Comm>> {
+pub fn intercomm_merge(cs: &mut Section, comm: &Rc<Comm>, high: bool) -> Result<Rc<Comm>> {
     let (Some(local), Some(remote), Some(other)) = (&comm.local, &comm.remote, remote_first(comm)) else {
         fail!(ERR_COMM, "an inter-communicator is needed");
     };
     let channel = collective_channel(comm);
     let first = comm.group.peer(0) < other;
-    let told = share(local, 0, || {
-        let [mine, _] = proposals();
+    let told = share(cs, local, 0, |cs| {
+        let [mine, _] = proposals(cs);
         let tell = Words::new().wide(u64::from(high)).wide(mine).choices(comm.choices);
-        let theirs = exchange(channel, other, &tell.bytes, &Participants::of(comm.groups()))?;
+        let theirs = exchange(cs, channel, other, &tell.bytes, &Participants::of(comm.groups()))?;
         let mut theirs = Words::from(theirs);
         let (their_high, proposed) = (theirs.take_wide()? != 0, theirs.take_wide()?);
         let first = if high == their_high { first } else { !high };
@@ -215,6 +225,6 @@ pub fn intercomm_merge(comm: &Rc<Comm>, high: bool) -> Result<Rc<Comm>> {
     let mut told = Words::from(told);
     let (first, shared) = (told.take_wide()? != 0, ContextId(told.take_wide()?));
     let choices = told.take_choices()?;
-    let group = if first { comm.group.union(remote) } else { remote.union(&comm.group) };
-    Ok(publish(Comm::child(comm, shared, group).with_choices(choices)))
+    let group = if first { comm.group.union(cs, remote) } else { remote.union(cs, &comm.group) };
+    Ok(publish(cs, Comm::child(comm, shared, group).with_choices(choices)))
 }

@@ -9,6 +9,7 @@ mod inter;
 mod split;
 mod split_type;
 
+use crate::cs::Section;
 pub(crate) use create::from_members;
 pub use create::{create, create_from_group, create_group};
 pub use duplicate::{dup, dup_with_info, idup, idup_with_info};
@@ -27,26 +28,26 @@ use base::{Result, ensure};
 use std::rc::Rc;
 
 /// `MPI_Comm_disconnect`: as [`comm::free`], after every member has called it, so that what was sent has left.
-pub fn disconnect(comm: &Rc<Comm>) -> Result {
+pub fn disconnect(cs: &mut Section, comm: &Rc<Comm>) -> Result {
     let handle = comm.handle();
     ensure!(
         handle != Handle::COMM_WORLD && handle != Handle::COMM_SELF,
         ERR_COMM,
         "a predefined communicator can't be freed"
     );
-    progress::wait_until(|| engine::with(|engine| !engine.has_backlog()));
-    synchronize(comm)?;
-    comm::free(comm)
+    progress::wait_until(cs, |cs| engine::with(cs, |engine| !engine.has_backlog()));
+    synchronize(cs, comm)?;
+    comm::free(cs, comm)
 }
 
 /// Returns when every member of the communicator, on both sides, has called it.
-fn synchronize(comm: &Rc<Comm>) -> Result {
-    let (Some(local), Some(remote)) = (&comm.local, &comm.remote) else { return barrier(comm) };
+fn synchronize(cs: &mut Section, comm: &Rc<Comm>) -> Result {
+    let (Some(local), Some(remote)) = (&comm.local, &comm.remote) else { return barrier(cs, comm) };
     let channel = duplicate::collective_channel(comm);
-    barrier(local)?;
+    barrier(cs, local)?;
     let met = match comm.rank {
-        0 => exchange(channel, remote.peer(0), &[], &Participants::of(comm.groups())).map(drop),
+        0 => exchange(cs, channel, remote.peer(0), &[], &Participants::of(comm.groups())).map(drop),
         _ => Ok(()),
     };
-    barrier(local).and(met)
+    barrier(cs, local).and(met)
 }

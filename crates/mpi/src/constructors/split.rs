@@ -8,6 +8,7 @@ use crate::coll::internal::allgather_bytes;
 use crate::comm::agree::{Channel, NO_CONTEXT, take_counters};
 use crate::comm::exchange::exchange;
 use crate::comm::{Comm, publish};
+use crate::cs::Section;
 use crate::group::Group;
 use crate::losses::Participants;
 use crate::status::UNDEFINED;
@@ -75,13 +76,13 @@ impl Part {
 }
 
 /// `MPI_Comm_split`; none for a process with the colour `MPI_UNDEFINED`, or without anybody on the other side.
-pub fn split(comm: &Rc<Comm>, colour: i32, key: i32) -> Result<Option<Rc<Comm>>> {
+pub fn split(cs: &mut Section, comm: &Rc<Comm>, colour: i32, key: i32) -> Result<Option<Rc<Comm>>> {
     ensure!(colour >= 0 || colour == UNDEFINED, ERR_ARG, "the colour is negative");
-    let record = Record { colour, key, proposals: take_counters().unwrap_or(NONE_LEFT) };
+    let record = Record { colour, key, proposals: take_counters(cs).unwrap_or(NONE_LEFT) };
     if comm.is_inter() {
-        return split_inter(comm, record);
+        return split_inter(cs, comm, record);
     }
-    let records = Record::decode_all(&allgather_bytes(comm, &record.encode())?);
+    let records = Record::decode_all(&allgather_bytes(cs, comm, &record.encode())?);
     check(&records)?;
     if colour == UNDEFINED {
         return Ok(None);
@@ -89,16 +90,16 @@ pub fn split(comm: &Rc<Comm>, colour: i32, key: i32) -> Result<Option<Rc<Comm>>>
     let Some(part) = part(&records, colour) else { fail!(ERR_INTERN, "a split lost this process") };
     let members = part.members(&comm.group);
     let context = ContextId::new(members[0], part.proposals[0]);
-    Ok(Some(publish(Comm::child(comm, context, Group::shared(members)))))
+    Ok(Some(publish(cs, Comm::child(comm, context, Group::shared(cs, members)))))
 }
 
-fn split_inter(comm: &Rc<Comm>, record: Record) -> Result<Option<Rc<Comm>>> {
+fn split_inter(cs: &mut Section, comm: &Rc<Comm>, record: Record) -> Result<Option<Rc<Comm>>> {
     let channel: Channel = collective_channel(comm);
     let (Some(local), Some(remote), Some(other)) = (&comm.local, &comm.remote, remote_first(comm)) else {
         fail!(ERR_INTERN, "an inter-communicator lacks its local part");
     };
-    let ours = allgather_bytes(local, &record.encode())?;
-    let theirs = share(local, 0, || exchange(channel, other, &ours, &Participants::of(comm.groups())))?;
+    let ours = allgather_bytes(cs, local, &record.encode())?;
+    let theirs = share(cs, local, 0, |cs| exchange(cs, channel, other, &ours, &Participants::of(comm.groups())))?;
     let (ours, theirs) = (Record::decode_all(&ours), Record::decode_all(&theirs));
     check(&ours)?;
     check(&theirs)?;
@@ -116,7 +117,7 @@ fn split_inter(comm: &Rc<Comm>, record: Record) -> Result<Option<Rc<Comm>>> {
         ContextId::new(second, theirs.proposals[0])
     };
     let own = ContextId::new(first, ours.proposals[1]);
-    Ok(Some(publish(Comm::inter_child(comm, shared, own, Group::shared(group), Group::shared(others)))))
+    Ok(Some(publish(cs, Comm::inter_child(comm, shared, own, Group::shared(cs, group), Group::shared(cs, others)))))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 use super::split::split;
 use crate::coll::internal::allgather_bytes;
 use crate::comm::Comm;
+use crate::cs::Section;
 use crate::info::Info;
 use crate::job;
 use crate::psets;
@@ -81,10 +82,16 @@ pub fn hardware_info() -> Info {
 }
 
 /// `MPI_Comm_split_type`; no kind is `MPI_UNDEFINED`.
-pub fn split_type(comm: &Rc<Comm>, kind: Option<SplitType>, key: i32, info: Option<&Info>) -> Result<Option<Rc<Comm>>> {
+pub fn split_type(
+    cs: &mut Section,
+    comm: &Rc<Comm>,
+    kind: Option<SplitType>,
+    key: i32,
+    info: Option<&Info>,
+) -> Result<Option<Rc<Comm>>> {
     let text = |name: &str| info.and_then(|info| info.text(name));
     // A process that gives MPI_UNDEFINED can't know what the others ask for, so this step is taken for every kind.
-    let level = dividing_level(&gather_unguided(comm, kind == Some(SplitType::HwUnguided))?);
+    let level = dividing_level(&gather_unguided(cs, comm, kind == Some(SplitType::HwUnguided))?);
     let colour = match kind {
         Some(SplitType::Shared) => instances()[0],
         Some(SplitType::HwUnguided) => level.map_or(UNDEFINED, |level| instances()[level]),
@@ -96,7 +103,7 @@ pub fn split_type(comm: &Rc<Comm>, kind: Option<SplitType>, key: i32, info: Opti
         },
         None => UNDEFINED,
     };
-    let new = split(comm, colour, key)?;
+    let new = split(cs, comm, colour, key)?;
     if let (Some(SplitType::HwUnguided), Some(level), Some(info), Some(_)) = (kind, level, info, &new) {
         info.put(RESOURCE_KEY, LEVELS[level].as_bytes());
     }
@@ -104,10 +111,10 @@ pub fn split_type(comm: &Rc<Comm>, kind: Option<SplitType>, key: i32, info: Opti
 }
 
 /// The instances of all processes (on this side) that ask for `MPI_COMM_TYPE_HW_UNGUIDED`.
-fn gather_unguided(comm: &Rc<Comm>, unguided: bool) -> Result<Vec<[i32; LEVELS.len()]>> {
+fn gather_unguided(cs: &mut Section, comm: &Rc<Comm>, unguided: bool) -> Result<Vec<[i32; LEVELS.len()]>> {
     let mut mine = vec![u8::from(unguided)];
     mine.extend(instances().iter().flat_map(|i| i.to_le_bytes()));
-    let all = allgather_bytes(comm.local.as_ref().unwrap_or(comm), &mine)?;
+    let all = allgather_bytes(cs, comm.local.as_ref().unwrap_or(comm), &mine)?;
     let word = |c: &[u8], i: usize| i32::from_le_bytes(std::array::from_fn(|b| c[1 + 4 * i + b]));
     let asking = all.chunks_exact(mine.len()).filter(|c| c[0] != 0);
     Ok(asking.map(|c| std::array::from_fn(|i| word(c, i))).collect())

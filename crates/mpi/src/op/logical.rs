@@ -4,9 +4,8 @@
 
 use super::Predefined as P;
 use super::fold::fold;
-use crate::inside::Inside;
 use base::{Result, ensure};
-use std::cell::Cell;
+use std::sync::OnceLock;
 
 /// Largest Fortran logical in bytes.
 const MAX_BYTES: usize = 16;
@@ -20,7 +19,7 @@ pub struct Pattern {
 }
 
 /// What the program has said of logicals of 1, 2, 4, 8 and 16 bytes.
-static TOLD: Inside<[Cell<Option<Pattern>>; 5]> = Inside::new([const { Cell::new(None) }; 5]);
+static TOLD: [OnceLock<Pattern>; 5] = [const { OnceLock::new() }; 5];
 
 impl Pattern {
     /// From the bytes of both, which have the same length.
@@ -41,21 +40,20 @@ impl Pattern {
 }
 
 /// Which entry of [`TOLD`] a size has; `ERR_ARG` for a size that no logical has.
-fn place(size: usize) -> Result<&'static Cell<Option<Pattern>>> {
+fn place(size: usize) -> Result<&'static OnceLock<Pattern>> {
     ensure!(size.is_power_of_two() && size <= MAX_BYTES, ERR_ARG, "size of a Fortran logical is not 1, 2, 4, 8 or 16");
     Ok(&TOLD[size.trailing_zeros() as usize])
 }
 
 /// What the program has said of logicals of `size` bytes.
 pub fn told(size: usize) -> Result<Option<Pattern>> {
-    place(size).map(Cell::get)
+    place(size).map(|place| place.get().copied())
 }
 
 /// `MPI_Abi_set_fortran_booleans`; both have the same length. Values that were set stay.
 pub fn tell(yes: &[u8], no: &[u8]) -> Result {
     let (place, new) = (place(yes.len())?, Pattern::new(yes, no));
-    ensure!(place.get().is_none_or(|old| old == new), ERR_ABI, "Fortran logicals were set to other values");
-    place.set(Some(new));
+    ensure!(*place.get_or_init(|| new) == new, ERR_ABI, "Fortran logicals were set to other values");
     Ok(())
 }
 
@@ -119,7 +117,6 @@ mod tests {
 
     #[test]
     fn only_sizes_of_logicals_have_patterns() {
-        let _guard = crate::cs::enter();
         for size in [0, 3, 32] {
             assert_eq!(told(size).unwrap_err().class, base::Class::ERR_ARG);
         }

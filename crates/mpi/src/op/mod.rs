@@ -3,6 +3,7 @@
 //! Not thread-safe: all users hold the library's critical section. A user function is called from [`Op::apply`]; the
 //! caller must not hold a `RefCell` borrow that a nested MPI call could need.
 
+use crate::cs::Section;
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -28,7 +29,7 @@ pub trait Function {
     ///
     /// # Safety
     /// Both buffers hold `count` items of the datatype and don't overlap.
-    unsafe fn combine(&self, input: *const u8, inout: *mut u8, count: usize, datatype: &Rc<Datatype>);
+    unsafe fn combine(&self, cs: &mut Section, input: *const u8, inout: *mut u8, count: usize, datatype: &Rc<Datatype>);
 }
 
 /// The predefined operations.
@@ -175,7 +176,7 @@ impl Op {
     ///
     /// # Safety
     /// Both buffers must hold `count` items and not overlap, and [`Op::check`] must have succeeded on `dt`.
-    pub unsafe fn apply(&self, input: *const u8, inout: *mut u8, count: usize, dt: &Rc<Datatype>) {
+    pub unsafe fn apply(&self, cs: &mut Section, input: *const u8, inout: *mut u8, count: usize, dt: &Rc<Datatype>) {
         match &self.kind {
             Kind::Predefined(P::NoOp) => {}
             Kind::Predefined(P::Replace) => {
@@ -188,7 +189,7 @@ impl Op {
                 unsafe { dispatch::apply(*which, builtin, input, inout, count) };
             }
             // SAFETY: the caller vouches for the buffers.
-            Kind::User(function) => unsafe { function.combine(input, inout, count, dt) },
+            Kind::User(function) => unsafe { function.combine(cs, input, inout, count, dt) },
         }
     }
 }

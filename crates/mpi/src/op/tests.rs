@@ -29,8 +29,9 @@ fn apply(which: Predefined, handle: Name, input: &[u8], inout: &[u8]) -> Vec<u8>
     a.extend(input);
     b.extend(inout);
     op(which).check(dt).unwrap();
+    let mut inside = crate::cs::enter_test();
     // SAFETY: both buffers hold `count` elements from byte 1 on.
-    unsafe { op(which).apply(a[1..].as_ptr(), b[1..].as_mut_ptr(), count, dt) };
+    unsafe { op(which).apply(inside.section(), a[1..].as_ptr(), b[1..].as_mut_ptr(), count, dt) };
     b.split_off(1)
 }
 
@@ -197,7 +198,14 @@ fn replace_and_no_op() {
 fn the_function_of_the_program_is_called() {
     struct Subtract;
     impl Function for Subtract {
-        unsafe fn combine(&self, input: *const u8, inout: *mut u8, count: usize, datatype: &Rc<Datatype>) {
+        unsafe fn combine(
+            &self,
+            _cs: &mut Section,
+            input: *const u8,
+            inout: *mut u8,
+            count: usize,
+            datatype: &Rc<Datatype>,
+        ) {
             assert_eq!(datatype.named(), Some(Name::MPI_INT));
             for i in 0..count {
                 // SAFETY: the test passes arrays of `count` ints.
@@ -212,6 +220,8 @@ fn the_function_of_the_program_is_called() {
     let user = Op::user(Box::new(Subtract), false);
     assert!(!user.is_commutative() && !user.is_predefined() && user.which().is_none());
     // SAFETY: arrays of three ints.
-    unsafe { user.apply(a.as_ptr().cast(), b.as_mut_ptr().cast(), 3, dt(Name::MPI_INT)) };
+    unsafe {
+        user.apply(crate::cs::enter_test().section(), a.as_ptr().cast(), b.as_mut_ptr().cast(), 3, dt(Name::MPI_INT))
+    };
     assert_eq!(b, [4, 4, 4]);
 }

@@ -3,6 +3,7 @@
 use super::receive::{self, Incoming};
 use super::send::{self, Outgoing, SendMode};
 use super::transfer::{self, Transfer};
+use crate::cs::Section;
 use crate::datatype::{self, Datatype};
 use crate::handle::Handle;
 use crate::p2p::space::Space;
@@ -17,23 +18,23 @@ use std::rc::Rc;
 ///
 /// # Safety
 /// As for a send and a receive; the buffers do not overlap.
-pub unsafe fn sendrecv(out: &Outgoing<'_>, inc: &Incoming<'_>, status: &mut impl Place) -> Result {
+pub unsafe fn sendrecv(cs: &mut Section, out: &Outgoing<'_>, inc: &Incoming<'_>, status: &mut impl Place) -> Result {
     // SAFETY: both are waited for below.
-    let (receive, send) = unsafe { (receive::start(inc)?, send::start(SendMode::Standard, out)) };
+    let (receive, send) = unsafe { (receive::start(cs, inc)?, send::start(cs, SendMode::Standard, out)) };
     let send = match send {
         Ok(send) => send,
         Err(error) => {
             // The buffer is the program's again, so nothing may arrive in it any more.
-            if !transfer::cancel(receive) {
-                let _ = transfer::wait(receive);
+            if !transfer::cancel(cs, receive) {
+                let _ = transfer::wait(cs, receive);
             }
             return Err(error);
         }
     };
-    let done = || transfer::is_complete(receive) && transfer::is_complete(send);
-    progress::wait_for(Awaited::Both(receive.op(), send.op()), done);
-    let sent = transfer::test(send).expect("the send is complete");
-    let (received, found) = transfer::test_with_status(receive).expect("the receive is complete");
+    let done = |cs: &mut Section| transfer::is_complete(cs, receive) && transfer::is_complete(cs, send);
+    progress::wait_for(cs, Awaited::Both(receive.op(), send.op()), done);
+    let sent = transfer::test(cs, send).expect("the send is complete");
+    let (received, found) = transfer::test_with_status(cs, receive).expect("the receive is complete");
     status.set(&found);
     received.and(sent.map(drop))
 }
@@ -83,11 +84,11 @@ fn outgoing<'a>(m: &Replace<'a>, bytes: &[u8], byte: &'a Rc<Datatype>) -> Outgoi
 ///
 /// # Safety
 /// The items must be readable, writable and nobody else's.
-pub unsafe fn sendrecv_replace(m: &Replace<'_>, status: &mut impl Place) -> Result {
+pub unsafe fn sendrecv_replace(cs: &mut Section, m: &Replace<'_>, status: &mut impl Place) -> Result {
     // SAFETY: by the caller; `bytes` outlives the call.
     unsafe {
         let bytes = packed(m);
-        sendrecv(&outgoing(m, &bytes, datatype::byte()), &incoming(m), status)
+        sendrecv(cs, &outgoing(m, &bytes, datatype::byte()), &incoming(m), status)
     }
 }
 
@@ -101,14 +102,14 @@ struct Pair {
 }
 
 impl Active for Pair {
-    fn advance(&self) -> bool {
-        if let Some(result) = self.send.get().and_then(transfer::test) {
+    fn advance(&self, cs: &mut Section) -> bool {
+        if let Some(result) = self.send.get().and_then(|transfer| transfer::test(cs, transfer)) {
             self.send.set(None);
             if let Err(error) = result {
                 *self.outcome.borrow_mut() = Err(error);
             }
         }
-        if let Some(result) = self.receive.get().and_then(transfer::test) {
+        if let Some(result) = self.receive.get().and_then(|transfer| transfer::test(cs, transfer)) {
             self.receive.set(None);
             let mut outcome = self.outcome.borrow_mut();
             if outcome.is_ok() || result.is_err() {
@@ -120,22 +121,27 @@ impl Active for Pair {
 }
 
 impl Operation for Pair {
-    fn start(&self) -> Result {
+    fn start(&self, _cs: &mut Section) -> Result {
         Ok(())
     }
-    fn outcome(&self) -> Option<Result<Status>> {
+    fn outcome(&self, _cs: &Section) -> Option<Result<Status>> {
         (self.send.get().is_none() && self.receive.get().is_none()).then(|| *self.outcome.borrow())
     }
 }
 
 /// # Safety
 /// As for a send and a receive; `bytes` holds what `out` points at, if it isn't the program's.
-unsafe fn start_pair(out: &Outgoing<'_>, inc: &Incoming<'_>, bytes: Option<Box<[u8]>>) -> Result<Handle> {
+unsafe fn start_pair(
+    cs: &mut Section,
+    out: &Outgoing<'_>,
+    inc: &Incoming<'_>,
+    bytes: Option<Box<[u8]>>,
+) -> Result<Handle> {
     // SAFETY: handed on from the caller.
-    let (receive, send) = unsafe { (receive::start(inc)?, send::start(SendMode::Standard, out)) };
+    let (receive, send) = unsafe { (receive::start(cs, inc)?, send::start(cs, SendMode::Standard, out)) };
     let (send, outcome) = match send {
         Ok(send) => (Some(send), Ok(Status::EMPTY)),
-        Err(error) if transfer::cancel(receive) => return Err(error),
+        Err(error) if transfer::cancel(cs, receive) => return Err(error),
         // A message is on its way into the buffer: the request fails when that is over.
         Err(error) => (None, Err(error)),
     };
@@ -145,28 +151,28 @@ unsafe fn start_pair(out: &Outgoing<'_>, inc: &Incoming<'_>, bytes: Option<Box<[
         outcome: RefCell::new(outcome),
         _bytes: bytes,
     });
-    progress::activate(Rc::<Pair>::clone(&pair));
-    Ok(request::enter(Request::Collective { operation: pair, owner: Some(Rc::clone(&inc.comm.owner)) }))
+    progress::activate(cs, Rc::<Pair>::clone(&pair));
+    Ok(request::enter(cs, Request::Collective { operation: pair, owner: Some(Rc::clone(&inc.comm.owner)) }))
 }
 
 /// `MPI_Isendrecv`.
 ///
 /// # Safety
 /// As for a non-blocking send and receive; the buffers do not overlap.
-pub unsafe fn isendrecv(out: &Outgoing<'_>, inc: &Incoming<'_>) -> Result<Handle> {
+pub unsafe fn isendrecv(cs: &mut Section, out: &Outgoing<'_>, inc: &Incoming<'_>) -> Result<Handle> {
     // SAFETY: handed on from the caller.
-    unsafe { start_pair(out, inc, None) }
+    unsafe { start_pair(cs, out, inc, None) }
 }
 
 /// `MPI_Isendrecv_replace`.
 ///
 /// # Safety
 /// The items must be readable, writable and nobody else's until the request is complete.
-pub unsafe fn isendrecv_replace(m: &Replace<'_>) -> Result<Handle> {
+pub unsafe fn isendrecv_replace(cs: &mut Section, m: &Replace<'_>) -> Result<Handle> {
     // SAFETY: by the caller; `bytes` moves into the request, its heap block stays where it is.
     unsafe {
         let bytes = packed(m);
         let out = outgoing(m, &bytes, datatype::byte());
-        start_pair(&out, &incoming(m), Some(bytes))
+        start_pair(cs, &out, &incoming(m), Some(bytes))
     }
 }

@@ -2,6 +2,7 @@
 
 use super::probe::{MESSAGES, Message};
 use super::transfer::{self, Transfer, start_recv, start_recv_message};
+use crate::cs::Section;
 use crate::datatype::Datatype;
 use crate::engine;
 use crate::handle::Handle;
@@ -36,18 +37,18 @@ pub struct Incoming<'a> {
 /// # Safety
 /// The items must be writable, and nobody else's, until the transfer is complete.
 #[inline]
-pub unsafe fn start(m: &Incoming<'_>) -> Result<Transfer> {
+pub unsafe fn start(cs: &Section, m: &Incoming<'_>) -> Result<Transfer> {
     // SAFETY: handed on from the caller.
-    unsafe { start_recv(m.comm, Plane::PointToPoint, m.buf, m.count, m.datatype, m.source, m.tag) }
+    unsafe { start_recv(cs, m.comm, Plane::PointToPoint, m.buf, m.count, m.datatype, m.source, m.tag) }
 }
 
 /// Finishes a blocking receive; the status is known even when the message was truncated.
 #[inline]
-fn finish(transfer: Transfer, status: &mut impl Place) -> Result {
+fn finish(cs: &mut Section, transfer: Transfer, status: &mut impl Place) -> Result {
     if let Transfer::Pending(op) = transfer {
-        progress::wait_for(Awaited::One(op), || engine::with(|engine| engine.is_complete(op)));
+        progress::wait_for(cs, Awaited::One(op), |cs| engine::with(cs, |engine| engine.is_complete(op)));
     }
-    let (result, found) = transfer::test_with_status(transfer).expect("the receive is complete");
+    let (result, found) = transfer::test_with_status(cs, transfer).expect("the receive is complete");
     // The error field is only set by calls that return several statuses (3.2.5).
     status.set(&found);
     result
@@ -57,15 +58,16 @@ fn finish(transfer: Transfer, status: &mut impl Place) -> Result {
 ///
 /// # Safety
 /// The items must be writable and nobody else's.
-pub unsafe fn recv(m: &Incoming<'_>, status: &mut impl Place) -> Result {
+pub unsafe fn recv(cs: &mut Section, m: &Incoming<'_>, status: &mut impl Place) -> Result {
     // SAFETY: complete, or waited for, when this returns.
     unsafe {
         if m.source != PROC_NULL
-            && let Some(result) = transfer::receive_soon(m.comm, m.buf, m.count, m.datatype, m.source, m.tag, status)
+            && let Some(result) =
+                transfer::receive_soon(cs, m.comm, m.buf, m.count, m.datatype, m.source, m.tag, status)
         {
             return result;
         }
-        finish(start(m)?, status)
+        finish(cs, start(cs, m)?, status)
     }
 }
 
@@ -74,10 +76,10 @@ pub unsafe fn recv(m: &Incoming<'_>, status: &mut impl Place) -> Result {
 /// # Safety
 /// The items must be writable, and nobody else's, until the request is complete.
 #[inline]
-pub unsafe fn irecv(m: &Incoming<'_>) -> Result<Handle> {
+pub unsafe fn irecv(cs: &Section, m: &Incoming<'_>) -> Result<Handle> {
     // SAFETY: handed on from the caller.
-    let transfer = unsafe { start(m) }?;
-    Ok(request::enter_transfer(transfer, &m.comm.owner))
+    let transfer = unsafe { start(cs, m) }?;
+    Ok(request::enter_transfer(cs, transfer, &m.comm.owner))
 }
 
 /// The transfer that receives a message found by a matched probe, and its communicator (none for `MPI_MESSAGE_NO_PROC`).
@@ -85,6 +87,7 @@ pub unsafe fn irecv(m: &Incoming<'_>) -> Result<Handle> {
 /// # Safety
 /// As [`start`].
 unsafe fn start_message(
+    cs: &Section,
     message: Handle,
     buf: *mut u8,
     count: usize,
@@ -93,11 +96,11 @@ unsafe fn start_message(
     if message == Handle::MESSAGE_NO_PROC {
         return Ok((Transfer::Null, None));
     }
-    let Some(Message { id, owner }) = MESSAGES.remove(message) else {
+    let Some(Message { id, owner }) = MESSAGES.get(cs).remove(message) else {
         return Err(Error::new(Class::ERR_REQUEST, "not the handle of a probed message"));
     };
     // SAFETY: handed on from the caller.
-    Ok((unsafe { start_recv_message(id, buf, count, datatype) }?, Some(owner)))
+    Ok((unsafe { start_recv_message(cs, id, buf, count, datatype) }?, Some(owner)))
 }
 
 /// `MPI_Mrecv`.
@@ -105,6 +108,7 @@ unsafe fn start_message(
 /// # Safety
 /// The items must be writable and nobody else's.
 pub unsafe fn mrecv(
+    cs: &mut Section,
     message: Handle,
     buf: *mut u8,
     count: usize,
@@ -112,16 +116,22 @@ pub unsafe fn mrecv(
     status: &mut impl Place,
 ) -> Result {
     // SAFETY: waited for at once.
-    let (transfer, owner) = unsafe { start_message(message, buf, count, datatype) }?;
-    finish(transfer, status).inspect_err(|_| request::set_error_comm(owner))
+    let (transfer, owner) = unsafe { start_message(cs, message, buf, count, datatype) }?;
+    finish(cs, transfer, status).inspect_err(|_| request::set_error_comm(cs, owner))
 }
 
 /// `MPI_Imrecv`.
 ///
 /// # Safety
 /// The items must be writable, and nobody else's, until the request is complete.
-pub unsafe fn imrecv(message: Handle, buf: *mut u8, count: usize, datatype: &Rc<Datatype>) -> Result<Handle> {
+pub unsafe fn imrecv(
+    cs: &Section,
+    message: Handle,
+    buf: *mut u8,
+    count: usize,
+    datatype: &Rc<Datatype>,
+) -> Result<Handle> {
     // SAFETY: handed on from the caller.
-    let (transfer, owner) = unsafe { start_message(message, buf, count, datatype) }?;
-    Ok(request::enter(Request::Transfer { transfer, owner }))
+    let (transfer, owner) = unsafe { start_message(cs, message, buf, count, datatype) }?;
+    Ok(request::enter(cs, Request::Transfer { transfer, owner }))
 }

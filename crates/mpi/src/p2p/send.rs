@@ -2,6 +2,7 @@
 
 use super::buffered;
 use super::transfer::{Transfer, start_send, wait};
+use crate::cs::Section;
 use crate::datatype::Datatype;
 use crate::handle::Handle;
 use crate::p2p::space::Space;
@@ -46,15 +47,15 @@ pub struct Outgoing<'a> {
 /// # Safety
 /// The items must be readable until the transfer is complete.
 #[inline(always)]
-pub unsafe fn start(mode: SendMode, m: &Outgoing<'_>) -> Result<Transfer> {
+pub unsafe fn start(cs: &mut Section, mode: SendMode, m: &Outgoing<'_>) -> Result<Transfer> {
     let mode = match mode {
         SendMode::Standard | SendMode::Ready => Mode::Standard,
         SendMode::Synchronous => Mode::Synchronous,
         // SAFETY: handed on from the caller.
-        SendMode::Buffered => return unsafe { buffered::start(m) },
+        SendMode::Buffered => return unsafe { buffered::start(cs, m) },
     };
     // SAFETY: handed on from the caller.
-    unsafe { start_send(m.comm, Plane::PointToPoint, mode, m.buf, m.count, m.datatype, m.dest, m.tag) }
+    unsafe { start_send(cs, m.comm, Plane::PointToPoint, mode, m.buf, m.count, m.datatype, m.dest, m.tag) }
 }
 
 /// `MPI_Send`, `MPI_Ssend`, `MPI_Rsend`, `MPI_Bsend`.
@@ -62,12 +63,12 @@ pub unsafe fn start(mode: SendMode, m: &Outgoing<'_>) -> Result<Transfer> {
 /// # Safety
 /// The items must be readable.
 #[inline(always)]
-pub unsafe fn send(mode: SendMode, m: &Outgoing<'_>) -> Result {
+pub unsafe fn send(cs: &mut Section, mode: SendMode, m: &Outgoing<'_>) -> Result {
     // SAFETY: waited for below.
-    let transfer = unsafe { start(mode, m) }?;
+    let transfer = unsafe { start(cs, mode, m) }?;
     match transfer {
         Transfer::Sent | Transfer::Null => Ok(()),
-        Transfer::Pending(_) => wait(transfer).map(drop),
+        Transfer::Pending(_) => wait(cs, transfer).map(drop),
     }
 }
 
@@ -76,8 +77,8 @@ pub unsafe fn send(mode: SendMode, m: &Outgoing<'_>) -> Result {
 /// # Safety
 /// The items must be readable until the request is complete.
 #[inline]
-pub unsafe fn isend(mode: SendMode, m: &Outgoing<'_>) -> Result<Handle> {
+pub unsafe fn isend(cs: &mut Section, mode: SendMode, m: &Outgoing<'_>) -> Result<Handle> {
     // SAFETY: handed on from the caller.
-    let transfer = unsafe { start(mode, m) }?;
-    Ok(request::enter_transfer(transfer, &m.comm.owner))
+    let transfer = unsafe { start(cs, mode, m) }?;
+    Ok(request::enter_transfer(cs, transfer, &m.comm.owner))
 }

@@ -4,13 +4,14 @@
 //! waiting. It makes no operation for what ends at once, takes no lock (with several threads nothing is short), runs no callback.
 
 use super::transfer::{self, Transfer};
+use crate::cs::Section;
 use crate::datatype::Datatype;
 use crate::engine;
 use crate::handle::Handle;
 use crate::p2p::space::Space;
+use crate::progress;
 use crate::request;
 use crate::status::{ANY_SOURCE, ANY_TAG, Status};
-use crate::{cs, progress};
 use base::Peer;
 use base::ids::Plane;
 use channel::buffer::{RecvBuf, SendBuf};
@@ -19,12 +20,6 @@ use protocol::matching::{Envelope, Pattern};
 
 /// Addresses up to this one are `MPI_BOTTOM`, `MPI_IN_PLACE`, `MPI_BUFFER_AUTOMATIC`, not buffers.
 pub const LAST_SPECIAL: usize = 2;
-
-/// Whether MPI runs, and only one thread calls it at a time: before and after, every call locks.
-#[inline(always)]
-pub fn is_possible() -> bool {
-    !cs::is_locking()
-}
 
 /// The bytes of `count` items in a buffer at `address`, if their type, a predefined one, is contiguous.
 #[inline(always)]
@@ -41,12 +36,12 @@ pub fn bytes(address: usize, count: i64, datatype: &Datatype) -> Option<usize> {
 /// # Safety
 /// The bytes must be readable.
 #[inline(always)]
-pub unsafe fn send(comm: &Space, buf: *const u8, len: usize, dest: i32, tag: i32) -> bool {
+pub unsafe fn send(cs: &Section, comm: &Space, buf: *const u8, len: usize, dest: i32, tag: i32) -> bool {
     let Some(peer) = comm.peers().get(dest) else { return false };
     let context = comm.context.plane(Plane::PointToPoint);
     let to = Address { peer, envelope: Envelope { context, source: comm.rank as u32, tag } };
     // SAFETY: the bytes by the caller, and nothing is kept; nothing else uses the engine.
-    let (source, engine) = unsafe { (SendBuf::contiguous(buf, len), engine::borrow()) };
+    let (source, engine) = unsafe { (SendBuf::contiguous(buf, len), engine::borrow(cs)) };
     tag >= 0 && engine.send_now(&to, &source)
 }
 
@@ -65,14 +60,14 @@ fn sender(comm: &Space, source: i32, tag: i32) -> Result<Option<Peer>, ()> {
 /// # Safety
 /// The bytes must be writable and nobody else's.
 #[inline(always)]
-pub unsafe fn receive(comm: &Space, buf: *mut u8, len: usize, source: i32, tag: i32) -> Option<Status> {
-    if progress::has_active() {
+pub unsafe fn receive(cs: &Section, comm: &Space, buf: *mut u8, len: usize, source: i32, tag: i32) -> Option<Status> {
+    if progress::has_active(cs) {
         return None;
     }
     sender(comm, source, tag).ok()?;
     let pattern = transfer::pattern_of(comm, Plane::PointToPoint, source, tag);
     // SAFETY: as for `send`.
-    let (sink, engine) = unsafe { (RecvBuf::contiguous(buf, len), engine::borrow()) };
+    let (sink, engine) = unsafe { (RecvBuf::contiguous(buf, len), engine::borrow(cs)) };
     let found = engine.receive_now(&pattern, &sink)?;
     Some(Status::received(found.envelope.source as i32, found.envelope.tag, found.length))
 }
@@ -82,12 +77,12 @@ pub unsafe fn receive(comm: &Space, buf: *mut u8, len: usize, source: i32, tag: 
 /// # Safety
 /// The bytes must be writable, and nobody else's, until the request is complete.
 #[inline(always)]
-pub unsafe fn irecv(comm: &Space, buf: *mut u8, len: usize, source: i32, tag: i32) -> Option<Handle> {
-    if !request::has_room() {
+pub unsafe fn irecv(cs: &Section, comm: &Space, buf: *mut u8, len: usize, source: i32, tag: i32) -> Option<Handle> {
+    if !request::has_room(cs) {
         return None;
     }
     // SAFETY: the bytes by the caller; nothing else uses the engine.
-    let (sink, engine) = unsafe { (RecvBuf::contiguous(buf, len), engine::borrow()) };
+    let (sink, engine) = unsafe { (RecvBuf::contiguous(buf, len), engine::borrow(cs)) };
     let op = match comm.peers().get(source) {
         // Known to have no wildcard, its pattern needs no look at what it has.
         Some(peer) if tag >= 0 => {
@@ -103,5 +98,5 @@ pub unsafe fn irecv(comm: &Space, buf: *mut u8, len: usize, source: i32, tag: i3
             )
         }
     };
-    Some(request::enter_transfer(Transfer::Pending(op), &comm.owner))
+    Some(request::enter_transfer(cs, Transfer::Pending(op), &comm.owner))
 }

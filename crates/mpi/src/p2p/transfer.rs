@@ -1,5 +1,6 @@
 //! Starts typed transfers on one plane of a message space: what sends, receives and collectives are made of.
 
+use crate::cs::Section;
 use crate::datatype::{self, Datatype};
 use crate::engine;
 use crate::p2p::space::Space;
@@ -73,15 +74,15 @@ unsafe fn sink(buf: *mut u8, count: usize, datatype: &Rc<Datatype>) -> RecvBuf {
 }
 
 #[inline(always)]
-fn post_send(peer: Peer, envelope: Envelope, mode: Mode, source: SendBuf) -> Result<Transfer> {
+fn post_send(cs: &Section, peer: Peer, envelope: Envelope, mode: Mode, source: SendBuf) -> Result<Transfer> {
     let to = Address { peer, envelope };
-    engine::with(|engine| {
+    engine::with(cs, |engine| {
         if mode == Mode::Standard && engine.send_now(&to, &source) {
             return Ok(Transfer::Sent);
         }
         let bytes = source.len();
         let started = engine.post_send(to, mode, source)?;
-        profile::count(envelope.context, peer, bytes);
+        profile::count(cs, envelope.context, peer, bytes);
         Ok(started.map_or(Transfer::Sent, Transfer::Pending))
     })
 }
@@ -93,6 +94,7 @@ fn post_send(peer: Peer, envelope: Envelope, mode: Mode, source: SendBuf) -> Res
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "these are MPI's own")]
 pub unsafe fn start_send(
+    cs: &Section,
     comm: &Space,
     plane: Plane,
     mode: Mode,
@@ -107,7 +109,7 @@ pub unsafe fn start_send(
     }
     let envelope = Envelope { context: comm.context.plane(plane), source: comm.rank as u32, tag };
     // SAFETY: handed on from the caller.
-    post_send(comm.peer(dest), envelope, mode, unsafe { source(buf, count, datatype) })
+    post_send(cs, comm.peer(dest), envelope, mode, unsafe { source(buf, count, datatype) })
 }
 
 /// What a receive from `source` with `tag` on `plane` of `comm` accepts.
@@ -132,7 +134,9 @@ pub fn pattern(comm: &Space, plane: Plane, source: i32, tag: i32) -> (Pattern, O
 /// # Safety
 /// The items must be writable, and nobody else's, until the transfer is complete.
 #[inline]
+#[expect(clippy::too_many_arguments, reason = "these are MPI's own")]
 pub unsafe fn start_recv(
+    cs: &Section,
     comm: &Space,
     plane: Plane,
     buf: *mut u8,
@@ -147,7 +151,7 @@ pub unsafe fn start_recv(
     let (pattern, expected) = pattern(comm, plane, source, tag);
     // SAFETY: handed on from the caller.
     let sink = unsafe { sink(buf, count, datatype) };
-    Ok(Transfer::Pending(engine::with(|engine| engine.post_recv(pattern, expected, sink))))
+    Ok(Transfer::Pending(engine::with(cs, |engine| engine.post_recv(pattern, expected, sink))))
 }
 
 /// Polls of a blocking receive before it is posted: long enough for an answer that is on its way.
@@ -157,7 +161,9 @@ const DIRECT_POLLS: u32 = 256;
 ///
 /// # Safety
 /// The items must be writable and nobody else's.
+#[expect(clippy::too_many_arguments, reason = "these are MPI's own")]
 pub unsafe fn receive_soon(
+    cs: &Section,
     comm: &Space,
     buf: *mut u8,
     count: usize,
@@ -166,15 +172,15 @@ pub unsafe fn receive_soon(
     tag: i32,
     status: &mut impl Place,
 ) -> Option<Result> {
-    if progress::has_active() || !datatype.is_contiguous() {
+    if progress::has_active(cs) || !datatype.is_contiguous() {
         return None;
     }
     let pattern = pattern_of(comm, Plane::PointToPoint, source, tag);
     // SAFETY: `count` items of a contiguous type, by the caller.
     let sink = unsafe { RecvBuf::contiguous(buf, count * datatype.size()) };
-    let polls = if progress::waiting(|waiting| waiting.waiter.oversubscribed()) { 1 } else { DIRECT_POLLS };
-    sleepers::happened();
-    let completion = engine::with(|engine| engine.receive_soon(&pattern, &sink, polls))?;
+    let polls = if progress::waiting(cs, |waiting| waiting.waiter.oversubscribed()) { 1 } else { DIRECT_POLLS };
+    sleepers::happened(cs);
+    let completion = engine::with(cs, |engine| engine.receive_soon(&pattern, &sink, polls))?;
     let e = &completion.envelope;
     // The error field is only set by calls that return several statuses (3.2.5).
     status.set(&Status::received(e.source as i32, e.tag, completion.length));
@@ -187,6 +193,7 @@ pub unsafe fn receive_soon(
 /// # Safety
 /// As [`start_send`].
 pub unsafe fn start_send_bytes(
+    cs: &Section,
     peer: Peer,
     context: u64,
     source: u32,
@@ -196,7 +203,7 @@ pub unsafe fn start_send_bytes(
 ) -> Result<Transfer> {
     // SAFETY: handed on from the caller.
     let bytes = unsafe { SendBuf::contiguous(buf, len) };
-    post_send(peer, Envelope { context, source, tag }, Mode::Standard, bytes)
+    post_send(cs, peer, Envelope { context, source, tag }, Mode::Standard, bytes)
 }
 
 /// As [`start_recv`] for plain bytes from a process.
@@ -204,6 +211,7 @@ pub unsafe fn start_send_bytes(
 /// # Safety
 /// As [`start_recv`].
 pub unsafe fn start_recv_bytes(
+    cs: &Section,
     peer: Peer,
     context: u64,
     source: u32,
@@ -214,7 +222,7 @@ pub unsafe fn start_recv_bytes(
     let pattern = Pattern { context, source: Some(source), tag: Some(tag) };
     // SAFETY: handed on from the caller.
     let sink = unsafe { RecvBuf::contiguous(buf, len) };
-    Ok(Transfer::Pending(engine::with(|engine| engine.post_recv(pattern, Some(peer), sink))))
+    Ok(Transfer::Pending(engine::with(cs, |engine| engine.post_recv(pattern, Some(peer), sink))))
 }
 
 /// Starts the receive of a message that a matched probe took out.
@@ -222,6 +230,7 @@ pub unsafe fn start_recv_bytes(
 /// # Safety
 /// As [`start_recv`].
 pub unsafe fn start_recv_message(
+    cs: &Section,
     message: protocol::engine::MessageId,
     buf: *mut u8,
     count: usize,
@@ -229,7 +238,7 @@ pub unsafe fn start_recv_message(
 ) -> Result<Transfer> {
     // SAFETY: handed on from the caller.
     let sink = unsafe { sink(buf, count, datatype) };
-    engine::with(|engine| engine.post_recv_message(message, sink)).map(Transfer::Pending)
+    engine::with(cs, |engine| engine.post_recv_message(message, sink)).map(Transfer::Pending)
 }
 
 #[cfg(test)]
@@ -239,7 +248,6 @@ mod tests {
 
     #[test]
     fn items_that_are_one_run_of_memory_need_no_layout() {
-        let _guard = crate::cs::enter();
         let place = [0u8; 64].as_ptr();
         let byte = datatype::byte();
         let block = datatype::hindexed(Form::Int, &[8], &[16], byte).expect("valid");

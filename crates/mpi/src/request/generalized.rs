@@ -1,6 +1,7 @@
 //! Generalized requests (MPI-5.0, 13.2): the program completes them and says what their status is.
 
 use super::{REQUESTS, Request, enter, unknown};
+use crate::cs::Section;
 use crate::handle::Handle;
 use crate::sleepers;
 use crate::status::Status;
@@ -11,11 +12,11 @@ use std::rc::Rc;
 /// What the program does for its request.
 pub trait Callbacks {
     /// Says what its status is.
-    fn query(&self) -> (Result, Status);
+    fn query(&self, cs: &mut Section) -> (Result, Status);
     /// Learns that it is gone.
-    fn free(&self) -> Result;
+    fn free(&self, cs: &mut Section) -> Result;
     /// Learns that somebody wants to cancel it, and whether it is complete.
-    fn cancel(&self, complete: bool) -> Result;
+    fn cancel(&self, cs: &mut Section, complete: bool) -> Result;
 }
 
 /// A request of the program.
@@ -33,13 +34,13 @@ impl Generalized {
     }
 
     /// Asks the program for the status.
-    pub fn query(&self) -> (Result, Status) {
-        self.callbacks.query()
+    pub fn query(&self, cs: &mut Section) -> (Result, Status) {
+        self.callbacks.query(cs)
     }
 
     /// Tells the program that the request is gone.
-    pub fn free(&self) -> Result {
-        self.callbacks.free()
+    pub fn free(&self, cs: &mut Section) -> Result {
+        self.callbacks.free(cs)
     }
 
     /// The program has freed the handle; true if the request is complete and may go at once.
@@ -49,29 +50,29 @@ impl Generalized {
     }
 
     /// Tells the program that somebody wants to cancel it.
-    pub fn cancel(&self) -> Result {
-        self.callbacks.cancel(self.complete.get())
+    pub fn cancel(&self, cs: &mut Section) -> Result {
+        self.callbacks.cancel(cs, self.complete.get())
     }
 }
 
 /// `MPI_Grequest_start`.
-pub fn start(callbacks: Box<dyn Callbacks>) -> Handle {
+pub fn start(cs: &Section, callbacks: Box<dyn Callbacks>) -> Handle {
     let (complete, freed) = (Cell::new(false), Cell::new(false));
-    enter(Request::Generalized(Rc::new(Generalized { callbacks, complete, freed })))
+    enter(cs, Request::Generalized(Rc::new(Generalized { callbacks, complete, freed })))
 }
 
 /// `MPI_Grequest_complete`.
-pub fn complete(handle: Handle) -> Result {
-    let found = REQUESTS.with(handle, |request| match request {
+pub fn complete(cs: &mut Section, handle: Handle) -> Result {
+    let found = REQUESTS.get(cs).with(handle, |request| match request {
         Request::Generalized(g) => Some(Rc::clone(g)),
         _ => None,
     });
     let Some(Some(g)) = found else { return Err(unknown()) };
     g.complete.set(true);
-    sleepers::happened();
+    sleepers::happened(cs);
     if g.freed.get() {
-        REQUESTS.remove(handle);
-        return g.free();
+        REQUESTS.get(cs).remove(handle);
+        return g.free(cs);
     }
     Ok(())
 }

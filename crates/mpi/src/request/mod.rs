@@ -6,6 +6,7 @@
 pub mod complete;
 pub mod generalized;
 
+use crate::cs::Section;
 use crate::engine;
 use crate::handle::{Handle, Kind, Table};
 use crate::inside::Inside;
@@ -22,15 +23,15 @@ use std::rc::Rc;
 /// An operation that is more than one transfer: a collective, a send-receive.
 pub trait Operation: Active {
     /// Starts (again); the operation is inactive.
-    fn start(&self) -> Result;
+    fn start(&self, cs: &mut Section) -> Result;
     /// The outcome once `advance` has returned true; `None` before.
-    fn outcome(&self) -> Option<Result<Status>>;
+    fn outcome(&self, cs: &Section) -> Option<Result<Status>>;
 }
 
 /// What a persistent send or receive starts.
 pub trait Message {
     /// Starts it; the request is inactive.
-    fn start(&self) -> Result<Transfer>;
+    fn start(&self, cs: &mut Section) -> Result<Transfer>;
 }
 
 /// A persistent send or receive.
@@ -97,59 +98,59 @@ pub struct Ended {
 
 /// Whether one more request has room.
 #[inline]
-pub fn has_room() -> bool {
-    REQUESTS.has_room()
+pub fn has_room(cs: &Section) -> bool {
+    REQUESTS.get(cs).has_room()
 }
 
 /// As [`has_room`], as an error.
 #[inline]
-pub fn ensure_room() -> Result {
-    REQUESTS.ensure_room()
+pub fn ensure_room(cs: &Section) -> Result {
+    REQUESTS.get(cs).ensure_room()
 }
 
 /// Enters a request into the table.
 #[inline]
-pub fn enter(request: Request) -> Handle {
-    REQUESTS.insert(request)
+pub fn enter(cs: &Section, request: Request) -> Handle {
+    REQUESTS.get(cs).insert(request)
 }
 
 /// Enters a message that has been started.
 #[inline(always)]
-pub fn enter_transfer(transfer: Transfer, owner: &Rc<Owner>) -> Handle {
+pub fn enter_transfer(cs: &Section, transfer: Transfer, owner: &Rc<Owner>) -> Handle {
     match transfer {
-        Transfer::Sent => sent(),
-        transfer => enter(Request::Transfer { transfer, owner: Some(Rc::clone(owner)) }),
+        Transfer::Sent => sent(cs),
+        transfer => enter(cs, Request::Transfer { transfer, owner: Some(Rc::clone(owner)) }),
     }
 }
 
 /// The handle of [`Request::Sent`].
 #[inline]
-pub fn sent() -> Handle {
-    if SENT.get() == Handle::NONE {
-        SENT.set(enter(Request::Sent));
+pub fn sent(cs: &Section) -> Handle {
+    if SENT.get(cs).get() == Handle::NONE {
+        SENT.get(cs).set(enter(cs, Request::Sent));
     }
-    SENT.get()
+    SENT.get(cs).get()
 }
 
 /// Enters a non-blocking collective that has been started and activated.
-pub fn enter_collective(operation: Rc<dyn Operation>, owner: &Rc<Owner>) -> Handle {
-    enter(Request::Collective { operation, owner: Some(Rc::clone(owner)) })
+pub fn enter_collective(cs: &Section, operation: Rc<dyn Operation>, owner: &Rc<Owner>) -> Handle {
+    enter(cs, Request::Collective { operation, owner: Some(Rc::clone(owner)) })
 }
 
 /// Enters a persistent collective.
-pub fn enter_persistent_collective(operation: Rc<dyn Operation>, owner: &Rc<Owner>) -> Handle {
-    enter(Request::PersistentCollective { operation, owner: Some(Rc::clone(owner)), active: false })
+pub fn enter_persistent_collective(cs: &Section, operation: Rc<dyn Operation>, owner: &Rc<Owner>) -> Handle {
+    enter(cs, Request::PersistentCollective { operation, owner: Some(Rc::clone(owner)), active: false })
 }
 
 /// Remembers to which communicator the error that is about to be returned belongs.
 #[cold]
-pub fn set_error_comm(owner: Option<Rc<Owner>>) {
-    *ERROR_COMM.borrow_mut() = owner;
+pub fn set_error_comm(cs: &Section, owner: Option<Rc<Owner>>) {
+    *ERROR_COMM.get(cs).borrow_mut() = owner;
 }
 
 /// The communicator whose request failed, if the last error came from a request.
-pub fn take_error_comm() -> Option<Rc<Owner>> {
-    ERROR_COMM.borrow_mut().take()
+pub fn take_error_comm(cs: &Section) -> Option<Rc<Owner>> {
+    ERROR_COMM.get(cs).borrow_mut().take()
 }
 
 /// What a wait for a request needs.
@@ -163,15 +164,15 @@ pub enum UnderWay {
 }
 
 /// For the diagnosis of a wait.
-pub(crate) fn under_way(handle: Handle) -> UnderWay {
+pub(crate) fn under_way(cs: &Section, handle: Handle) -> UnderWay {
     let message =
         |transfer: Option<Transfer>| transfer.and_then(Transfer::op).map_or(UnderWay::Nothing, UnderWay::Message);
-    let found = REQUESTS.with(handle, |request| match request {
+    let found = REQUESTS.get(cs).with(handle, |request| match request {
         Request::Transfer { transfer, .. } => message(Some(*transfer)),
         Request::Persistent(p) => message(p.transfer),
         Request::Collective { operation, owner: Some(owner) }
         | Request::PersistentCollective { operation, owner: Some(owner), active: true }
-            if operation.outcome().is_none() =>
+            if operation.outcome(cs).is_none() =>
         {
             UnderWay::Operation(Rc::clone(owner))
         }
@@ -203,13 +204,13 @@ impl Request {
 
     /// Whether [`Request::end`] would answer. Inactive requests are complete.
     #[inline]
-    fn is_complete(&self) -> bool {
+    fn is_complete(&self, cs: &Section) -> bool {
         match self {
-            Request::Transfer { transfer, .. } => transfer::is_complete(*transfer),
+            Request::Transfer { transfer, .. } => transfer::is_complete(cs, *transfer),
             Request::Sent => true,
-            Request::Persistent(p) => p.transfer.is_none_or(transfer::is_complete),
-            Request::Collective { operation, .. } => operation.outcome().is_some(),
-            Request::PersistentCollective { operation, active, .. } => !active || operation.outcome().is_some(),
+            Request::Persistent(p) => p.transfer.is_none_or(|transfer| transfer::is_complete(cs, transfer)),
+            Request::Collective { operation, .. } => operation.outcome(cs).is_some(),
+            Request::PersistentCollective { operation, active, .. } => !active || operation.outcome(cs).is_some(),
             Request::Generalized(g) => g.is_complete(),
         }
     }
@@ -220,14 +221,14 @@ fn unknown() -> Error {
 }
 
 /// `MPI_Start`. The operation starts without a borrow of the table: it may let other threads in.
-pub fn start(handle: Handle) -> Result {
+pub fn start(cs: &mut Section, handle: Handle) -> Result {
     enum Todo {
         Refuse(&'static str),
         Message(Rc<dyn Message>),
         Operation(Rc<dyn Operation>),
     }
     const ACTIVE: Todo = Todo::Refuse("the persistent request is active already");
-    let todo = REQUESTS.with(handle, |request| match request {
+    let todo = REQUESTS.get(cs).with(handle, |request| match request {
         Request::Persistent(p) if p.transfer.is_some() => ACTIVE,
         Request::Persistent(p) => Todo::Message(Rc::clone(&p.message)),
         Request::PersistentCollective { active: true, .. } => ACTIVE,
@@ -240,23 +241,23 @@ pub fn start(handle: Handle) -> Result {
     match todo.ok_or_else(unknown)? {
         Todo::Refuse(why) => Err(Error::new(Class::ERR_REQUEST, why)),
         Todo::Message(message) => {
-            let transfer = message.start()?;
-            let kept = REQUESTS.with(handle, |request| match request {
+            let transfer = message.start(cs)?;
+            let kept = REQUESTS.get(cs).with(handle, |request| match request {
                 Request::Persistent(p) => p.transfer.replace(transfer),
                 _ => Some(transfer),
             });
             // The program has freed the request, or started it twice, from another thread meanwhile.
-            kept.unwrap_or(Some(transfer)).into_iter().for_each(transfer::detach);
+            kept.unwrap_or(Some(transfer)).into_iter().for_each(|transfer| transfer::detach(cs, transfer));
             Ok(())
         }
-        Todo::Operation(operation) => operation.start(),
+        Todo::Operation(operation) => operation.start(cs),
     }
 }
 
 /// `MPI_Cancel`: sends and receives that are not matched yet, and generalized requests.
-pub fn cancel(handle: Handle) -> Result {
+pub fn cancel(cs: &mut Section, handle: Handle) -> Result {
     let mut generalized = None;
-    let found = REQUESTS.with(handle, |request| {
+    let found = REQUESTS.get(cs).with(handle, |request| {
         let transfer = match request {
             Request::Transfer { transfer, .. } => *transfer,
             Request::Sent => Transfer::Sent,
@@ -271,17 +272,17 @@ pub fn cancel(handle: Handle) -> Result {
             _ => return Err(Error::new(Class::ERR_REQUEST, "a collective can't be cancelled")),
         };
         if let Transfer::Pending(op) = transfer {
-            engine::with(|engine| engine.cancel(op));
+            engine::with(cs, |engine| engine.cancel(op));
         }
         Ok(())
     });
     found.ok_or_else(unknown)??;
-    generalized.map_or(Ok(()), |g| g.cancel())
+    generalized.map_or(Ok(()), |g| g.cancel(cs))
 }
 
 /// `MPI_Request_free`: an active operation ends by itself.
-pub fn free(handle: Handle) -> Result {
-    let generalized = REQUESTS.with(handle, |request| match request {
+pub fn free(cs: &mut Section, handle: Handle) -> Result {
+    let generalized = REQUESTS.get(cs).with(handle, |request| match request {
         Request::Generalized(g) => Some(Rc::clone(g)),
         _ => None,
     });
@@ -290,15 +291,15 @@ pub fn free(handle: Handle) -> Result {
             // The program still names the request when it completes it.
             return Ok(());
         }
-        REQUESTS.remove(handle);
-        return g.free();
+        REQUESTS.get(cs).remove(handle);
+        return g.free(cs);
     }
-    if handle == SENT.get() {
+    if handle == SENT.get(cs).get() {
         return Ok(());
     }
-    match REQUESTS.remove(handle).ok_or_else(unknown)? {
-        Request::Transfer { transfer, .. } => transfer::detach(transfer),
-        Request::Persistent(p) => p.transfer.into_iter().for_each(transfer::detach),
+    match REQUESTS.get(cs).remove(handle).ok_or_else(unknown)? {
+        Request::Transfer { transfer, .. } => transfer::detach(cs, transfer),
+        Request::Persistent(p) => p.transfer.into_iter().for_each(|transfer| transfer::detach(cs, transfer)),
         // A schedule is among the active ones until it is done.
         Request::Collective { .. } | Request::PersistentCollective { .. } | Request::Generalized(_) | Request::Sent => {
         }
@@ -307,9 +308,9 @@ pub fn free(handle: Handle) -> Result {
 }
 
 /// Lets requests advance until `handle`, the first of `all`, is complete; the caller waits for all of them.
-fn wait_for_first(handle: Handle, all: &dyn Requests) -> Result {
+fn wait_for_first(cs: &mut Section, handle: Handle, all: &dyn Requests) -> Result {
     let mut live = true;
-    progress::wait_for(Awaited::All(all), || match REQUESTS.with(handle, |r| r.is_complete()) {
+    progress::wait_for(cs, Awaited::All(all), |cs| match REQUESTS.get(cs).with(handle, |r| r.is_complete(cs)) {
         Some(complete) => complete,
         None => {
             live = false;
@@ -321,23 +322,23 @@ fn wait_for_first(handle: Handle, all: &dyn Requests) -> Result {
 
 /// Takes the outcome of a complete request; a request that isn't persistent is gone afterwards.
 #[inline(never)]
-fn end(handle: Handle) -> Ended {
-    match end_short(handle) {
+fn end(cs: &mut Section, handle: Handle) -> Ended {
+    match end_short(cs, handle) {
         Some(status) => Ended { result: Ok(()), status, freed: true },
-        None => end_message(handle).unwrap_or_else(|| end_operation(handle)),
+        None => end_message(cs, handle).unwrap_or_else(|| end_operation(cs, handle)),
     }
 }
 
 /// The status of a request that is just a send that left at once, or a receive that has succeeded, and which is gone afterwards:
 /// the shortest way.
 #[inline(always)]
-fn end_short(handle: Handle) -> Option<Status> {
-    if handle == SENT.get() {
+fn end_short(cs: &Section, handle: Handle) -> Option<Status> {
+    if handle == SENT.get(cs).get() {
         return Some(Status::EMPTY);
     }
-    let found = REQUESTS.forget_if(handle, |request| match request {
+    let found = REQUESTS.get(cs).forget_if(handle, |request| match request {
         Request::Transfer { transfer: Transfer::Pending(op), owner } => {
-            let found = engine::with(|engine| engine.take_received(*op))?;
+            let found = engine::with(cs, |engine| engine.take_received(*op))?;
             // All that there is to drop.
             *owner = None;
             Some(found)
@@ -349,28 +350,28 @@ fn end_short(handle: Handle) -> Option<Status> {
 
 /// As [`end`], if the request is just a message and complete.
 #[inline]
-fn end_message(handle: Handle) -> Option<Ended> {
-    let ended = REQUESTS.remove_if(handle, |request| match request {
-        Request::Transfer { transfer, .. } => transfer::test_with_status(*transfer),
+fn end_message(cs: &Section, handle: Handle) -> Option<Ended> {
+    let ended = REQUESTS.get(cs).remove_if(handle, |request| match request {
+        Request::Transfer { transfer, .. } => transfer::test_with_status(cs, *transfer),
         _ => None,
     });
     let ((result, status), request) = ended?;
     if result.is_err() {
-        set_error_comm(request.owner());
+        set_error_comm(cs, request.owner());
     }
     Some(Ended { result, status, freed: true })
 }
 
 /// [`end`] of whatever isn't just a message.
 #[inline(never)]
-fn end_operation(handle: Handle) -> Ended {
+fn end_operation(cs: &mut Section, handle: Handle) -> Ended {
     enum Outcome {
         Message(Transfer),
         Inactive,
         Operation(Rc<dyn Operation>, bool),
         Generalized(Rc<Generalized>),
     }
-    let outcome = REQUESTS.with(handle, |request| match request {
+    let outcome = REQUESTS.get(cs).with(handle, |request| match request {
         Request::Transfer { .. } | Request::Sent => unreachable!("messages end above when they are complete"),
         Request::Persistent(p) => p.transfer.take().map_or(Outcome::Inactive, Outcome::Message),
         Request::Collective { operation, .. } => Outcome::Operation(Rc::clone(operation), true),
@@ -383,41 +384,43 @@ fn end_operation(handle: Handle) -> Ended {
     let ended = match outcome.expect("the caller has looked the request up") {
         Outcome::Inactive => Ended { result: Ok(()), status: Status::EMPTY, freed: false },
         Outcome::Message(transfer) => {
-            let (result, status) = transfer::test_with_status(transfer).expect("the transfer is complete");
+            let (result, status) = transfer::test_with_status(cs, transfer).expect("the transfer is complete");
             Ended { result, status, freed: false }
         }
-        Outcome::Operation(operation, freed) => match operation.outcome().expect("the operation is complete") {
+        Outcome::Operation(operation, freed) => match operation.outcome(cs).expect("the operation is complete") {
             Ok(status) => Ended { result: Ok(()), status, freed },
             Err(error) => Ended { result: Err(error), status: Status::EMPTY, freed },
         },
         Outcome::Generalized(g) => {
-            let (queried, status) = g.query();
-            let freed = g.free();
+            let (queried, status) = g.query(cs);
+            let freed = g.free(cs);
             Ended { result: queried.and(freed), status, freed: true }
         }
     };
     if ended.freed {
-        let request = REQUESTS.remove(handle);
+        let request = REQUESTS.get(cs).remove(handle);
         if ended.result.is_err() {
-            set_error_comm(request.and_then(|r| r.owner()));
+            set_error_comm(cs, request.and_then(|r| r.owner()));
         }
     } else if ended.result.is_err() {
-        set_error_comm(REQUESTS.with(handle, |r| r.owner()).flatten());
+        set_error_comm(cs, REQUESTS.get(cs).with(handle, |r| r.owner()).flatten());
     }
     ended
 }
 
 /// The status of a complete request, which stays as it is.
-fn peek(handle: Handle) -> Result<Status> {
+fn peek(cs: &mut Section, handle: Handle) -> Result<Status> {
     enum Outcome {
         Known(Status),
         Operation(Rc<dyn Operation>),
         Generalized(Rc<Generalized>),
     }
-    let outcome = REQUESTS.with(handle, |request| match request {
-        Request::Transfer { transfer, .. } => Outcome::Known(transfer::peek(*transfer)),
+    let outcome = REQUESTS.get(cs).with(handle, |request| match request {
+        Request::Transfer { transfer, .. } => Outcome::Known(transfer::peek(cs, *transfer)),
         Request::Sent => Outcome::Known(Status::EMPTY),
-        Request::Persistent(p) => Outcome::Known(p.transfer.map_or(Status::EMPTY, transfer::peek)),
+        Request::Persistent(p) => {
+            Outcome::Known(p.transfer.map_or(Status::EMPTY, |transfer| transfer::peek(cs, transfer)))
+        }
         Request::PersistentCollective { active: false, .. } => Outcome::Known(Status::EMPTY),
         Request::Collective { operation, .. } | Request::PersistentCollective { operation, .. } => {
             Outcome::Operation(Rc::clone(operation))
@@ -426,9 +429,9 @@ fn peek(handle: Handle) -> Result<Status> {
     });
     match outcome.ok_or_else(unknown)? {
         Outcome::Known(status) => Ok(status),
-        Outcome::Operation(operation) => Ok(operation.outcome().and_then(Result::ok).unwrap_or(Status::EMPTY)),
+        Outcome::Operation(operation) => Ok(operation.outcome(cs).and_then(Result::ok).unwrap_or(Status::EMPTY)),
         Outcome::Generalized(g) => {
-            let (queried, status) = g.query();
+            let (queried, status) = g.query(cs);
             queried.map(|()| status)
         }
     }

@@ -3,6 +3,7 @@
 use super::{Topology, cart_of, place};
 use crate::comm::Comm;
 use crate::constructors;
+use crate::cs::Section;
 use crate::group::Group;
 use crate::status::{PROC_NULL, UNDEFINED};
 use base::{Result, ensure};
@@ -98,12 +99,18 @@ impl Cart {
 }
 
 /// `MPI_Cart_create`; none for processes that the grid has no room for.
-pub fn create(comm: &Rc<Comm>, dims: &[i32], periods: &[bool], reorder: bool) -> Result<Option<Rc<Comm>>> {
+pub fn create(
+    cs: &mut Section,
+    comm: &Rc<Comm>,
+    dims: &[i32],
+    periods: &[bool],
+    reorder: bool,
+) -> Result<Option<Rc<Comm>>> {
     ensure!(!comm.is_inter(), ERR_COMM, "an intra-communicator is needed");
     let cart = Cart::new(dims, periods)?;
     ensure!(cart.size() <= comm.size(), ERR_ARG, "the grid is larger than the communicator");
-    let group = group_of(comm, &cart, reorder)?;
-    let new = constructors::from_members(comm, &group)?;
+    let group = group_of(cs, comm, &cart, reorder)?;
+    let new = constructors::from_members(cs, comm, &group)?;
     if let Some(new) = &new {
         new.set_topology(Rc::new(Topology::Cart(cart)));
     }
@@ -111,25 +118,25 @@ pub fn create(comm: &Rc<Comm>, dims: &[i32], periods: &[bool], reorder: bool) ->
 }
 
 /// The processes of the grid in the order of their new ranks.
-fn group_of(comm: &Comm, cart: &Cart, reorder: bool) -> Result<Rc<Group>> {
+fn group_of(cs: &Section, comm: &Comm, cart: &Cart, reorder: bool) -> Result<Rc<Group>> {
     if !reorder {
-        return comm.group.include(&(0..cart.size()).collect::<Vec<i32>>());
+        return comm.group.include(cs, &(0..cart.size()).collect::<Vec<i32>>());
     }
-    comm.group.include(&place::grid(&cart.dims, &place::nodes(comm, cart.size())))
+    comm.group.include(cs, &place::grid(&cart.dims, &place::nodes(comm, cart.size())))
 }
 
 /// `MPI_Cart_map`: the rank that this process would get.
-pub fn map(comm: &Comm, dims: &[i32], periods: &[bool]) -> Result<i32> {
+pub fn map(cs: &Section, comm: &Comm, dims: &[i32], periods: &[bool]) -> Result<i32> {
     let cart = Cart::new(dims, periods)?;
     ensure!(cart.size() <= comm.size(), ERR_ARG, "the grid is larger than the communicator");
-    let group = group_of(comm, &cart, true)?;
+    let group = group_of(cs, comm, &cart, true)?;
     Ok(group.rank_of(comm.group.peer(comm.rank)).unwrap_or(UNDEFINED))
 }
 
 /// `MPI_Cart_sub`: the part of the grid in which the dimensions that don't remain are fixed.
-pub fn sub(comm: &Rc<Comm>, remain: &[bool]) -> Result<Rc<Comm>> {
+pub fn sub(cs: &mut Section, comm: &Rc<Comm>, remain: &[bool]) -> Result<Rc<Comm>> {
     let (colour, key, part) = cart_of(comm)?.sub(comm.rank, remain)?;
-    let Some(new) = constructors::split(comm, colour, key)? else {
+    let Some(new) = constructors::split(cs, comm, colour, key)? else {
         base::fail!(ERR_INTERN, "a part of the grid lost this process");
     };
     new.set_topology(Rc::new(Topology::Cart(part)));

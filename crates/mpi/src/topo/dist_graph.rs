@@ -7,6 +7,7 @@ use super::{Topology, place};
 use crate::coll::internal::allgather_bytes;
 use crate::comm::Comm;
 use crate::constructors;
+use crate::cs::Section;
 use base::{Result, ensure};
 use std::rc::Rc;
 
@@ -44,6 +45,7 @@ pub type Neighborhood<'a> = (&'a [i32], Option<&'a [i32]>);
 
 /// `MPI_Dist_graph_create_adjacent`.
 pub fn create_adjacent(
+    cs: &mut Section,
     comm: &Rc<Comm>,
     sources: Neighborhood<'_>,
     destinations: Neighborhood<'_>,
@@ -59,17 +61,19 @@ pub fn create_adjacent(
     };
     let own = DistGraph { sources: side(sources), destinations: side(destinations), weighted };
     if !reorder || !spans_nodes(comm) {
-        return finish(comm, None, own);
+        return finish(cs, comm, None, own);
     }
     // Whoever gets this process's rank needs its lists in their order.
-    let graphs: Vec<DistGraph> = gather(comm, &own.encode())?.iter().map(|bytes| DistGraph::decode(bytes)).collect();
+    let graphs: Vec<DistGraph> =
+        gather(cs, comm, &own.encode())?.iter().map(|bytes| DistGraph::decode(bytes)).collect();
     let adjacency: Vec<Vec<(i32, i64)>> = graphs.iter().map(|g| g.destinations.weighted_ranks()).collect();
     let order = place::graph(&adjacency, &place::nodes(comm, comm.size()));
-    finish(comm, Some(&order), graphs[vertex_of(&order, comm.rank)].clone())
+    finish(cs, comm, Some(&order), graphs[vertex_of(&order, comm.rank)].clone())
 }
 
 /// `MPI_Dist_graph_create`. `None` for weights is `MPI_UNWEIGHTED`.
 pub fn create(
+    cs: &mut Section,
     comm: &Rc<Comm>,
     sources: &[i32],
     degrees: &[i32],
@@ -83,7 +87,7 @@ pub fn create(
     let starts = sources.iter().zip(degrees).flat_map(|(from, n)| std::iter::repeat_n(*from, *n as usize));
     let edges = starts.zip(destinations).enumerate();
     let mine = edges.map(|(i, (from, to))| Edge { from, to: *to, weight: weights.map_or(1, |w| w[i]) });
-    let all = gather(comm, &encode_edges(mine))?;
+    let all = gather(cs, comm, &encode_edges(mine))?;
     let edges: Vec<Edge> = all.iter().flat_map(|bytes| decode_edges(bytes)).collect();
     let order = (reorder && spans_nodes(comm)).then(|| {
         let mut adjacency = vec![Vec::new(); comm.size() as usize];
@@ -93,7 +97,7 @@ pub fn create(
         place::graph(&adjacency, &place::nodes(comm, comm.size()))
     });
     let vertex = order.as_ref().map_or(comm.rank as usize, |order| vertex_of(order, comm.rank));
-    finish(comm, order.as_deref(), edges_of(&edges, vertex as i32, weights.is_some()))
+    finish(cs, comm, order.as_deref(), edges_of(&edges, vertex as i32, weights.is_some()))
 }
 
 fn check<'a>(comm: &Comm, mut ranks: impl Iterator<Item = &'a i32>) -> Result {
@@ -112,12 +116,12 @@ fn vertex_of(order: &[i32], rank: i32) -> usize {
     order.iter().position(|r| *r == rank).unwrap_or(rank as usize)
 }
 
-fn finish(comm: &Rc<Comm>, order: Option<&[i32]>, own: DistGraph) -> Result<Rc<Comm>> {
+fn finish(cs: &mut Section, comm: &Rc<Comm>, order: Option<&[i32]>, own: DistGraph) -> Result<Rc<Comm>> {
     let group = match order {
-        Some(order) => comm.group.include(order)?,
+        Some(order) => comm.group.include(cs, order)?,
         None => Rc::clone(&comm.group),
     };
-    let Some(new) = constructors::from_members(comm, &group)? else {
+    let Some(new) = constructors::from_members(cs, comm, &group)? else {
         base::fail!(ERR_INTERN, "a graph lost this process");
     };
     new.set_topology(Rc::new(Topology::DistGraph(own)));
@@ -125,8 +129,8 @@ fn finish(comm: &Rc<Comm>, order: Option<&[i32]>, own: DistGraph) -> Result<Rc<C
 }
 
 /// The bytes of every process, of any length.
-fn gather(comm: &Rc<Comm>, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
-    let lengths = allgather_bytes(comm, &(mine.len() as u64).to_le_bytes())?;
+fn gather(cs: &mut Section, comm: &Rc<Comm>, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+    let lengths = allgather_bytes(cs, comm, &(mine.len() as u64).to_le_bytes())?;
     let lengths: Vec<usize> = lengths.as_chunks::<8>().0.iter().map(|b| u64::from_le_bytes(*b) as usize).collect();
     let longest = lengths.iter().copied().max().unwrap_or(0);
     if longest == 0 {
@@ -134,7 +138,7 @@ fn gather(comm: &Rc<Comm>, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
     }
     let mut padded = mine.to_vec();
     padded.resize(longest, 0);
-    let all = allgather_bytes(comm, &padded)?;
+    let all = allgather_bytes(cs, comm, &padded)?;
     Ok(all.chunks_exact(longest).zip(lengths).map(|(bytes, len)| bytes[..len].to_vec()).collect())
 }
 

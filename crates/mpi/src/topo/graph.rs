@@ -3,6 +3,7 @@
 use super::{Topology, place};
 use crate::comm::Comm;
 use crate::constructors;
+use crate::cs::Section;
 use crate::group::Group;
 use crate::status::UNDEFINED;
 use base::{Result, ensure};
@@ -44,12 +45,18 @@ impl Graph {
 }
 
 /// `MPI_Graph_create`; none for processes that aren't in the graph.
-pub fn create(comm: &Rc<Comm>, index: &[i32], edges: &[i32], reorder: bool) -> Result<Option<Rc<Comm>>> {
+pub fn create(
+    cs: &mut Section,
+    comm: &Rc<Comm>,
+    index: &[i32],
+    edges: &[i32],
+    reorder: bool,
+) -> Result<Option<Rc<Comm>>> {
     ensure!(!comm.is_inter(), ERR_COMM, "an intra-communicator is needed");
     ensure!(index.len() <= comm.size() as usize, ERR_ARG, "the graph is larger than the communicator");
     let graph = Graph::new(index, edges)?;
-    let group = group_of(comm, &graph, reorder)?;
-    let new = constructors::from_members(comm, &group)?;
+    let group = group_of(cs, comm, &graph, reorder)?;
+    let new = constructors::from_members(cs, comm, &group)?;
     if let Some(new) = &new {
         new.set_topology(Rc::new(Topology::Graph(graph)));
     }
@@ -57,19 +64,19 @@ pub fn create(comm: &Rc<Comm>, index: &[i32], edges: &[i32], reorder: bool) -> R
 }
 
 /// The processes of the graph in the order of their new ranks.
-fn group_of(comm: &Comm, graph: &Graph, reorder: bool) -> Result<Rc<Group>> {
+fn group_of(cs: &Section, comm: &Comm, graph: &Graph, reorder: bool) -> Result<Rc<Group>> {
     if !reorder {
-        return comm.group.include(&(0..graph.size()).collect::<Vec<i32>>());
+        return comm.group.include(cs, &(0..graph.size()).collect::<Vec<i32>>());
     }
     let list = |rank| graph.neighbors(rank).unwrap_or(&[]).iter().map(|n| (*n, 1)).collect();
     let adjacency: Vec<Vec<(i32, i64)>> = (0..graph.size()).map(list).collect();
-    comm.group.include(&place::graph(&adjacency, &place::nodes(comm, graph.size())))
+    comm.group.include(cs, &place::graph(&adjacency, &place::nodes(comm, graph.size())))
 }
 
 /// `MPI_Graph_map`: the rank that this process would get.
-pub fn map(comm: &Comm, index: &[i32], edges: &[i32]) -> Result<i32> {
+pub fn map(cs: &Section, comm: &Comm, index: &[i32], edges: &[i32]) -> Result<i32> {
     ensure!(index.len() <= comm.size() as usize, ERR_ARG, "the graph is larger than the communicator");
-    let group = group_of(comm, &Graph::new(index, edges)?, true)?;
+    let group = group_of(cs, comm, &Graph::new(index, edges)?, true)?;
     Ok(group.rank_of(comm.group.peer(comm.rank)).unwrap_or(UNDEFINED))
 }
 

@@ -2,6 +2,7 @@
 
 use super::super::args::{BlockBuffer, Buffer, ReduceArgs};
 use super::super::ints::Ints;
+use crate::cs::Section;
 use crate::datatype::{self, Datatype, Form};
 use crate::op::{self, Op};
 use std::rc::Rc;
@@ -158,7 +159,14 @@ fn compose(a: Item, b: Item) -> Item {
 struct OfPairs(fn(Item, Item) -> Item);
 
 impl op::Function for OfPairs {
-    unsafe fn combine(&self, input: *const u8, inout: *mut u8, count: usize, datatype: &Rc<Datatype>) {
+    unsafe fn combine(
+        &self,
+        _cs: &mut Section,
+        input: *const u8,
+        inout: *mut u8,
+        count: usize,
+        datatype: &Rc<Datatype>,
+    ) {
         let kind = if datatype.extent() == 48 { (48, [8, 24]) } else { (16, [0, 8]) };
         assert_eq!((datatype.extent(), datatype.size()), (kind.0, 16));
         for i in 0..count as isize {

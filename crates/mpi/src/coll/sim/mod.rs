@@ -181,9 +181,10 @@ impl Wire for SimWire<'_> {
     }
 
     unsafe fn perform(&mut self, step: Step) -> Result {
+        let mut inside = crate::cs::enter_test();
         let reduce = |Reduction { op, datatype }: &Reduction, input, inout, count| {
             // SAFETY: handed on from the caller.
-            unsafe { op.apply(input, inout, count, datatype) };
+            unsafe { op.apply(inside.section(), input, inout, count, datatype) };
         };
         // SAFETY: handed on from the caller.
         unsafe { self.objects.perform(step, reduce) };
