@@ -5,10 +5,11 @@
 
 use crate::input::Input;
 use base::Peer;
-use protocol::engine::{Address, Engine, Mode, OpId};
 use protocol::endpoint::Endpoints;
+use protocol::engine::{Address, Engine, Mode, OpId};
 use protocol::kind::Kind;
 use protocol::matching::{Envelope, Pattern};
+use protocol::order::{FIRST, Number};
 use protocol::transport::Caps;
 use protocol::wire::{BODY_BYTES, Grant, Header, Offer};
 use std::cell::RefCell;
@@ -38,7 +39,9 @@ pub fn run(data: &[u8]) {
         hold: 30,
         post: 30,
     };
-    let world = World::new(input.byte().into(), faults, CAPS);
+    let seed = input.byte();
+    let world = World::new(seed.into(), faults, CAPS);
+    world.borrow_mut().use_lanes(1 + usize::from(seed % 3));
     let engine = |me| Engine::new(Endpoints::new(SimTransport::new(me, 3, &world)));
     let mut stage = Stage {
         engines: [engine(ME), engine(FRIEND)],
@@ -112,11 +115,13 @@ impl Stage {
                 }
             }
             11 => drop(self.engines[0].describe_pending()),
-            _ => {
-                if input.byte() == 0 {
-                    self.world.borrow_mut().kill(FOE);
+            _ => match input.byte() {
+                0 => self.world.borrow_mut().kill(FOE),
+                byte @ 1..=60 => {
+                    self.world.borrow_mut().lose_lane(ME, FRIEND, 1 + usize::from(byte % 2));
                 }
-            }
+                _ => {}
+            },
         }
     }
 
@@ -126,7 +131,13 @@ impl Stage {
         let to = if input.byte() > 240 { FRIEND } else { ME };
         let token = if input.byte() > 200 { input.word() } else { input.below(8) as u32 };
         let context = if input.byte() > 200 { input.long() | 1 << 40 } else { OTHER };
-        let header = Header { kind, source: input.below(4) as u32, tag: input.below(3) as i32, token, context };
+        // Packets with numbers wait for those before them, or have come before.
+        let number = match input.byte() {
+            0..=200 => Number::NONE,
+            201..=240 => Number::of(FIRST + input.below(6) as u64),
+            _ => Number::from_bytes([input.byte(), input.byte(), input.byte()]),
+        };
+        let header = Header { kind, number, source: input.below(4) as u32, tag: input.below(3) as i32, token, context };
         let (a, b) = (input.evil() as u64, input.evil() as u64);
         let mut payload = match kind {
             Kind::REQUEST_TO_SEND => Offer { length: a, address: b }.encode().to_vec(),

@@ -9,6 +9,7 @@ use protocol::endpoint::Endpoints;
 use protocol::engine::Engine;
 use protocol::kind::{BODY_MAX, Kind};
 use protocol::memory::{Atomic, Change, Key, Target};
+use protocol::order::{FIRST, Number};
 use protocol::transport::Caps;
 use protocol::wire::{HEADER_BYTES, Header};
 use testkit::transport::{Bytes, Faults, SimTransport, World};
@@ -77,11 +78,21 @@ fn check_header(bytes: &[u8; HEADER_BYTES]) {
     }
 }
 
+/// None, or one that is about to be expected, or any.
+fn number(input: &mut Input<'_>) -> Number {
+    match input.byte() % 4 {
+        0 | 1 => Number::NONE,
+        2 => Number::of(FIRST + input.below(6) as u64),
+        _ => Number::from_bytes([input.byte(), input.byte(), input.byte()]),
+    }
+}
+
 /// A packet of any kind, with the body that its kind has, or too little of it.
 fn packet(input: &mut Input<'_>, key: &Key) -> (Header, Vec<u8>) {
     let kind = Kind::ALL[input.below(Kind::ALL.len())];
     let header = Header {
         kind,
+        number: number(input),
         source: input.below(4) as u32,
         tag: input.below(3) as i32,
         token: input.below(8) as u32,

@@ -6,6 +6,7 @@ use channel::buffer::RecvBuf;
 use channel::tcp::conn::{Conn, Polled, Sizes};
 use channel::tcp::frame::{self, FRAME_BYTES, Front};
 use protocol::kind::Kind;
+use protocol::order::Number;
 use protocol::transport::{Delivery, Token};
 use protocol::wire::Header;
 use std::io::Write;
@@ -49,7 +50,14 @@ fn compose(input: &mut Input<'_>) -> Vec<u8> {
             sequence += 1;
             continue;
         }
-        let header = Header { kind, source: 1, tag: input.byte().into(), token: input.word(), context: 9 };
+        let header = Header {
+            kind,
+            number: Number::from_bytes([input.byte(), input.byte(), input.byte()]),
+            source: 1,
+            tag: input.byte().into(),
+            token: input.word(),
+            context: 9,
+        };
         let len = match input.byte() {
             n @ 0..128 => usize::from(n),
             _ => input.below(SIZES.packet_max + 100),

@@ -2,7 +2,7 @@
 
 use crate::input::Input;
 use base::Peer;
-use channel::tcp::hello::{self, Identity, Terms, Verdict};
+use channel::tcp::hello::{self, Identity, LINKS_MAX, LinkId, Terms, Verdict};
 
 /// Plays one input.
 pub fn run(data: &[u8]) {
@@ -11,7 +11,7 @@ pub fn run(data: &[u8]) {
         |me: u32| Identity { me: Peer(me), size: 4, job_id: 77, key: *b"sixteen secrets!", format: 3, ids: Default::default() };
     let (dialler, listener) = (identity(1), identity(2));
     let (theirs, ours) = ([5; 16], [6; 16]);
-    let mut greeting = hello::hello(&dialler, Peer(2), &theirs);
+    let mut greeting = hello::hello(&dialler, LinkId { peer: Peer(2), number: input.byte() % LINKS_MAX }, &theirs);
     let mut challenge = hello::challenge(&listener, &greeting, &ours);
     let true_challenge = challenge;
     assert_eq!(hello::check_challenge(&dialler, &greeting, &challenge), Ok(ours), "both know the key");
@@ -31,8 +31,8 @@ pub fn run(data: &[u8]) {
                 (proof, answer) = (input.array(), input.array());
             }
         }
-        if let Ok(peer) = hello::check_hello(&listener, &greeting) {
-            assert!(peer.0 < 4 && peer != listener.me, "an impossible peer: {peer:?}");
+        if let Ok(LinkId { peer, number }) = hello::check_hello(&listener, &greeting) {
+            assert!(peer.0 < 4 && peer != listener.me && number < LINKS_MAX, "an impossible peer: {peer:?}, {number}");
         }
         let same = greeting == true_greeting;
         let answered = hello::check_challenge(&dialler, &true_greeting, &challenge).is_ok();

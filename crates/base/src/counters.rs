@@ -47,6 +47,7 @@ counters! {
     RENDEZVOUS_PULLED, "large messages received by single copy";
     RENDEZVOUS_STREAMED, "large messages received through a ring or a socket";
     STALE_PIECES, "packets dropped because their message had been pulled meanwhile";
+    PACKETS_REPEATED, "packets dropped because they had come over another lane before";
     SINGLE_COPY_DEMOTED, "pairs for which single copy was given up at run time";
     PACKETS_REJECTED, "packets dropped because they were malformed or foreign";
     INBOXES_PLACED, "inboxes whose pages the kernel takes from their owner's NUMA node";

@@ -5,6 +5,7 @@ use base::Peer;
 use channel::buffer::{RecvBuf, SendBuf};
 use channel::shm::{PeerFds, ShmEvent, ShmHub, ShmLane, ShmPacket};
 use protocol::kind::Kind;
+use protocol::order::Number;
 use protocol::transport::Outcome;
 use protocol::wire::Header;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,7 +13,7 @@ use std::os::unix::net::UnixStream;
 use sys::clock::now_ns;
 
 const AREA: usize = 64 << 20;
-const HEADER: Header = Header { kind: Kind::EAGER, source: 0, tag: 0, token: 0, context: 4 };
+const HEADER: Header = Header { kind: Kind::EAGER, number: Number::NONE, source: 0, tag: 0, token: 0, context: 4 };
 
 struct End {
     hub: ShmHub,

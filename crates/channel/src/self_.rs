@@ -77,10 +77,11 @@ impl SelfLane {
 mod tests {
     use super::*;
     use protocol::kind::Kind;
+    use protocol::order::Number;
 
     #[test]
     fn packets_come_back_in_order() {
-        let header = |tag| Header { kind: Kind::EAGER, source: 0, tag, token: 0, context: 0 };
+        let header = |tag| Header { kind: Kind::EAGER, number: Number::NONE, source: 0, tag, token: 0, context: 0 };
         let data = [1u8, 2, 3, 4];
         // SAFETY: the array outlives the buffer.
         let source = unsafe { SendBuf::contiguous(data.as_ptr(), 4) };
@@ -96,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_says_so() {
-        let header = Header { kind: Kind::EAGER, source: 0, tag: 0, token: 0, context: 0 };
+        let header = Header { kind: Kind::EAGER, number: Number::NONE, source: 0, tag: 0, token: 0, context: 0 };
         let mut lane = SelfLane::default();
         let body = vec![0; QUEUE_BYTES + 1];
         assert_eq!(lane.try_send(&header, &body, None), Outcome::Done);

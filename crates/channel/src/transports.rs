@@ -26,6 +26,7 @@ use protocol::endpoint::Endpoints;
 use protocol::transport::Packet;
 use protocol::wire::Header;
 use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ pub enum Lane {
     Own,
     /// A ring in the peer's inbox.
     Shm(ShmLane),
-    /// A slot of [`Net`].
+    /// A slot of [`Net`]; a peer has one or several.
     Net(u32),
 }
 
@@ -51,7 +52,7 @@ pub enum AnyPacket {
     Shm(ShmPacket),
     /// From memory shared with another kernel.
     Region(ShmPacket),
-    /// From this process.
+    /// In private memory: from this process, or of that sender and taken out of its lane.
     Own(Peer, SelfPacket),
     /// From a socket.
     Net(NetPacket),
@@ -62,7 +63,7 @@ impl Packet for AnyPacket {
     fn peer(&self) -> Peer {
         match self {
             AnyPacket::Shm(packet) | AnyPacket::Region(packet) => packet.peer,
-            AnyPacket::Own(me, _) => *me,
+            AnyPacket::Own(peer, _) => *peer,
             AnyPacket::Net(packet) => packet.peer,
         }
     }
@@ -90,7 +91,7 @@ const TOKEN_DOORBELL: u64 = 6 << 32;
 
 /// What happens to endpoints, to be polled.
 enum Change {
-    Opened(Peer, Box<Lane>),
+    Opened(Peer, Vec<Lane>),
     Lost(Peer),
 }
 
@@ -231,8 +232,8 @@ impl Transports {
     /// Takes the connection of a peer that has called this process for its lane, if there is one.
     pub fn adopt_connection(&mut self, peer: Peer) -> bool {
         let Some(net) = self.net.as_mut().filter(|net| net.is_connected(peer)) else { return false };
-        let slot = net.dial(peer, Vec::new());
-        self.changes.push_back(Change::Opened(peer, Box::new(Lane::Net(slot))));
+        let lanes = net_lanes(net, peer, &[]);
+        self.changes.push_back(Change::Opened(peer, lanes));
         true
     }
 
@@ -244,20 +245,20 @@ impl Transports {
         let mut why = Why::default();
         let near = locality::try_shm(self.hub.as_ref(), &self.job, (peer, address, fds), far, &mut why)
             .or_else(|| locality::try_region(self.region.as_deref(), &self.job, (peer, address), &mut why));
-        let lane = match (near, &mut self.net) {
+        let lanes = match (near, &mut self.net) {
             (Some(mut lane), _) => {
                 lane.count_short(self.profile.short(peer));
-                Some(Lane::Shm(lane))
+                Some(vec![Lane::Shm(lane)])
             }
-            (None, Some(net)) => Some(Lane::Net(net.dial(peer, address.tcp.clone()))),
+            (None, Some(net)) => Some(net_lanes(net, peer, &address.tcp)),
             (None, None) => {
                 why.reject("tcp", "not allowed by FERRULE_CHANNELS, or no listener could be opened");
                 log!(Error, "there is no channel to rank {}: {:?}", peer.0, why.rejected);
                 None
             }
         };
-        match lane {
-            Some(lane) => self.changes.push_back(Change::Opened(peer, Box::new(lane))),
+        match lanes {
+            Some(lanes) => self.changes.push_back(Change::Opened(peer, lanes)),
             None => self.lose(peer),
         }
         self.finder.note_reasons(peer, why);
@@ -292,6 +293,11 @@ impl Transports {
         let node = self.job.node_of.get(peer.0 as usize).and_then(|n| self.job.node_names.get(*n as usize));
         node.map_or("an unknown host", String::as_str)
     }
+}
+
+/// The lanes to a peer over the network: one for each connection.
+fn net_lanes(net: &mut Net, peer: Peer, addresses: &[SocketAddr]) -> Vec<Lane> {
+    net.dial(peer, addresses).into_iter().map(Lane::Net).collect()
 }
 
 /// Prepares to sleep: from now on peers ring. Poll until nothing comes before sleeping.

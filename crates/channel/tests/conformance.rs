@@ -27,7 +27,7 @@ impl Real {
     fn new(node_of: &[u32], (from, to): (u32, u32)) -> Real {
         let open = |socket| Some(channel::open(Bootstrap::over(OwnedFd::from(socket)).unwrap()).unwrap());
         let processes = agent::start(node_of).into_iter().map(open).collect();
-        let abilities = Abilities { dies: from != to, relocates: false };
+        let abilities = Abilities { dies: from != to, relocates: false, loses_lanes: false };
         Real { processes, abilities, pair: Pair { from: Peer(from), to: Peer(to) }, memory: Vec::new() }
     }
 
@@ -91,6 +91,9 @@ impl Rig for Real {
     fn kill(&mut self, peer: Peer) {
         self.processes[peer.0 as usize] = None;
     }
+    fn lose_lane(&mut self, _: Pair, _: usize) {
+        unreachable!("no real transport loses a lane alone")
+    }
     fn relocate(&mut self, _: Peer) {
         unreachable!("no real transport relocates so far")
     }
@@ -129,6 +132,12 @@ fn shared_memory_without_cells() {
 fn tcp() {
     let settings = [("FERRULE_CHANNELS", "tcp"), ("FERRULE_LOG", "error")];
     inside("tcp", &settings, || run(|| Real::new(&[0, 0, 0], (0, 1))));
+}
+
+#[test]
+fn tcp_with_several_connections() {
+    let settings = [("FERRULE_CHANNELS", "tcp"), ("FERRULE_LOG", "error"), ("FERRULE_TCP_CONNECTIONS", "3")];
+    inside("tcp_with_several_connections", &settings, || run(|| Real::new(&[0, 0, 0], (0, 1))));
 }
 
 #[test]

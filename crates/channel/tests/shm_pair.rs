@@ -4,6 +4,7 @@ use base::Peer;
 use channel::buffer::{RecvBuf, SendBuf};
 use channel::shm::{PeerFds, ShmEvent, ShmHub, ShmLane};
 use protocol::kind::Kind;
+use protocol::order::Number;
 use protocol::transport::Outcome;
 use protocol::wire::Header;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,7 +16,7 @@ const CHILD: &str = "FERRULE_TEST_SHM_CHILD";
 const BIG: usize = 3_000_000;
 
 fn header(tag: i32, token: u32) -> Header {
-    Header { kind: Kind::EAGER, source: 0, tag, token, context: 5 }
+    Header { kind: Kind::EAGER, number: Number::NONE, source: 0, tag, token, context: 5 }
 }
 
 /// What a byte of the big message is.

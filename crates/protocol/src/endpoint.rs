@@ -5,14 +5,22 @@
 //!                         └────────────┬────────┴──────────────────┴────────────────────────────────┘
 //!                                      └─ Lost (for ever)
 //! ```
-//! An endpoint is a dense local index ([`base::Peer`]). It has a lane once it is active. What is sent before finds [`Outcome::Again`].
+//! An endpoint is a dense local index ([`base::Peer`]). It has a lane, or several ([`several`]), once it is active. What is sent before finds
+//! [`Outcome::Again`].
 //! Packets are taken from every transport, whatever the state of the sender's endpoint: a state only says how this process sends.
 //!
-//! Invariant: the state `Lost` is final, and is reported once.
+//! Invariants: the state `Lost` is final, and is reported once; packets of a peer with several lanes ([`incoming`]) are shown in the order in which they
+//! were sent, and once.
 
-use crate::transport::{Access, Caps, Event, Outcome, Token, Transport};
+mod incoming;
+mod several;
+
+use crate::order::Room;
+use crate::transport::{Access, Caps, Event, Outcome, Packet, Token, Transport};
 use crate::wire::Header;
 use base::Peer;
+use incoming::Incoming;
+use several::Several;
 
 /// How far an endpoint is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +45,15 @@ struct Entry<L> {
     lane: Option<Box<L>>,
     /// The lane that is drained.
     draining: Option<Box<L>>,
+    /// In place of both, where there are several lanes.
+    several: Option<Box<Several<L>>>,
+}
+
+impl<L> Entry<L> {
+    /// The lanes, if there are several and the endpoint is in this state.
+    fn several_in(&mut self, state: State) -> Option<&mut Several<L>> {
+        self.several.as_deref_mut().filter(|several| self.state == state && !several.is_empty())
+    }
 }
 
 /// What a poll brings beside what changes an endpoint's state.
@@ -68,12 +85,13 @@ pub struct Endpoints<T: Transport> {
     transport: T,
     /// By peer, up to the last one that was used.
     entries: Vec<Entry<T::Lane>>,
+    incoming: Incoming<T::Packet>,
 }
 
 impl<T: Transport> Endpoints<T> {
     /// No endpoint is in use yet.
     pub fn new(transport: T) -> Endpoints<T> {
-        Endpoints { transport, entries: Vec::new() }
+        Endpoints { transport, entries: Vec::new(), incoming: Incoming::default() }
     }
 
     /// What carries the packets.
@@ -87,15 +105,27 @@ impl<T: Transport> Endpoints<T> {
         self.entries.get(peer.0 as usize).map_or(State::Idle, |entry| entry.state)
     }
 
-    /// The lane to `peer`, if it is active.
+    /// The lane to `peer`, if it is active; the first one of several.
     pub fn lane(&self, peer: Peer) -> Option<&T::Lane> {
-        self.entries.get(peer.0 as usize)?.lane.as_deref()
+        let entry = self.entries.get(peer.0 as usize)?;
+        let several = entry.several.as_deref().filter(|_| entry.state == State::Active);
+        entry.lane.as_deref().or_else(|| several?.first())
+    }
+
+    /// How many lanes to `peer` are open.
+    pub fn lane_count(&self, peer: Peer) -> usize {
+        let Some(entry) = self.entries.get(peer.0 as usize) else { return 0 };
+        let several = entry.several.as_deref().filter(|_| entry.state == State::Active);
+        several.map_or(0, Several::count) + usize::from(entry.lane.is_some())
     }
 
     /// All lanes that are open, and the transport.
     pub fn lanes(&mut self) -> (&mut T, impl Iterator<Item = (Peer, &mut T::Lane)>) {
         let entries = self.entries.iter_mut().enumerate();
-        let lanes = entries.filter_map(|(i, e)| Some((Peer(i as u32), e.lane.as_deref_mut()?)));
+        let lanes = entries.flat_map(|(i, e)| {
+            let several = e.several.as_deref_mut().into_iter().flat_map(Several::iter_mut);
+            e.lane.as_deref_mut().into_iter().chain(several).map(move |lane| (Peer(i as u32), lane))
+        });
         (&mut self.transport, lanes)
     }
 
@@ -118,18 +148,43 @@ impl<T: Transport> Endpoints<T> {
 
     /// Sends a packet without a payload over a lane that is drained.
     pub(crate) fn try_last(&mut self, peer: Peer, header: &Header) -> Outcome {
-        match &mut entry(&mut self.entries, peer).draining {
-            Some(lane) => self.transport.try_control(lane, header, &[]),
+        let entry = entry(&mut self.entries, peer);
+        if let Some(lane) = &mut entry.draining {
+            return self.transport.try_control(lane, header, &[]);
+        }
+        match entry.several_in(State::Draining) {
+            Some(several) => several.send(header, Room::LastWords, |lane, h| self.transport.try_control(lane, h, &[])),
             None => Outcome::Lost,
         }
+    }
+
+    /// Sends an acknowledgement of what has come over several lanes, before anything that waits.
+    pub(crate) fn try_acknowledge(&mut self, peer: Peer, header: &Header) -> Outcome {
+        match entry(&mut self.entries, peer).several_in(State::Active) {
+            Some(several) => {
+                several.send(header, Room::Acknowledgement, |lane, h| self.transport.try_control(lane, h, &[]))
+            }
+            // A lane of its own never fills a window.
+            None => self.try_control(peer, header, &[]),
+        }
+    }
+
+    /// `peer` has seen all packets before `count`. False if it can't have.
+    pub(crate) fn acknowledged(&mut self, peer: Peer, count: u64) -> bool {
+        let several = &mut entry(&mut self.entries, peer).several;
+        several.as_deref_mut().is_some_and(|several| several.acknowledge(count))
     }
 
     /// A lane that was drained is empty in both directions.
     pub(crate) fn suspend(&mut self, peer: Peer) {
         let entry = entry(&mut self.entries, peer);
-        if let (State::Draining, Some(lane)) = (entry.state, entry.draining.take()) {
-            entry.state = State::Suspended;
-            self.transport.close_lane(peer, *lane);
+        if entry.state != State::Draining {
+            return;
+        }
+        entry.state = State::Suspended;
+        let several = entry.several.as_deref_mut().into_iter().flat_map(Several::close);
+        for lane in entry.draining.take().map(|lane| *lane).into_iter().chain(several) {
+            self.transport.close_lane(peer, lane);
         }
     }
 
@@ -144,16 +199,42 @@ impl<T: Transport> Endpoints<T> {
         was_suspended
     }
 
-    /// The lane to send to `peer` now, and the transport.
+    /// The one lane to send to `peer` now, and the transport. `Err` also if there are several.
+    #[inline(always)]
+    fn only(&mut self, peer: Peer) -> Result<(&mut T, &mut T::Lane), Outcome> {
+        match self.entries.get_mut(peer.0 as usize) {
+            Some(Entry { lane: Some(lane), .. }) => Ok((&mut self.transport, lane)),
+            _ => Err(Outcome::Again),
+        }
+    }
+
+    /// The lane to `peer`, the first one of several, and the transport: for what is equal for all of them.
     #[inline(always)]
     fn open(&mut self, peer: Peer) -> Result<(&mut T, &mut T::Lane), Outcome> {
         let has_lane = self.entries.get(peer.0 as usize).is_some_and(|entry| entry.lane.is_some());
-        if !has_lane {
+        if has_lane { self.only(peer) } else { self.open_first(peer) }
+    }
+
+    #[cold]
+    fn open_first(&mut self, peer: Peer) -> Result<(&mut T, &mut T::Lane), Outcome> {
+        if entry(&mut self.entries, peer).several_in(State::Active).is_none() {
             return Err(self.without_lane(peer));
         }
-        match self.entries[peer.0 as usize].lane.as_deref_mut() {
-            Some(lane) => Ok((&mut self.transport, lane)),
-            None => Err(Outcome::Again),
+        let first = entry(&mut self.entries, peer).several_in(State::Active).and_then(Several::first_mut);
+        first.map(|lane| (&mut self.transport, lane)).ok_or(Outcome::Again)
+    }
+
+    /// Sends a packet over one of several lanes, with its number.
+    #[cold]
+    fn send_numbered(
+        &mut self,
+        peer: Peer,
+        header: &Header,
+        mut send: impl FnMut(&mut T, &mut T::Lane, &Header) -> Outcome,
+    ) -> Outcome {
+        match entry(&mut self.entries, peer).several_in(State::Active) {
+            Some(several) => several.send(header, Room::Ordinary, |lane, h| send(&mut self.transport, lane, h)),
+            None => self.without_lane(peer),
         }
     }
 
@@ -187,13 +268,19 @@ impl<T: Transport> Endpoints<T> {
     /// See [`Transport::try_control`].
     #[inline]
     pub fn try_control(&mut self, peer: Peer, header: &Header, body: &[u8]) -> Outcome {
-        self.open(peer).map_or_else(|none| none, |(transport, lane)| transport.try_control(lane, header, body))
+        match self.only(peer) {
+            Ok((transport, lane)) => transport.try_control(lane, header, body),
+            Err(_) => self.send_numbered(peer, header, |transport, lane, h| transport.try_control(lane, h, body)),
+        }
     }
 
     /// See [`Transport::try_bcopy`].
     #[inline]
     pub fn try_bcopy(&mut self, peer: Peer, header: &Header, body: &[u8], source: &T::Source) -> Outcome {
-        self.open(peer).map_or_else(|none| none, |(transport, lane)| transport.try_bcopy(lane, header, body, source))
+        match self.only(peer) {
+            Ok((transport, lane)) => transport.try_bcopy(lane, header, body, source),
+            Err(_) => self.send_numbered(peer, header, |transport, lane, h| transport.try_bcopy(lane, h, body, source)),
+        }
     }
 
     /// See [`Transport::try_zcopy`].
@@ -206,9 +293,11 @@ impl<T: Transport> Endpoints<T> {
         source: &T::Source,
         (from, len): (usize, usize),
     ) -> Outcome {
-        match self.open(peer) {
+        match self.only(peer) {
             Ok((transport, lane)) => transport.try_zcopy(lane, header, body, source, from, len),
-            Err(none) => none,
+            Err(_) => self.send_numbered(peer, header, |transport, lane, h| {
+                transport.try_zcopy(lane, h, body, source, from, len)
+            }),
         }
     }
 
@@ -222,12 +311,30 @@ impl<T: Transport> Endpoints<T> {
         self.open(peer).is_ok_and(|(transport, lane)| transport.pull(lane, address, sink, len))
     }
 
-    /// Reaches registered memory of `peer` over its lane; `Again` while there is none.
-    pub(crate) fn access(&mut self, peer: Peer, access: impl FnOnce(&mut T, &mut T::Lane) -> Access) -> Access {
-        match self.open(peer) {
-            Ok((transport, lane)) => access(transport, lane),
-            Err(Outcome::Lost) => Access::Lost,
-            Err(_) => Access::Again,
+    /// Reaches registered memory of `peer` over a lane, of several over each in turn; `Again` while there is none.
+    pub(crate) fn access(&mut self, peer: Peer, mut access: impl FnMut(&mut T, &mut T::Lane) -> Access) -> Access {
+        if let Ok((transport, lane)) = self.only(peer) {
+            return access(transport, lane);
+        }
+        match entry(&mut self.entries, peer).several_in(State::Active) {
+            Some(several) => several.access(|lane| access(&mut self.transport, lane)),
+            None => self.access_without_lane(peer),
+        }
+    }
+
+    #[cold]
+    fn access_without_lane(&mut self, peer: Peer) -> Access {
+        if self.without_lane(peer) == Outcome::Lost { Access::Lost } else { Access::Again }
+    }
+
+    /// Whether all accesses to `peer` so far are visible there, over whatever lane they went.
+    pub(crate) fn flush(&mut self, peer: Peer) -> Access {
+        if let Ok((transport, lane)) = self.only(peer) {
+            return transport.flush(lane);
+        }
+        match entry(&mut self.entries, peer).several_in(State::Active) {
+            Some(several) => several.flush(|lane| self.transport.flush(lane)),
+            None => self.access_without_lane(peer),
         }
     }
 
@@ -252,8 +359,17 @@ impl<T: Transport> Endpoints<T> {
     #[inline]
     pub fn poll(&mut self) -> Option<Arrival<T::Packet>> {
         loop {
+            if self.incoming.is_due()
+                && let Some(packet) = self.next_due()
+            {
+                return Some(Arrival::Packet(packet));
+            }
             return Some(match self.transport.poll()? {
-                Event::Packet(packet) => Arrival::Packet(packet),
+                Event::Packet(packet) if packet.header().number.is_none() => Arrival::Packet(packet),
+                Event::Packet(packet) => match self.arrange(packet) {
+                    Some(packet) => Arrival::Packet(packet),
+                    None => continue,
+                },
                 Event::Landed { peer, header, len } => Arrival::Landed { peer, header, len },
                 Event::Sent(token) => Arrival::Sent(token),
                 Event::Accessed(token, value) => Arrival::Accessed(token, value),
@@ -269,21 +385,34 @@ impl<T: Transport> Endpoints<T> {
     #[cold]
     fn change(&mut self, event: Event<T::Packet, T::Lane>) -> Option<Arrival<T::Packet>> {
         match event {
-            Event::Opened(peer, lane) => {
+            Event::Opened(peer, lanes) => {
                 let entry = entry(&mut self.entries, peer);
                 if entry.state == State::Lost {
                     return None;
                 }
-                (entry.state, entry.lane) = (State::Active, Some(lane));
+                entry.state = State::Active;
+                let mut lanes = lanes.into_iter();
+                match lanes.len() {
+                    1 => entry.lane = lanes.next().map(Box::new),
+                    _ => entry.several.get_or_insert_default().open(lanes),
+                }
                 Some(Arrival::Opened(peer))
+            }
+            Event::LaneLost(peer, number) => {
+                let several = &mut entry(&mut self.entries, peer).several;
+                match several.as_deref_mut().is_some_and(|several| several.lose(number)) {
+                    true => None,
+                    false => self.change(Event::Lost(peer)),
+                }
             }
             Event::Wanted(peer) => {
                 self.connect(peer);
                 None
             }
             Event::Lost(peer) => {
+                self.forget_arrivals(peer);
                 let entry = entry(&mut self.entries, peer);
-                (entry.lane, entry.draining) = (None, None);
+                (entry.lane, entry.draining, entry.several) = (None, None, None);
                 let before = std::mem::replace(&mut entry.state, State::Lost);
                 (before != State::Lost).then_some(Arrival::Lost(peer))
             }
@@ -296,7 +425,7 @@ impl<T: Transport> Endpoints<T> {
 fn entry<L>(entries: &mut Vec<Entry<L>>, peer: Peer) -> &mut Entry<L> {
     let at = peer.0 as usize;
     if entries.len() <= at {
-        entries.resize_with(at + 1, || Entry { state: State::Idle, lane: None, draining: None });
+        entries.resize_with(at + 1, || Entry { state: State::Idle, lane: None, draining: None, several: None });
     }
     &mut entries[at]
 }

@@ -13,7 +13,7 @@
 //! | one of these, taken back before it was matched | | `REQUEST_TO_SEND`, then see [`recall`] |
 //!
 //! Packets to one peer leave in the order of the calls: what finds no room waits in the peer's queue (`flows`), and while there
-//! is one everything queues behind it. `DATA` carries its own address and may overtake.
+//! is one everything queues behind it. `DATA` carries its own address and may overtake. Over several lanes the packets of a pair are numbered ([`crate::order`]).
 //!
 //! Every kind of packet has a row in [`crate::kind`] and a handler in the table of its part here ([`Engine::handler`]).
 //!
@@ -294,6 +294,7 @@ impl<T: Transport> Engine<T> {
         (Kind::SUSPEND, Engine::on_suspend),
         (Kind::SUSPENDED, Engine::on_suspended),
         (Kind::RESUME, Engine::on_resume),
+        (Kind::RECEIVED, Engine::on_received),
     ];
 
     /// What handles packets of a kind.

@@ -93,6 +93,8 @@ kinds! {
     SUSPENDED = 14, Control, 0;
     /// The sender's endpoint has a lane again: so should the receiver's.
     RESUME = 15, Control, 0;
+    /// The sender has seen all packets of the receiver before the one of a count, which is the `context` (see [`crate::order`]).
+    RECEIVED = 23, Control, 0;
     /// The sender takes its `REQUEST_TO_SEND` back, to be answered by `FINISHED`; `token` is the sender's operation.
     WITHDRAW = 11, PointToPoint, 0;
     /// Bytes for the receiver's registered memory; `token` is the sender's operation, to be answered by `ACCESSED`, the body says where,

@@ -10,6 +10,7 @@ pub mod engine;
 pub mod kind;
 pub mod matching;
 pub mod memory;
+pub mod order;
 pub mod pmi;
 pub mod policy;
 pub mod protocols;

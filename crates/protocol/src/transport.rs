@@ -100,8 +100,13 @@ pub enum Event<P, L> {
     Sent(Token),
     /// An access that was `Posted` is over: done, with the number before it of an atomic, or refused.
     Accessed(Token, Option<u64>),
-    /// A lane to this peer is there, as [`Transport::connect`] asked, or because the peer waits for one.
-    Opened(Peer, Box<L>),
+    /// The lanes to this peer are there, one or several with equal [`Caps`], as [`Transport::connect`] asked, or because the peer waits for one.
+    /// They have the numbers from 0 on. Packets of each keep their order.
+    Opened(Peer, Vec<L>),
+    /// Of several lanes to this peer, the one of this number is gone. What it had sent and may not have arrived comes over another one, some of it
+    /// perhaps for the second time; nothing comes or lands over the lost lane at that end any more. Posted sends and accesses end as if
+    /// nothing had happened. The last lane is lost with the peer.
+    LaneLost(Peer, usize),
     /// This process has to open a lane to the peer, who waits for an answer that needs one.
     Wanted(Peer),
     /// No packet will come from this peer any more, and none can be sent.
@@ -199,7 +204,7 @@ pub trait Transport: 'static {
     /// Starts to open a lane to `peer`, unless that is under way: [`Event::Opened`] or [`Event::Lost`] follows.
     fn connect(&mut self, peer: Peer);
 
-    /// The endpoint of `peer` is suspended: nothing is under way in the lane in either direction. What holds the peer's address or
+    /// The endpoint of `peer` is suspended: nothing is under way in this lane, one of those that were opened, in either direction. What holds the peer's address or
     /// memory must go; [`Transport::connect`] opens another lane, perhaps to another address.
     fn close_lane(&mut self, peer: Peer, lane: Self::Lane);
 
@@ -303,6 +308,9 @@ pub trait Transport: 'static {
 
     /// The next event, if any.
     fn poll(&mut self) -> Option<Event<Self::Packet, Self::Lane>>;
+
+    /// Takes a packet, all of which is there, out of its lane, so that it can be kept over polls.
+    fn detach(&mut self, packet: Self::Packet) -> Self::Packet;
 
     /// Copies the first bytes of the payload; `None` if it is shorter.
     fn body<const N: usize>(&mut self, packet: &Self::Packet) -> Option<[u8; N]>;

@@ -5,18 +5,21 @@
 
 use crate::kind::Kind;
 use crate::matching::Envelope;
+use crate::order::Number;
 
 /// Bytes of an encoded [`Header`].
 pub const HEADER_BYTES: usize = 24;
 
 /// Version of this format; exchanged when a lane is opened.
-pub const WIRE_VERSION: u8 = 5;
+pub const WIRE_VERSION: u8 = 6;
 
 /// Identity of a message and of the operation that it belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     /// What the packet is.
     pub kind: Kind,
+    /// Its place among the packets of its pair, if that has several lanes.
+    pub number: Number,
     /// Rank of the sender in the communicator of `context` (in its group, for an inter-communicator).
     pub source: u32,
     /// The message's tag.
@@ -32,7 +35,8 @@ impl Header {
     #[inline(always)]
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut out = [0; HEADER_BYTES];
-        out[0] = self.kind.byte();
+        let [first, second, third] = self.number.bytes();
+        out[..4].copy_from_slice(&[self.kind.byte(), first, second, third]);
         out[4..8].copy_from_slice(&self.source.to_le_bytes());
         out[8..12].copy_from_slice(&self.tag.to_le_bytes());
         out[12..16].copy_from_slice(&self.token.to_le_bytes());
@@ -46,6 +50,7 @@ impl Header {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         Some(Header {
             kind: Kind::from_byte(bytes[0])?,
+            number: Number::from_bytes([bytes[1], bytes[2], bytes[3]]),
             source: word(4),
             tag: word(8) as i32,
             token: word(12),
@@ -54,11 +59,12 @@ impl Header {
     }
 }
 
-/// The envelope of an eager message by its header in three words, `None` for other kinds: all that the short path looks at.
+/// The envelope of an eager message by its header in three words, `None` for other kinds, and for one that has a number, so perhaps not its turn: all
+/// that the short path looks at.
 #[inline(always)]
 pub fn eager_envelope([first, second, context]: [u64; HEADER_BYTES / 8]) -> Option<Envelope> {
     let envelope = Envelope { context, source: (first >> 32) as u32, tag: second as i32 };
-    (first as u8 == Kind::EAGER.byte()).then_some(envelope)
+    (first as u32 == u32::from(Kind::EAGER.byte())).then_some(envelope)
 }
 
 /// Body of [`Kind::REQUEST_TO_SEND`] and [`Kind::EAGER_FIRST`].
@@ -125,7 +131,8 @@ mod tests {
 
     #[test]
     fn headers_survive_the_wire() {
-        let h = Header { kind: Kind::DATA, source: 7, tag: -5, token: 0xdead_beef, context: u64::MAX - 3 };
+        let number = Number::of(0x0012_3456);
+        let h = Header { kind: Kind::DATA, number, source: 7, tag: -5, token: 0xdead_beef, context: u64::MAX - 3 };
         assert_eq!(Header::decode(&h.encode()), Some(h));
         let mut bytes = h.encode();
         bytes[0] = 0;
@@ -133,12 +140,18 @@ mod tests {
     }
 
     #[test]
-    fn only_eager_headers_tell_their_envelope_at_once() {
-        for kind in [Kind::EAGER, Kind::EAGER_SYNC] {
-            let h = Header { kind, source: 7, tag: -5, token: 9, context: u64::MAX - 3 };
+    fn only_eager_headers_without_a_number_tell_their_envelope_at_once() {
+        for (kind, number) in [
+            (Kind::EAGER, Number::NONE),
+            (Kind::EAGER_SYNC, Number::NONE),
+            (Kind::EAGER, Number::of(0)),
+            (Kind::EAGER, Number::of(1 << 20)),
+        ] {
+            let h = Header { kind, number, source: 7, tag: -5, token: 9, context: u64::MAX - 3 };
             let words = std::array::from_fn(|i| u64::from_le_bytes(std::array::from_fn(|j| h.encode()[8 * i + j])));
             let envelope = Envelope { context: h.context, source: h.source, tag: h.tag };
-            assert_eq!(eager_envelope(words), (kind == Kind::EAGER).then_some(envelope));
+            let is_shown = kind == Kind::EAGER && number.is_none();
+            assert_eq!(eager_envelope(words), is_shown.then_some(envelope));
         }
     }
 

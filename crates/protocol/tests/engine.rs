@@ -1,86 +1,16 @@
 //! The engine under a simulated fabric: every message arrives once, in order, whatever the lanes do.
 
+mod job;
+
 use base::{Class, Peer};
-use protocol::endpoint::Endpoints;
-use protocol::engine::{Address, Completion, Engine, Mode, OpId};
+use job::{CONTEXT, Job, message};
+use protocol::engine::{Address, Mode, OpId};
 use protocol::kind::Kind;
 use protocol::matching::{Envelope, Pattern};
-use protocol::transport::Caps;
+use protocol::order::Number;
 use protocol::wire::Header;
-use std::cell::RefCell;
-use std::collections::HashMap;
-use std::rc::Rc;
 use testkit::rng::Rng;
-use testkit::transport::{Bytes, Faults, SimTransport, World};
-
-const CAPS: Caps = Caps { packet_max: 64, piece_min: 8, eager_max: 40, fragments_max: 150, pull_min: 200 };
-const CONTEXT: u64 = 64;
-
-struct Job {
-    world: Rc<RefCell<World>>,
-    engines: Vec<Engine<SimTransport>>,
-    /// Sources of sends that are not over.
-    sources: HashMap<(u32, OpId), Bytes>,
-}
-
-impl Job {
-    fn new(seed: u64, size: u32, faults: Faults) -> Job {
-        let world = World::new(seed, faults, CAPS);
-        let engines =
-            (0..size).map(|i| Engine::new(Endpoints::new(SimTransport::new(Peer(i), size, &world)))).collect();
-        Job { world, engines, sources: HashMap::new() }
-    }
-
-    fn send(&mut self, from: u32, to: u32, tag: i32, mode: Mode, data: Vec<u8>) -> Option<OpId> {
-        let envelope = Envelope { context: CONTEXT, source: from, tag };
-        let source = Bytes::new(data);
-        let to = Address { peer: Peer(to), envelope };
-        let op = self.engines[from as usize].post_send(to, mode, source.clone()).expect("peer lives");
-        match op {
-            Some(op) => drop(self.sources.insert((from, op), source)),
-            None => source.overwrite(0xee),
-        }
-        op
-    }
-
-    fn recv(&mut self, at: u32, from: Option<u32>, tag: Option<i32>, capacity: usize) -> (OpId, Bytes) {
-        let sink = Bytes::new(vec![0; capacity]);
-        let pattern = Pattern { context: CONTEXT, source: from, tag };
-        let op = self.engines[at as usize].post_recv(pattern, from.map(Peer), sink.clone());
-        (op, sink)
-    }
-
-    fn run_until(&mut self, what: &str, mut done: impl FnMut(&mut Job) -> bool) {
-        for _ in 0..200_000 {
-            for engine in &mut self.engines {
-                engine.progress();
-            }
-            if done(self) {
-                return;
-            }
-        }
-        let pending: Vec<_> = self.engines.iter().map(Engine::describe_pending).collect();
-        panic!("{what} did not happen: {pending:?}");
-    }
-
-    fn finish(&mut self, at: u32, op: OpId) -> Completion {
-        let mut completion = None;
-        self.run_until("completion", |job| {
-            completion = job.engines[at as usize].take(op);
-            completion.is_some()
-        });
-        if let Some(source) = self.sources.remove(&(at, op)) {
-            // The program reuses its buffer: nothing of it may leave from now on.
-            source.overwrite(0xee);
-        }
-        completion.expect("just seen")
-    }
-}
-
-fn message(seed: u64, len: usize) -> Vec<u8> {
-    let mut rng = Rng::new(seed);
-    (0..len).map(|_| rng.bits() as u8).collect()
-}
+use testkit::transport::{Bytes, Faults};
 
 /// Sends random messages between random pairs, receives them late or early, exactly or with wildcards.
 fn random_traffic(seed: u64, faults: Faults) {
@@ -386,6 +316,7 @@ fn hostile_packets_are_dropped() {
     for _ in 0..2000 {
         let header = Header {
             kind: kinds[rng.below(kinds.len())],
+            number: Number::NONE,
             source: rng.bits() as u32,
             tag: rng.bits() as i32,
             token: if rng.chance(50) { 1 } else { rng.bits() as u32 },

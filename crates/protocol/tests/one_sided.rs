@@ -19,12 +19,14 @@ struct Job {
     engines: Vec<Engine<SimTransport>>,
     /// The memory that each process has registered, and its key.
     memory: Vec<(Bytes, Key)>,
+    polls: usize,
 }
 
 impl Job {
     fn new(seed: u64, size: u32, len: usize, faults: Faults, verbs: Verbs) -> Job {
         let world = World::new(seed, faults, CAPS);
         world.borrow_mut().offer_verbs(verbs);
+        world.borrow_mut().use_lanes(1 + seed as usize % 3);
         let engine = |i| Engine::new(Endpoints::new(SimTransport::new(Peer(i), size, &world)));
         let mut engines: Vec<_> = (0..size).map(engine).collect();
         let register = |engine: &mut Engine<SimTransport>| {
@@ -32,10 +34,17 @@ impl Job {
             (bytes.clone(), engine.register(bytes))
         };
         let memory = engines.iter_mut().map(register).collect();
-        Job { world, engines, memory }
+        Job { world, engines, memory, polls: 0 }
     }
 
+    /// Moves everybody on; now and then a lane that is not the last one is lost.
     fn progress(&mut self) {
+        self.polls += 1;
+        if self.polls.is_multiple_of(40) {
+            let (a, b) = [(0, 1), (1, 2), (0, 2)][self.polls / 40 % 3];
+            let number = 1 + self.polls / 120 % 3;
+            self.world.borrow_mut().lose_lane(Peer(a), Peer(b), number);
+        }
         for engine in &mut self.engines {
             engine.progress();
         }

@@ -4,6 +4,7 @@
 //! thread; the cases poll them in turn.
 
 mod deaths;
+mod lanes;
 mod packets;
 mod stage;
 mod suspension;
@@ -28,6 +29,8 @@ pub struct Abilities {
     pub dies: bool,
     /// A process can go on at another address.
     pub relocates: bool,
+    /// One of several lanes can be lost while others live.
+    pub loses_lanes: bool,
 }
 
 /// The processes of one job in one thread, and the memory of their programs.
@@ -55,6 +58,8 @@ pub trait Rig {
     fn region(&mut self, len: usize) -> <Self::T as Transport>::Region;
     /// A process dies. What it had sent still arrives.
     fn kill(&mut self, peer: Peer);
+    /// One of the lanes between two processes is lost, in both directions.
+    fn lose_lane(&mut self, pair: Pair, number: usize);
     /// A process, to which there are no lanes at present, goes on at another address.
     fn relocate(&mut self, peer: Peer);
 }
@@ -70,6 +75,10 @@ pub fn run<R: Rig>(mut make: impl FnMut() -> R) {
         ("back pressure ends", packets::back_pressure_ends),
         ("sources are free when they are done", packets::sources_are_free_when_done),
         ("payloads go where they belong", packets::payloads_go_where_they_belong),
+        ("detached packets outlive polls", packets::detached_ones_outlive_polls),
+        ("each of several lanes keeps its order", lanes::each_keeps_its_order),
+        ("packets of a lost lane come over another", lanes::packets_of_a_lost_one_come_over_another),
+        ("the peer is lost with the last lane", lanes::the_peer_is_lost_with_the_last),
         ("death before connecting", deaths::before_connecting),
         ("death of a connected peer", deaths::of_a_connected_peer),
         ("death in the middle of a message", deaths::in_the_middle_of_a_message),

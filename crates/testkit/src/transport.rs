@@ -1,8 +1,8 @@
 //! A transport in the memory of one thread, under virtual time: every delay, refusal and death comes from a seed.
 //!
-//! Each pair of processes has a lane that keeps order; which lane delivers next is random. Sinks and sources are
-//! shared vectors, so a test can look at them. A source that is `Posted` is read when its packet is delivered, not before: who reuses it too
-//! early sends garbage.
+//! Each pair of processes has a lane that keeps order, or several ([`World::use_lanes`]), each with delays of its own, which can be lost one by one
+//! ([`World::lose_lane`]); which lane delivers next is random. Sinks and sources are shared vectors, so a test can look at them. A source that is
+//! `Posted` is read when its packet is delivered, not before: who reuses it too early sends garbage.
 
 use crate::memory::{Memory, What};
 use crate::rng::Rng;
@@ -105,14 +105,34 @@ const LANE_PACKETS: usize = 200;
 /// Longest time for which a packet is held.
 const HOLD_POLLS: u64 = 50;
 
+/// Packets that a lane has delivered last and that come again when it is lost: their sender can't know that they have arrived.
+const UNCERTAIN_PACKETS: usize = 3;
+
+/// What a lane that is lost leaves in the place where a payload was landing.
+const HALF_LANDED: u8 = 0xdd;
+
 /// A packet in flight.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Parcel {
     peer: Peer,
+    /// Number of its lane.
+    lane: usize,
+    /// It has been delivered before.
+    is_repeated: bool,
     header: Header,
     payload: Vec<u8>,
     /// The rest of the payload, and what to tell its sender when it has been read.
     posted: Option<(Bytes, usize, usize, Token)>,
+}
+
+/// Sender, receiver, and the number of the lane among theirs.
+type LaneId = (Peer, Peer, usize);
+
+impl Parcel {
+    /// The same packet once more.
+    fn again(self) -> Parcel {
+        Parcel { is_repeated: true, ..self }
+    }
 }
 
 impl Packet for Parcel {
@@ -132,7 +152,20 @@ pub struct World {
     rng: Rng,
     faults: Faults,
     caps: Caps,
-    lanes: HashMap<(Peer, Peer), VecDeque<Parcel>>,
+    lanes: HashMap<LaneId, VecDeque<Parcel>>,
+    /// What came last out of each lane, if there are several.
+    delivered: HashMap<LaneId, VecDeque<Parcel>>,
+    /// How many lanes are opened together, and the most that ever were.
+    lanes_of_a_pair: usize,
+    lanes_max: usize,
+    /// Lanes that are open.
+    open: HashSet<LaneId>,
+    /// Lanes that deliver nothing for the moment.
+    stalled: HashSet<LaneId>,
+    /// Lanes that have been lost and not been opened again.
+    lost: HashSet<LaneId>,
+    /// Losses that each process has not heard of: the peer, and the number of the lane if others live.
+    losses: HashMap<Peer, VecDeque<(Peer, Option<usize>)>>,
     /// Exposed sources by address.
     exposed: HashMap<u64, Bytes>,
     memory: Memory,
@@ -161,6 +194,13 @@ impl World {
             faults,
             caps,
             lanes: HashMap::new(),
+            delivered: HashMap::new(),
+            lanes_of_a_pair: 1,
+            lanes_max: 1,
+            open: HashSet::new(),
+            stalled: HashSet::new(),
+            lost: HashSet::new(),
+            losses: HashMap::new(),
             exposed: HashMap::new(),
             memory: Memory::default(),
             dead: HashSet::new(),
@@ -192,6 +232,49 @@ impl World {
         self.exposed.clear();
     }
 
+    /// So many lanes are opened from now on between two processes. At first one.
+    pub fn use_lanes(&mut self, count: usize) {
+        self.lanes_of_a_pair = count;
+        self.lanes_max = self.lanes_max.max(count);
+    }
+
+    /// A lane is lost in both directions; with the last one the processes lose each other. False, and nothing has happened, if it isn't open at both ends.
+    pub fn lose_lane(&mut self, a: Peer, b: Peer, number: usize) -> bool {
+        let ways = [(a, b, number), (b, a, number)];
+        if a == b || !ways.iter().all(|way| self.open.contains(way)) {
+            return false;
+        }
+        for way @ (from, to, _) in ways {
+            self.open.remove(&way);
+            self.lost.insert(way);
+            let left: Vec<usize> = (0..self.lanes_max).filter(|n| self.open.contains(&(from, to, *n))).collect();
+            let parcels = self.lanes.remove(&way).unwrap_or_default();
+            let repeated = self.delivered.remove(&way).unwrap_or_default().into_iter().map(Parcel::again);
+            let other = left.get(self.rng.below(left.len()));
+            if let Some(other) = other {
+                let lane = self.lanes.entry((from, to, *other)).or_default();
+                lane.extend(repeated.chain(parcels).map(|parcel| Parcel { lane: *other, ..parcel }));
+            }
+            self.losses.entry(from).or_default().push_back((to, other.map(|_| number)));
+        }
+        true
+    }
+
+    /// Whether a lane from one process to another delivers nothing from now on.
+    pub fn stall_lane(&mut self, from: Peer, to: Peer, number: usize, stalls: bool) {
+        if stalls {
+            self.stalled.insert((from, to, number));
+        } else {
+            self.stalled.remove(&(from, to, number));
+        }
+    }
+
+    /// Packets from one process to another that are under way.
+    pub fn under_way(&self, from: Peer, to: Peer) -> usize {
+        let of_pair = self.lanes.iter().filter(|((a, b, _), _)| (*a, *b) == (from, to));
+        of_pair.map(|(_, lane)| lane.iter().filter(|parcel| !parcel.is_repeated).count()).sum()
+    }
+
     /// Lanes that a process has closed so far.
     pub fn lanes_closed(&self, peer: Peer) -> usize {
         self.suspended.get(&peer).copied().unwrap_or(0)
@@ -204,15 +287,24 @@ impl World {
     /// Puts a packet into a lane that no engine sent: hostile bytes.
     pub fn inject(&mut self, from: Peer, to: Peer, header: Header, payload: Vec<u8>) {
         self.hostile.insert(from);
-        self.lanes.entry((from, to)).or_default().push_back(Parcel { peer: from, header, payload, posted: None });
+        let parcel = Parcel { peer: from, lane: 0, is_repeated: false, header, payload, posted: None };
+        self.lanes.entry((from, to, 0)).or_default().push_back(parcel);
     }
 
     /// Takes the next packet of a lane; now its source is read.
-    fn take(&mut self, from: Peer, to: Peer) -> Option<Parcel> {
-        let mut parcel = self.lanes.get_mut(&(from, to))?.pop_front()?;
+    fn take(&mut self, lane: LaneId) -> Option<Parcel> {
+        let from = lane.0;
+        let mut parcel = self.lanes.get_mut(&lane)?.pop_front()?;
         if let Some((source, at, len, token)) = parcel.posted.take() {
             parcel.payload.extend(source.part(at, len));
             self.sent.entry(from).or_default().push(token);
+        }
+        if self.lanes_max > 1 {
+            let delivered = self.delivered.entry(lane).or_default();
+            delivered.push_back(parcel.clone());
+            if delivered.len() > UNCERTAIN_PACKETS {
+                delivered.pop_front();
+            }
         }
         Some(parcel)
     }
@@ -223,7 +315,7 @@ pub struct SimTransport {
     me: Peer,
     size: u32,
     world: Rc<RefCell<World>>,
-    landing: Option<(Peer, Header, usize)>,
+    landing: Option<Landing>,
     reported: HashSet<Peer>,
     /// Peers whose lanes are not looked at, and until when.
     held: HashMap<Peer, u64>,
@@ -231,10 +323,20 @@ pub struct SimTransport {
     opening: Vec<Peer>,
 }
 
+/// A payload that is on its way into its place.
+struct Landing {
+    lane: LaneId,
+    header: Header,
+    sink: Bytes,
+    at: usize,
+    len: usize,
+}
+
 /// The sending side to one peer.
 #[derive(Debug)]
 pub struct SimLane {
     peer: Peer,
+    number: usize,
     /// Where the peer was when the lane was opened.
     address: u64,
 }
@@ -266,12 +368,14 @@ impl SimTransport {
         if world.dead.contains(&peer) {
             return Outcome::Lost;
         }
-        let lane = world.lanes.entry((self.me, peer)).or_default();
-        if lane.len() >= LANE_PACKETS || world.rng.chance(world.faults.refuse) {
+        let id = (self.me, peer, lane.number);
+        let is_full = world.lanes.entry(id).or_default().len() >= LANE_PACKETS;
+        if is_full || world.lost.contains(&id) || world.rng.chance(world.faults.refuse) {
             return Outcome::Again;
         }
         world.packets += 1;
-        let mut parcel = Parcel { peer: self.me, header: *header, payload, posted: None };
+        let (header, number) = (*header, lane.number);
+        let mut parcel = Parcel { peer: self.me, lane: number, is_repeated: false, header, payload, posted: None };
         let mut outcome = Outcome::Done;
         if let Some((source, from, len)) = rest {
             assert!(parcel.payload.len() + len <= world.caps.packet_max, "a packet is larger than the lane allows");
@@ -284,7 +388,7 @@ impl SimTransport {
                 parcel.payload.extend(source.part(from, len));
             }
         }
-        world.lanes.entry((self.me, peer)).or_default().push_back(parcel);
+        world.lanes.entry(id).or_default().push_back(parcel);
         outcome
     }
 }
@@ -321,8 +425,8 @@ impl Transport for SimTransport {
 
     fn close_lane(&mut self, peer: Peer, lane: SimLane) {
         let world = &mut *self.world.borrow_mut();
-        let left = world.lanes.get(&(self.me, peer)).map_or(0, VecDeque::len);
-        let incoming = world.lanes.get(&(peer, self.me)).map_or(0, VecDeque::len);
+        world.open.remove(&(self.me, peer, lane.number));
+        let (left, incoming) = (world.under_way(self.me, peer), world.under_way(peer, self.me));
         // The peer may not have read the very last packet, by which this side has answered.
         let is_drained = left <= 1 && incoming == 0 || world.hostile.contains(&peer);
         assert!(is_drained, "{} -> {peer:?}: a lane with {left} and {incoming} packets is closed", self.me.0);
@@ -423,8 +527,18 @@ impl Transport for SimTransport {
         if world.rng.chance(world.faults.delay) {
             return None;
         }
-        if let Some((peer, header, len)) = self.landing.take() {
-            return Some(Event::Landed { peer, header, len });
+        if let Some(Landing { lane, header, sink, at, len }) = self.landing.take() {
+            if !world.lost.contains(&lane) {
+                return Some(Event::Landed { peer: lane.0, header, len });
+            }
+            sink.write(at, &vec![HALF_LANDED; len]);
+        }
+        if let Some((peer, lane)) = world.losses.get_mut(&self.me).and_then(VecDeque::pop_front) {
+            match lane {
+                Some(number) => return Some(Event::LaneLost(peer, number)),
+                None if self.reported.insert(peer) => return Some(Event::Lost(peer)),
+                None => {}
+            }
         }
         if let Some(token) = world.sent.get_mut(&self.me).and_then(Vec::pop) {
             return Some(Event::Sent(token));
@@ -434,22 +548,39 @@ impl Transport for SimTransport {
         }
         // The dead are reported below, when all that they had sent has been polled.
         if let Some(peer) = self.opening.pop().filter(|peer| !world.dead.contains(peer)) {
-            return Some(Event::Opened(peer, Box::new(SimLane { peer, address: world.address_of(peer) })));
+            let address = world.address_of(peer);
+            let open = |number| {
+                world.open.insert((self.me, peer, number));
+                world.lost.remove(&(self.me, peer, number));
+                SimLane { peer, number, address }
+            };
+            return Some(Event::Opened(peer, (0..world.lanes_of_a_pair).map(open).collect()));
         }
-        let start = world.rng.below(self.size as usize) as u32;
-        for i in 0..self.size {
-            let from = Peer((start + i) % self.size);
+        let ways = self.size as usize * world.lanes_max;
+        let start = world.rng.below(ways);
+        for i in 0..ways {
+            let way = (start + i) % ways;
+            let (from, lane) = (Peer(way as u32 % self.size), way / self.size as usize);
+            let is_delayed = world.lanes_max > 1 && world.rng.chance(world.faults.delay);
+            if is_delayed || world.stalled.contains(&(from, self.me, lane)) {
+                continue;
+            }
             if self.held.get(&from).is_some_and(|until| world.polls < *until) {
                 continue;
             }
-            if let Some(parcel) = world.take(from, self.me) {
+            if let Some(parcel) = world.take((from, self.me, lane)) {
                 return Some(Event::Packet(parcel));
             }
-            if world.dead.contains(&from) && self.reported.insert(from) {
+            let is_over = world.dead.contains(&from) && world.under_way(from, self.me) == 0;
+            if is_over && self.reported.insert(from) {
                 return Some(Event::Lost(from));
             }
         }
         None
+    }
+
+    fn detach(&mut self, packet: Parcel) -> Parcel {
+        packet
     }
 
     fn body<const N: usize>(&mut self, packet: &Parcel) -> Option<[u8; N]> {
@@ -468,7 +599,8 @@ impl Transport for SimTransport {
         sink.0.borrow_mut()[at..at + len].copy_from_slice(&packet.payload[skip..skip + len]);
         let world = &mut *self.world.borrow_mut();
         if may_land && world.rng.chance(world.faults.land) {
-            self.landing = Some((packet.peer, packet.header, len));
+            let lane = (packet.peer, self.me, packet.lane);
+            self.landing = Some(Landing { lane, header: packet.header, sink: sink.clone(), at, len });
             return Delivery::Landing;
         }
         Delivery::Complete
@@ -480,7 +612,7 @@ impl Transport for SimTransport {
             return Some(packet);
         }
         self.held.insert(packet.peer, world.polls + HOLD_POLLS);
-        world.lanes.entry((packet.peer, self.me)).or_default().push_front(packet);
+        world.lanes.entry((packet.peer, self.me, packet.lane)).or_default().push_front(packet);
         None
     }
 

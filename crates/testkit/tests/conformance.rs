@@ -16,8 +16,9 @@ struct Simulated {
 }
 
 impl Simulated {
-    fn new(seed: u64, faults: Faults) -> Simulated {
+    fn new(seed: u64, faults: Faults, lanes: usize) -> Simulated {
         let world = World::new(seed, faults, CAPS);
+        world.borrow_mut().use_lanes(lanes);
         world.borrow_mut().offer_verbs(if seed.is_multiple_of(4) { Verbs::NONE } else { Verbs::ALL });
         let transports = (0..3).map(|i| Some(SimTransport::new(Peer(i), 3, &world))).collect();
         Simulated { world, transports }
@@ -28,7 +29,7 @@ impl Rig for Simulated {
     type T = SimTransport;
 
     fn abilities(&self) -> Abilities {
-        Abilities { dies: true, relocates: true }
+        Abilities { dies: true, relocates: true, loses_lanes: true }
     }
     fn pair(&self) -> Pair {
         Pair { from: Peer(0), to: Peer(1) }
@@ -58,15 +59,27 @@ impl Rig for Simulated {
         self.world.borrow_mut().kill(peer);
         self.transports[peer.0 as usize] = None;
     }
+    fn lose_lane(&mut self, pair: Pair, number: usize) {
+        assert!(self.world.borrow_mut().lose_lane(pair.from, pair.to, number));
+    }
     fn relocate(&mut self, peer: Peer) {
         self.world.borrow_mut().move_to_another_host(peer);
     }
 }
 
+fn simulated_with_lanes(lanes: usize) {
+    run(|| Simulated::new(1, Faults::default(), lanes));
+    for seed in 0..20 {
+        run(|| Simulated::new(seed, Faults { refuse: 30, delay: 30, land: 50, post: 50, ..Faults::default() }, lanes));
+    }
+}
+
 #[test]
 fn simulated() {
-    run(|| Simulated::new(1, Faults::default()));
-    for seed in 0..20 {
-        run(|| Simulated::new(seed, Faults { refuse: 30, delay: 30, land: 50, post: 50, ..Faults::default() }));
-    }
+    simulated_with_lanes(1);
+}
+
+#[test]
+fn simulated_with_several_lanes() {
+    simulated_with_lanes(3);
 }

@@ -12,6 +12,7 @@ use protocol::control::exchange::{Exchange, Offer, Step};
 use protocol::control::frame::{self, Splitter};
 use protocol::endpoint::{Arrival, Endpoints};
 use protocol::kind::Kind;
+use protocol::order::Number;
 use protocol::transport::{Outcome, Packet, Transport};
 use protocol::wire::Header;
 use std::collections::{HashMap, VecDeque};
@@ -82,7 +83,7 @@ fn send_some(endpoints: &mut Endpoints<Transports>, queue: &mut VecDeque<Outgoin
     while let Some(first) = queue.front_mut() {
         let Some(caps) = endpoints.caps(first.to) else { return Ok(moved) };
         let length = caps.packet_max.min(caps.eager_max).min(first.bytes.len() - first.sent);
-        let header = Header { kind: Kind::EAGER, source: 0, tag: 0, token: 0, context: CONTEXT };
+        let header = Header { kind: Kind::EAGER, number: Number::NONE, source: 0, tag: 0, token: 0, context: CONTEXT };
         let piece = &first.bytes[first.sent..first.sent + length];
         // SAFETY: the piece stays where it is until the call returns, and a packet of this size is taken or left as a whole.
         let source = unsafe { SendBuf::contiguous(piece.as_ptr(), piece.len()) };

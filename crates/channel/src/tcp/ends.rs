@@ -5,6 +5,7 @@ use super::slot::{Broken, State};
 use super::{Net, NetEvent, TCP_RECONNECT, TCP_RECONNECT_TIMEOUT_MS, TCP_REFUSED_TIMEOUT_MS};
 use base::{Peer, log};
 use protocol::kind::Kind;
+use protocol::order::Number;
 use protocol::transport::Outcome;
 use protocol::wire::Header;
 use std::net::Shutdown;
@@ -32,6 +33,8 @@ impl Net {
                 self.open.retain(|s| *s != index);
             }
             End::Broken(why) if slot.dead_since.is_none() => self.on_broken(index, why),
+            // What had come over the other links of a dead process is read first.
+            End::Broken(_) if self.has_other_open(index) => self.give_up_link(index),
             End::Broken(why) | End::Wrong(why) => self.lose(index, why),
         }
     }
@@ -41,7 +44,7 @@ impl Net {
         let Some(link) = self.take_link(index) else { return };
         let now = Instant::now();
         let slot = &mut self.slots[index as usize];
-        log!(Info, "the connection with rank {} broke: {why}", slot.peer.0);
+        log!(Info, "the connection with rank {} broke: {why}", slot.id.peer.0);
         slot.state = State::Broken(Box::new(Broken { link, since: now, why }));
         self.timed += 1;
         if TCP_RECONNECT.value() {
@@ -69,8 +72,16 @@ impl Net {
         }
     }
 
-    /// The peer can't be reached any more.
+    /// The peer can't be reached any more: over none of its links.
     pub(super) fn lose(&mut self, index: u32, why: String) {
+        let peer = self.slots[index as usize].id.peer;
+        for index in self.slots_of(peer) {
+            self.give_up_link(index);
+        }
+        self.events.push_back(NetEvent::Lost(peer, why));
+    }
+
+    fn give_up_link(&mut self, index: u32) {
         self.take_link(index);
         self.abandon(index);
         let slot = &mut self.slots[index as usize];
@@ -78,24 +89,30 @@ impl Net {
         if slot.dead_since.take().is_some() {
             self.timed -= 1;
         }
-        self.events.push_back(NetEvent::Lost(slot.peer, why));
+    }
+
+    /// Whether another link with the same peer has a connection.
+    fn has_other_open(&self, index: u32) -> bool {
+        let others = self.slots_of(self.slots[index as usize].id.peer).into_iter().filter(|other| *other != index);
+        others.into_iter().any(|other| matches!(self.slots[other as usize].state, State::Open(_)))
     }
 
     /// The node agent says that `peer` is dead. True if nothing of it is left to be read; otherwise `Lost` follows.
     pub fn peer_gone(&mut self, peer: Peer) -> bool {
-        let Some(index) = self.by_peer.get(&peer).copied() else { return true };
-        let slot = &mut self.slots[index as usize];
-        if let State::Open(_) = slot.state {
+        let mut is_read = true;
+        for index in self.slots_of(peer) {
+            let slot = &mut self.slots[index as usize];
+            if !matches!(slot.state, State::Open(_)) {
+                self.give_up_link(index);
+                continue;
+            }
+            is_read = false;
             if slot.dead_since.is_none() {
                 slot.dead_since = Some(Instant::now());
                 self.timed += 1;
             }
-            return false;
         }
-        self.take_link(index);
-        self.abandon(index);
-        self.slots[index as usize].state = State::Lost;
-        true
+        is_read
     }
 
     /// What only time decides: dialling, broken connections, dead peers.
@@ -173,7 +190,8 @@ impl Net {
 
     /// Moves the closing of one connection on; true when there is nothing more to wait for.
     fn closed(&mut self, index: u32, told: &mut bool, since: Instant) -> bool {
-        let goodbye = Header { kind: Kind::GOODBYE, source: self.id.me.0, tag: 0, token: 0, context: 0 };
+        let goodbye =
+            Header { kind: Kind::GOODBYE, number: Number::NONE, source: self.id.me.0, tag: 0, token: 0, context: 0 };
         let slot = &mut self.slots[index as usize];
         let is_over = match &mut slot.state {
             State::Open(conn) => {

@@ -99,10 +99,11 @@ pub fn decode(bytes: &[u8; FRAME_BYTES], sequence: u32, payload_max: usize) -> R
 mod tests {
     use super::*;
     use protocol::kind::Kind;
+    use protocol::order::Number;
 
     #[test]
     fn frames_are_checked() {
-        let header = Header { kind: Kind::DATA, source: 1, tag: -2, token: 3, context: 4 };
+        let header = Header { kind: Kind::DATA, number: Number::NONE, source: 1, tag: -2, token: 3, context: 4 };
         let bytes = encode(&header, 100, 7);
         assert_eq!(decode(&bytes, 7, 100), Ok(Front::Packet(header, 100)));
         assert_eq!(decode(&bytes, 8, 100), Err(Corrupt::Sequence { expected: 8, found: 7 }));

@@ -1,12 +1,12 @@
 //! The handshake of a data connection: both ends prove that they belong to the job, without sending its key. No I/O.
 //!
 //! ```text
-//! dialler ─ Hello{magic, version, from, to, job, nonce_d, format} ─────────► listener
+//! dialler ─ Hello{magic, version, link, from, to, job, nonce_d, format} ─────────► listener
 //! dialler ◄ Challenge{magic, nonce_l, mac(key, "l", hello, nonce_l)} listener
 //! dialler ─ Proof{terms_d, mac(key, "d", hello, nonce_l, terms_d)} ► listener
 //! dialler ◄ Answer{verdict, terms_l, mac(key, verdict, …, terms_l)}  listener     then frames both ways
 //! ```
-//! A pair of processes has one link, which goes on over broken connections. [`Terms`] say which connection of the pair this one is, and how
+//! A pair of processes has one link, or several with numbers ([`LinkId`]), each of which goes on over broken connections. [`Terms`] say which connection of the pair this one is, and how
 //! many bytes of the link the process has received: there its peer goes on. They are told when it is certain that this connection
 //! is to be the next one, so nothing can arrive any more over an older one.
 //! Fresh nonces on both sides make every recorded message useless. The dialler sends its proof on one connection only, and
@@ -30,10 +30,22 @@ pub const ANSWER_BYTES: usize = 8 + TERMS_BYTES + 16;
 
 const TERMS_BYTES: usize = 16;
 
+/// Most links of a pair.
+pub const LINKS_MAX: u8 = 16;
+
+/// One of the links with a peer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct LinkId {
+    /// Whom it leads to.
+    pub peer: Peer,
+    /// Its number among those of the pair, below [`LINKS_MAX`] and equal on both sides.
+    pub number: u8,
+}
+
 /// On which terms a process goes on with its link to another.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Terms {
-    /// The number of the connection among those of the pair, from 1: larger than that of any earlier one.
+    /// The number of the connection among those of the link, from 1: larger than that of any earlier one.
     pub connection: u64,
     /// Bytes of the link that the process has received.
     pub received: u64,
@@ -144,7 +156,7 @@ impl std::fmt::Display for Stranger {
             Stranger::Garbage => "it does not speak ferrule's protocol",
             Stranger::Version => "it has another version of ferrule",
             Stranger::Settings => {
-                "its FERRULE_TCP_EAGER_MAX, FERRULE_TCP_PACKET_MAX, FERRULE_TCP_RECONNECT or FERRULE_TCP_REPLAY_MAX is not ours"
+                "its FERRULE_TCP_EAGER_MAX, FERRULE_TCP_PACKET_MAX, FERRULE_TCP_RECONNECT, FERRULE_TCP_REPLAY_MAX or FERRULE_TCP_CONNECTIONS is not ours"
             }
             Stranger::Job => "it belongs to another job",
             Stranger::Misdirected => "it wanted another rank",
@@ -160,20 +172,21 @@ impl std::fmt::Display for Stranger {
 }
 
 /// The dialler's first message.
-pub fn hello(id: &Identity, to: Peer, nonce: &[u8; 16]) -> [u8; HELLO_BYTES] {
+pub fn hello(id: &Identity, to: LinkId, nonce: &[u8; 16]) -> [u8; HELLO_BYTES] {
     let mut out = [0; HELLO_BYTES];
     out[..8].copy_from_slice(&MAGIC);
     out[8] = WIRE_VERSION;
+    out[9] = to.number;
     out[12..16].copy_from_slice(&id.me.0.to_le_bytes());
-    out[16..20].copy_from_slice(&to.0.to_le_bytes());
+    out[16..20].copy_from_slice(&to.peer.0.to_le_bytes());
     out[20..28].copy_from_slice(&id.job_id.to_le_bytes());
     out[28..44].copy_from_slice(nonce);
     out[44..].copy_from_slice(&id.format.to_le_bytes());
     out
 }
 
-/// The listener reads a hello; who it claims to be from.
-pub fn check_hello(id: &Identity, bytes: &[u8; HELLO_BYTES]) -> Result<Peer, Stranger> {
+/// The listener reads a hello; whom it claims to be from, and which link it is for.
+pub fn check_hello(id: &Identity, bytes: &[u8; HELLO_BYTES]) -> Result<LinkId, Stranger> {
     let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
     let job = u64::from(word(20)) | u64::from(word(24)) << 32;
     let (from, to) = (word(12), word(16));
@@ -182,9 +195,9 @@ pub fn check_hello(id: &Identity, bytes: &[u8; HELLO_BYTES]) -> Result<Peer, Str
         () if bytes[8] != WIRE_VERSION => Err(Stranger::Version),
         () if job != id.job_id => Err(Stranger::Job),
         () if to != id.me.0 => Err(Stranger::Misdirected),
-        () if from >= id.size || from == to => Err(Stranger::Garbage),
+        () if from >= id.size || from == to || bytes[9] >= LINKS_MAX => Err(Stranger::Garbage),
         () if word(44) != id.format => Err(Stranger::Settings),
-        () => Ok(Peer(from)),
+        () => Ok(LinkId { peer: Peer(from), number: bytes[9] }),
     }
 }
 
@@ -288,13 +301,18 @@ mod tests {
         Identity { me: Peer(me), size: 4, job_id: 77, key: [9; 16], format: 5, ids: Ids::default() }
     }
 
+    /// Link 1 with a peer.
+    fn link(peer: u32) -> LinkId {
+        LinkId { peer: Peer(peer), number: 1 }
+    }
+
     const TERMS: Terms = Terms { connection: 3, received: 1 << 40 };
 
     #[test]
     fn only_members_of_the_job_agree() {
         let (dialler, listener) = (id(1), id(2));
-        let h = hello(&dialler, Peer(2), &[1; 16]);
-        assert_eq!(check_hello(&listener, &h), Ok(Peer(1)));
+        let h = hello(&dialler, link(2), &[1; 16]);
+        assert_eq!(check_hello(&listener, &h), Ok(link(1)));
         let c = challenge(&listener, &h, &[2; 16]);
         assert_eq!(check_challenge(&dialler, &h, &c), Ok([2; 16]));
         let p = proof(&dialler, &h, &[2; 16], TERMS);
@@ -306,14 +324,14 @@ mod tests {
         let spy = Identity { key: [8; 16], ..id(1) };
         assert_eq!(check_challenge(&spy, &h, &c), Err(Stranger::Proof));
         assert_eq!(check_proof(&spy, &h, &[2; 16], &p), Err(Stranger::Proof));
-        let other = hello(&dialler, Peer(2), &[5; 16]);
+        let other = hello(&dialler, link(2), &[5; 16]);
         assert_eq!(check_challenge(&dialler, &other, &c), Err(Stranger::Proof), "a replayed challenge");
     }
 
     #[test]
     fn terms_and_verdicts_cannot_be_changed() {
         let (dialler, listener) = (id(1), id(2));
-        let h = hello(&dialler, Peer(2), &[1; 16]);
+        let h = hello(&dialler, link(2), &[1; 16]);
         let (p, a) = (proof(&dialler, &h, &[2; 16], TERMS), answer(&listener, &h, &[2; 16], Verdict::Accepted, TERMS));
         for at in 0..PROOF_BYTES {
             let mut wrong = p;
@@ -334,7 +352,7 @@ mod tests {
     fn whoever_does_not_know_the_endpoint_id_is_refused() {
         let (mut dialler, mut listener) = (id(1), id(2));
         listener.ids.own.insert(Peer(1), [5; 16]);
-        let h = hello(&dialler, Peer(2), &[1; 16]);
+        let h = hello(&dialler, link(2), &[1; 16]);
         let c = challenge(&listener, &h, &[2; 16]);
         assert_eq!(check_challenge(&dialler, &h, &c), Err(Stranger::Proof));
         dialler.ids.theirs.insert(Peer(2), [6; 16]);
@@ -349,7 +367,7 @@ mod tests {
 
     #[test]
     fn strangers_are_told_apart() {
-        let good = hello(&id(1), Peer(2), &[1; 16]);
+        let good = hello(&id(1), link(2), &[1; 16]);
         let with = |at: usize, value: u8| {
             let mut bytes = good;
             bytes[at] = value;
@@ -357,6 +375,8 @@ mod tests {
         };
         assert_eq!(with(0, 0), Err(Stranger::Garbage));
         assert_eq!(with(8, 99), Err(Stranger::Version));
+        assert_eq!(with(9, 0), Ok(LinkId { number: 0, ..link(1) }));
+        assert_eq!(with(9, LINKS_MAX), Err(Stranger::Garbage));
         assert_eq!(with(12, 9), Err(Stranger::Garbage));
         assert_eq!(with(12, 2), Err(Stranger::Garbage));
         assert_eq!(with(16, 3), Err(Stranger::Misdirected));

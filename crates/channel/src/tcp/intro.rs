@@ -1,7 +1,7 @@
 //! From the first byte to a handshake: listening, dialling, and looking after both (which connection stays: `settle.rs`).
 
 use super::dial::{Dial, Step};
-use super::hello::{Identity, Stranger};
+use super::hello::{Identity, LinkId, Stranger};
 use super::pending::{Failure, Pending};
 use super::slot::State;
 use super::{
@@ -52,9 +52,15 @@ pub(super) fn listen(id: &Identity, with_loopback: bool) -> io::Result<(TcpListe
 }
 
 impl Net {
-    /// Starts to dial `peer` if it isn't connected; the slot through which to send.
-    pub fn dial(&mut self, peer: Peer, addresses: Vec<SocketAddr>) -> u32 {
-        let index = self.slot_of(peer);
+    /// Starts to dial `peer` for each link that isn't connected; the slots through which to send, one for each link.
+    pub fn dial(&mut self, peer: Peer, addresses: &[SocketAddr]) -> Vec<u32> {
+        let links = (0..self.links).map(|number| LinkId { peer, number });
+        links.map(|link| self.dial_link(link, addresses.to_vec())).collect()
+    }
+
+    /// Starts to dial for a link if it isn't connected; its slot.
+    pub(super) fn dial_link(&mut self, link: LinkId, addresses: Vec<SocketAddr>) -> u32 {
+        let index = self.slot_of(link);
         let slot = &mut self.slots[index as usize];
         if !addresses.is_empty() {
             slot.addresses = addresses;
@@ -86,7 +92,7 @@ impl Net {
                 Step::GiveUp => return self.give_up(index),
                 Step::Attempt(address) => {
                     let deadline = now + Duration::from_millis(TCP_HELLO_TIMEOUT_MS.value());
-                    match Pending::dial(&self.id, slot.peer, address, deadline) {
+                    match Pending::dial(&self.id, slot.id, address, deadline) {
                         Ok(pending) => self.watch(pending),
                         Err(error) => {
                             let refused = error.kind() == io::ErrorKind::ConnectionRefused;
@@ -126,9 +132,9 @@ impl Net {
         if slot.dial.take().is_some() {
             self.timed -= 1;
         }
-        let peer = slot.peer;
+        let link = slot.id;
         for at in 0..self.pendings.len() {
-            let ours = self.pendings[at].as_ref().is_some_and(|p| p.dialled && p.peer == Some(peer));
+            let ours = self.pendings[at].as_ref().is_some_and(|p| p.dialled && p.link == Some(link));
             if ours && keep != Some(at) {
                 self.drop_pending(at);
             }

@@ -1,7 +1,8 @@
 //! The network lane: packets over TCP, connected on demand.
 //!
-//! [`Net`] owns the listener, the connections in their handshake and the open ones, one per peer. `intro.rs` and `settle.rs` bring
-//! connections from the first byte to open, this file uses them. A peer has a *slot* from the moment that it is dialled or has
+//! [`Net`] owns the listener, the connections in their handshake and the open ones, one per link; a peer has one link, or several
+//! (`FERRULE_TCP_CONNECTIONS`), which are lanes of one endpoint. `intro.rs` and `settle.rs` bring
+//! connections from the first byte to open, this file uses them. A link has a *slot* from the moment that its peer is dialled or has
 //! introduced itself.
 //!
 //! ```text
@@ -11,7 +12,7 @@
 //!         └─ no address answers ─► Lost ◄─ Broken
 //!                                       └─ time is over, nobody listens any more, or news from the agent
 //! ```
-//! The link of a pair goes on over broken connections (`conn.rs`); only a peer that can't be reached, or is dead, is lost.
+//! A link goes on over broken connections (`conn.rs`); only a peer that can't be reached over one of its links, or is dead, is lost.
 //! With few connections each is read at every poll; with many, epoll says which. Strangers never disturb: they are
 //! dropped, counted and logged once per kind.
 
@@ -30,7 +31,7 @@ use crate::buffer::{RecvBuf, SendBuf};
 use base::Peer;
 use conn::{Conn, Polled, Sizes};
 use frame::FRAME_BYTES;
-use hello::Identity;
+use hello::{Identity, LINKS_MAX, LinkId};
 use pending::Pending;
 use protocol::kind::BODY_MAX;
 use protocol::transport::{Caps, Delivery, Outcome, Token};
@@ -61,6 +62,8 @@ base::config! {
     TCP_REFUSED_TIMEOUT_MS: u64 = 1000, 1..=3600000, "ms";
     /// What is kept of small packets that a peer's process has not acknowledged, in case of a reconnect; at least room for two of the largest; the same on all ranks.
     TCP_REPLAY_MAX: u64 = 2097152, 4096..=1073741824, "bytes";
+    /// Connections between two processes; messages and pieces of large ones go over each in turn; the same on all ranks.
+    TCP_CONNECTIONS: u64 = 1, 1..=16, "connections";
     /// How long whoever connects may take to introduce himself.
     TCP_HELLO_TIMEOUT_MS: u64 = 10000, 1..=3600000, "ms";
     /// Connections that may wait to be introduced; the oldest makes room for a new one.
@@ -127,7 +130,9 @@ pub struct Net {
     paused_until: Option<Instant>,
     addresses: Vec<SocketAddr>,
     slots: Vec<Slot>,
-    by_peer: HashMap<Peer, u32>,
+    by_link: HashMap<LinkId, u32>,
+    /// Links with each peer.
+    links: u8,
     /// Slots with an open connection.
     open: Vec<u32>,
     /// Slots whose connection has something to send that the kernel didn't take.
@@ -155,13 +160,19 @@ fn configured_sizes() -> Sizes {
     Sizes { eager_max, packet_max: packet_max.max(eager_max), write_max, replay_max }
 }
 
+fn configured_links() -> u8 {
+    (TCP_CONNECTIONS.value() as u8).min(LINKS_MAX)
+}
+
 /// Stands for the settings that must be the same on all ranks, in the introduction.
 pub fn format_number() -> u32 {
     let Sizes { eager_max, packet_max, replay_max, .. } = configured_sizes();
     // Multiplied by different primes, so that two differences don't cancel each other out.
-    let mixed = [(eager_max, 2_654_435_761), (packet_max, 2_246_822_519), (replay_max, 3_266_489_917)]
-        .into_iter()
-        .fold(0u64, |sum, (size, prime)| sum.wrapping_add((size as u64).wrapping_mul(prime)));
+    let links = usize::from(configured_links());
+    let settings =
+        [(eager_max, 2_654_435_761), (packet_max, 2_246_822_519), (replay_max, 3_266_489_917), (links, 374_761_393)];
+    let mixed =
+        settings.into_iter().fold(0u64, |sum, (value, prime)| sum.wrapping_add((value as u64).wrapping_mul(prime)));
     (mixed ^ mixed >> 32) as u32
 }
 
@@ -191,7 +202,8 @@ impl Net {
             paused_until: None,
             addresses,
             slots: Vec::new(),
-            by_peer: HashMap::new(),
+            by_link: HashMap::new(),
+            links: configured_links(),
             open: Vec::new(),
             full: Vec::new(),
             current: None,
@@ -228,10 +240,16 @@ impl Net {
         self.full.is_empty() && !self.slots.iter().any(|s| matches!(s.state, State::Broken(_)))
     }
 
-    /// Whether there is a connection with `peer`.
+    /// Whether all links with `peer` have their connections.
     pub fn is_connected(&self, peer: Peer) -> bool {
-        let slot = self.by_peer.get(&peer).and_then(|slot| self.slots.get(*slot as usize));
-        slot.is_some_and(|slot| matches!(slot.state, State::Open(_)))
+        let slots = self.slots_of(peer);
+        slots.len() == usize::from(self.links)
+            && slots.into_iter().all(|slot| matches!(self.slots[slot as usize].state, State::Open(_)))
+    }
+
+    /// The slots of a peer, in the order of its links.
+    fn slots_of(&self, peer: Peer) -> Vec<u32> {
+        (0..self.links).filter_map(|number| self.by_link.get(&LinkId { peer, number }).copied()).collect()
     }
 
     /// What a connection can do.
@@ -261,10 +279,10 @@ impl Net {
         self.timed > 0 && self.slots.iter().any(|s| matches!(s.state, State::Broken(_)))
     }
 
-    fn slot_of(&mut self, peer: Peer) -> u32 {
+    fn slot_of(&mut self, link: LinkId) -> u32 {
         let slots = &mut self.slots;
-        *self.by_peer.entry(peer).or_insert_with(|| {
-            slots.push(Slot::new(peer));
+        *self.by_link.entry(link).or_insert_with(|| {
+            slots.push(Slot::new(link));
             slots.len() as u32 - 1
         })
     }
@@ -366,7 +384,7 @@ impl Net {
     fn poll_slot(&mut self, index: u32) -> Option<NetEvent> {
         let slot = &mut self.slots[index as usize];
         let State::Open(conn) = &mut slot.state else { return None };
-        let peer = slot.peer;
+        let peer = slot.id.peer;
         let was_full = conn.is_full();
         let polled = conn.poll();
         if !was_full && conn.is_full() {

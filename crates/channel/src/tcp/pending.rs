@@ -7,8 +7,9 @@
 //! A proposed connection waits for the coordinator, which keeps one of several to the same peer. Messages of the handshake
 //! are so small that a fresh socket takes them whole; one that doesn't is given up.
 
-use super::hello::{self, ANSWER_BYTES, CHALLENGE_BYTES, HELLO_BYTES, Identity, PROOF_BYTES, Stranger, Terms, Verdict};
-use base::Peer;
+use super::hello::{
+    self, ANSWER_BYTES, CHALLENGE_BYTES, HELLO_BYTES, Identity, LinkId, PROOF_BYTES, Stranger, Terms, Verdict,
+};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -32,11 +33,11 @@ pub enum Progress {
     /// It waits for the other end.
     Waiting,
     /// Both ends could agree: see [`Pending::settle`].
-    Proposed(Peer),
+    Proposed(LinkId),
     /// Frames may travel.
-    Open(Peer),
+    Open(LinkId),
     /// The peer has no use for a connection any more.
-    Over(Peer),
+    Over(LinkId),
     /// It has failed.
     Failed(Failure),
 }
@@ -56,8 +57,8 @@ pub struct Pending {
     stream: TcpStream,
     /// The other end's address.
     pub address: SocketAddr,
-    /// The peer that was dialled; for accepted connections, the one that it claims to be.
-    pub peer: Option<Peer>,
+    /// The link for which it was dialled; for accepted connections, the one that it claims to be for.
+    pub link: Option<LinkId>,
     /// Whether this side dialled.
     pub dialled: bool,
     /// When it is given up.
@@ -79,11 +80,11 @@ fn nonce() -> [u8; 16] {
 }
 
 impl Pending {
-    /// Dials `peer` at `address`.
-    pub fn dial(id: &Identity, peer: Peer, address: SocketAddr, deadline: Instant) -> io::Result<Pending> {
+    /// Dials the peer of `link` at `address`.
+    pub fn dial(id: &Identity, link: LinkId, address: SocketAddr, deadline: Instant) -> io::Result<Pending> {
         let stream = sock::connect(address)?;
-        let hello = hello::hello(id, peer, &nonce());
-        Ok(Pending::new(stream, address, Phase::Connecting, deadline, hello, Some(peer)))
+        let hello = hello::hello(id, link, &nonce());
+        Ok(Pending::new(stream, address, Phase::Connecting, deadline, hello, Some(link)))
     }
 
     /// Somebody has dialled us.
@@ -97,11 +98,11 @@ impl Pending {
         phase: Phase,
         deadline: Instant,
         hello: [u8; HELLO_BYTES],
-        peer: Option<Peer>,
+        link: Option<LinkId>,
     ) -> Pending {
         let dialled = phase == Phase::Connecting;
         let (nonce, terms, input) = ([0; 16], Terms::default(), [0; HELLO_BYTES]);
-        Pending { stream, address, peer, dialled, deadline, phase, hello, nonce, terms, input, have: 0 }
+        Pending { stream, address, link, dialled, deadline, phase, hello, nonce, terms, input, have: 0 }
     }
 
     /// Its descriptor.
@@ -157,7 +158,7 @@ impl Pending {
             }
             Phase::AwaitHello => {
                 let Some(hello) = self.read::<HELLO_BYTES>()? else { return Ok(Progress::Waiting) };
-                self.peer = Some(hello::check_hello(id, &hello).map_err(Failure::Stranger)?);
+                self.link = Some(hello::check_hello(id, &hello).map_err(Failure::Stranger)?);
                 (self.hello, self.nonce) = (hello, nonce());
                 self.write(&hello::challenge(id, &hello, &self.nonce))?;
                 self.phase = Phase::AwaitProof;
@@ -175,14 +176,14 @@ impl Pending {
                 let (verdict, terms) =
                     hello::check_answer(id, &self.hello, &self.nonce, &answer).map_err(Failure::Stranger)?;
                 self.terms = terms;
-                let peer = self.peer.ok_or(Failure::Stranger(Stranger::Garbage))?;
-                Ok(if verdict == Verdict::Accepted { Progress::Open(peer) } else { Progress::Over(peer) })
+                let link = self.link.ok_or(Failure::Stranger(Stranger::Garbage))?;
+                Ok(if verdict == Verdict::Accepted { Progress::Open(link) } else { Progress::Over(link) })
             }
         }
     }
 
     fn proposed(&self) -> Result<Progress, Failure> {
-        self.peer.map(Progress::Proposed).ok_or(Failure::Stranger(Stranger::Garbage))
+        self.link.map(Progress::Proposed).ok_or(Failure::Stranger(Stranger::Garbage))
     }
 
     /// A proposed connection has nothing to say; all that can come is its end.
@@ -207,9 +208,9 @@ impl Pending {
 
     /// Tells a peer that has proven itself what becomes of its connection.
     pub fn answer(&mut self, id: &Identity, verdict: Verdict, terms: Terms) -> Progress {
-        match (self.write(&hello::answer(id, &self.hello, &self.nonce, verdict, terms)), self.peer) {
+        match (self.write(&hello::answer(id, &self.hello, &self.nonce, verdict, terms)), self.link) {
             (Err(failure), _) => Progress::Failed(failure),
-            (Ok(()), Some(peer)) => Progress::Open(peer),
+            (Ok(()), Some(link)) => Progress::Open(link),
             (Ok(()), None) => Progress::Failed(Failure::Stranger(Stranger::Garbage)),
         }
     }

@@ -2,7 +2,7 @@
 //! acknowledged it.
 
 use super::hello::{ANSWER_BYTES, CHALLENGE_BYTES, HELLO_BYTES, Stranger, Terms};
-use super::tests::{answer, at, call, eager, id, net, run, taken};
+use super::tests::{answer, at, call, eager, id, link, net, run, taken};
 use super::*;
 use protocol::kind::Kind;
 use std::io::{ErrorKind, Read, Write};
@@ -202,8 +202,8 @@ fn cut_under_traffic(seed: u64, cuts: usize, both_dial: bool) {
     let mut nets = [net(0), net(1)];
     let (a, b) = (Relay::to(at(&nets[0])), Relay::to(at(&nets[1])));
     let mut random = Random(seed);
-    let first = nets[0].dial(Peer(1), vec![b.at]);
-    let second = if both_dial { nets[1].dial(Peer(0), vec![a.at]) } else { u32::MAX };
+    let first = nets[0].dial_first(Peer(1), vec![b.at]);
+    let second = if both_dial { nets[1].dial_first(Peer(0), vec![a.at]) } else { u32::MAX };
     let mut sides =
         [first, second].map(|slot| Side { me: 0, slot, sent: 0, got: 0, held: Vec::new(), landing: Vec::new() });
     sides[1].me = 1;
@@ -215,7 +215,7 @@ fn cut_under_traffic(seed: u64, cuts: usize, both_dial: bool) {
         for (side, net) in sides.iter_mut().zip(&mut nets) {
             side.receive(net);
             if side.slot == u32::MAX && net.is_connected(Peer(0)) {
-                side.slot = net.dial(Peer(0), Vec::new());
+                side.slot = net.dial_first(Peer(0), Vec::new());
             }
             if side.slot != u32::MAX && done < cuts {
                 side.send(net);
@@ -248,7 +248,7 @@ fn nothing_is_lost_doubled_or_reordered_when_one_side_can_dial() {
 fn a_peer_whose_address_refuses_is_lost() {
     let mut nets = vec![net(1), net(2)];
     let b = at(&nets[1]);
-    let slot = nets[0].dial(Peer(2), vec![b]);
+    let slot = nets[0].dial_first(Peer(2), vec![b]);
     let mut got = Vec::new();
     run(&mut nets, &mut got, |nets, _| nets[0].send(slot, &eager(9), b"x", None) == Outcome::Done);
     run(&mut nets, &mut got, |_, got| got.len() == 1);
@@ -264,7 +264,7 @@ fn a_peer_whose_address_refuses_is_lost() {
 fn a_dead_peer_is_lost_without_waiting_for_it() {
     let mut nets = vec![net(1), net(2)];
     let b = at(&nets[1]);
-    nets[0].dial(Peer(2), vec![b]);
+    nets[0].dial_first(Peer(2), vec![b]);
     let mut got = Vec::new();
     run(&mut nets, &mut got, |nets, _| nets.iter().all(|net| net.open.len() == 1));
     nets.pop();
@@ -277,7 +277,7 @@ fn a_dead_peer_is_lost_without_waiting_for_it() {
 fn call_with(nets: &mut [Net], terms: Terms) -> Option<[u8; ANSWER_BYTES]> {
     let mut stream = call(&nets[0]);
     let dialler = id(3);
-    let hello: [u8; HELLO_BYTES] = hello::hello(&dialler, Peer(1), &[1; 16]);
+    let hello: [u8; HELLO_BYTES] = hello::hello(&dialler, link(1), &[1; 16]);
     stream.write_all(&hello).unwrap();
     let challenge = answer::<CHALLENGE_BYTES>(nets, &mut stream).unwrap();
     let nonce = hello::check_challenge(&dialler, &hello, &challenge).unwrap();
@@ -289,7 +289,7 @@ fn call_with(nets: &mut [Net], terms: Terms) -> Option<[u8; ANSWER_BYTES]> {
 fn wrong_numbers_and_positions_are_turned_away() {
     let mut nets = [net(1), net(3)];
     let b = at(&nets[0]);
-    let slot = nets[1].dial(Peer(1), vec![b]);
+    let slot = nets[1].dial_first(Peer(1), vec![b]);
     let mut got = Vec::new();
     run(&mut nets, &mut got, |nets, _| nets[1].send(slot, &eager(9), b"x", None) == Outcome::Done);
     run(&mut nets, &mut got, |_, got| got.len() == 1);
@@ -314,7 +314,7 @@ fn closing_mends_what_is_cut() {
         let (target, cut) = (relay.at, relay.cut.clone());
         let sender = std::thread::spawn(move || {
             let mut nets = [net(2)];
-            let slot = nets[0].dial(Peer(1), vec![target]);
+            let slot = nets[0].dial_first(Peer(1), vec![target]);
             let mut sent = 0;
             run(&mut nets, &mut Vec::new(), |nets, _| {
                 sent += usize::from(nets[0].send(slot, &eager(sent as i32), &[5; 60], None) == Outcome::Done);

@@ -1,12 +1,12 @@
 //! Which of several connections with a peer stays, and what becomes of the others: the end of a handshake.
 
-use super::hello::{Stranger, Verdict};
+use super::hello::{LinkId, Stranger, Verdict};
 use super::pending::{Failure, Pending, Progress};
 use super::slot::State;
 use super::{
     Conn, Net, NetEvent, TCP_KEEPALIVE_S, TCP_RECEIVE_BUFFER, TCP_SEND_BUFFER, TCP_USER_TIMEOUT_MS, TOKEN_CONN,
 };
-use base::{Peer, counters, log};
+use base::{counters, log};
 use protocol::transport::Token;
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -17,19 +17,22 @@ impl Net {
     pub(super) fn on_progress(&mut self, at: usize, progress: Progress) {
         match progress {
             Progress::Waiting => {}
-            Progress::Proposed(peer) => self.propose(at, peer),
-            Progress::Open(peer) => self.establish(at, peer),
-            Progress::Over(peer) => self.on_over(at, peer),
+            Progress::Proposed(link) => self.propose(at, link),
+            Progress::Open(link) => self.establish(at, link),
+            Progress::Over(link) => self.on_over(at, link),
             Progress::Failed(failure) => self.fail(at, failure),
         }
     }
 
     /// Both ends know each other: is this connection to be kept?
-    fn propose(&mut self, at: usize, peer: Peer) {
-        let index = self.slot_of(peer);
+    fn propose(&mut self, at: usize, link: LinkId) {
+        if link.number >= self.links {
+            return self.disbelieve(at, Stranger::Settings);
+        }
+        let (peer, index) = (link.peer, self.slot_of(link));
         let Some(Some(pending)) = self.pendings.get(at) else { return };
         let (dialled, terms) = (pending.dialled, pending.terms);
-        let proven = self.has_proven(peer);
+        let proven = self.has_proven(link);
         let slot = &mut self.slots[index as usize];
         let unwanted = self.closing && matches!(slot.state, State::Idle);
         match slot.state {
@@ -60,14 +63,14 @@ impl Net {
     }
 
     /// Whether a proof of ours is on its way to the peer, who may accept it.
-    fn has_proven(&self, peer: Peer) -> bool {
-        self.pendings.iter().flatten().any(|p| p.is_proven() && p.peer == Some(peer))
+    fn has_proven(&self, link: LinkId) -> bool {
+        self.pendings.iter().flatten().any(|p| p.is_proven() && p.link == Some(link))
     }
 
     /// Proves ourselves, or accepts.
     pub(super) fn settle(&mut self, at: usize) {
         let Some(Some(pending)) = self.pendings.get_mut(at) else { return };
-        let Some(index) = pending.peer.and_then(|p| self.by_peer.get(&p).copied()) else { return };
+        let Some(index) = pending.link.and_then(|link| self.by_link.get(&link).copied()) else { return };
         let slot = &mut self.slots[index as usize];
         let number = if pending.dialled { slot.proposed + 1 } else { slot.proposed.max(pending.terms.connection) };
         let progress = pending.settle(&self.id, slot.terms(number));
@@ -92,9 +95,9 @@ impl Net {
     }
 
     /// The peer has no use for a connection with us.
-    fn on_over(&mut self, at: usize, peer: Peer) {
+    fn on_over(&mut self, at: usize, link: LinkId) {
         self.drop_pending(at);
-        let index = self.slot_of(peer);
+        let index = self.slot_of(link);
         self.lose(index, "it has ended the connection for good".into());
     }
 
@@ -106,14 +109,14 @@ impl Net {
         {
             let skipped = dial.describe_skipped(pending.address);
             if !skipped.is_empty() {
-                log!(Info, "reached rank {} at {}; skipped {skipped}", slot.peer.0, pending.address);
+                log!(Info, "reached rank {} at {}; skipped {skipped}", slot.id.peer.0, pending.address);
             }
         }
     }
 
     /// The handshake is complete.
-    fn establish(&mut self, at: usize, peer: Peer) {
-        let index = self.slot_of(peer);
+    fn establish(&mut self, at: usize, link: LinkId) {
+        let index = self.slot_of(link);
         let Some(Some(pending)) = self.pendings.get(at) else { return };
         let terms = pending.terms;
         let slot = &mut self.slots[index as usize];
@@ -161,7 +164,7 @@ impl Net {
             return self.lose(index, format!("{address}: {error}"));
         }
         counters::CONNECTIONS.add(1);
-        let peer = self.slots[index as usize].peer.0;
+        let peer = self.slots[index as usize].id.peer.0;
         match again {
             None => log!(Debug, "connected with rank {peer} at {address}"),
             Some(bytes) => {
@@ -181,7 +184,8 @@ impl Net {
     /// A handshake came to nothing.
     pub(super) fn fail(&mut self, at: usize, failure: Failure) {
         let Some(pending) = self.drop_pending(at) else { return };
-        let parked_of = pending.peer.filter(|_| pending.is_proposed()).and_then(|p| self.by_peer.get(&p).copied());
+        let parked_of =
+            pending.link.filter(|_| pending.is_proposed()).and_then(|link| self.by_link.get(&link).copied());
         match parked_of {
             Some(index) if !pending.dialled => {
                 let slot = &mut self.slots[index as usize];
@@ -200,23 +204,23 @@ impl Net {
             Failure::Stranger(Stranger::Left | Stranger::Truncated) => "the other end hung up".into(),
             Failure::Stranger(stranger) => format!("somebody else answers: {stranger}"),
         };
-        let Some(index) = pending.peer.and_then(|p| self.by_peer.get(&p).copied()) else { return };
+        let Some(index) = pending.link.and_then(|link| self.by_link.get(&link).copied()) else { return };
         let now = Instant::now();
         if let Some(dial) = &mut self.slots[index as usize].dial {
             dial.failed(pending.address, why, refused, now);
             self.dial_on(index, now);
         }
-        if let Some(peer) = pending.peer.filter(|_| self.slots[index as usize].parked.is_some())
-            && !self.has_proven(peer)
+        if let Some(link) = pending.link.filter(|_| self.slots[index as usize].parked.is_some())
+            && !self.has_proven(link)
         {
             return self.accept_parked(index);
         }
         // Another address may have answered meanwhile.
-        let waits = |p: &Pending| p.dialled && p.is_proposed() && p.peer == pending.peer;
+        let waits = |p: &Pending| p.dialled && p.is_proposed() && p.link == pending.link;
         if let Some(other) = self.pendings.iter().position(|p| p.as_ref().is_some_and(waits))
-            && let Some(peer) = pending.peer
+            && let Some(link) = pending.link
         {
-            self.propose(other, peer);
+            self.propose(other, link);
         }
     }
 

@@ -1,9 +1,8 @@
-//! What a process knows about its link to one peer.
+//! What a process knows about one of its links with a peer.
 
 use super::conn::{Conn, Link};
 use super::dial::Dial;
-use super::hello::Terms;
-use base::Peer;
+use super::hello::{LinkId, Terms};
 use std::net::SocketAddr;
 use std::time::Instant;
 
@@ -23,7 +22,7 @@ pub(super) struct Broken {
 }
 
 pub(super) struct Slot {
-    pub peer: Peer,
+    pub id: LinkId,
     pub state: State,
     pub dial: Option<Box<Dial>>,
     /// An introduced connection that waits until our own dialling has failed; index of its handshake.
@@ -40,9 +39,9 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    pub fn new(peer: Peer) -> Slot {
+    pub fn new(id: LinkId) -> Slot {
         Slot {
-            peer,
+            id,
             state: State::Idle,
             dial: None,
             parked: None,

@@ -3,6 +3,7 @@
 use super::hello::{ANSWER_BYTES, CHALLENGE_BYTES, HELLO_BYTES, PROOF_BYTES, Terms, Verdict};
 use super::*;
 use protocol::kind::Kind;
+use protocol::order::Number;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 
@@ -10,6 +11,17 @@ const KEY: [u8; 16] = [3; 16];
 
 pub(super) fn id(me: u32) -> Identity {
     Identity { me: Peer(me), size: 8, job_id: 4711, key: KEY, format: 1, ids: Default::default() }
+}
+
+/// The only link with a peer.
+pub(super) fn link(peer: u32) -> LinkId {
+    LinkId { peer: Peer(peer), number: 0 }
+}
+
+impl Net {
+    pub(super) fn dial_first(&mut self, peer: Peer, addresses: Vec<SocketAddr>) -> u32 {
+        self.dial_link(link(peer.0), addresses)
+    }
 }
 
 pub(super) fn net(me: u32) -> Net {
@@ -21,7 +33,7 @@ pub(super) fn at(net: &Net) -> SocketAddr {
 }
 
 pub(super) fn eager(tag: i32) -> Header {
-    Header { kind: Kind::EAGER, source: 0, tag, token: 0, context: 1 }
+    Header { kind: Kind::EAGER, number: Number::NONE, source: 0, tag, token: 0, context: 1 }
 }
 
 /// A copy of a packet's payload, which is all there.
@@ -66,7 +78,7 @@ fn both_dial_at_once_and_one_connection_stays() {
     for _ in 0..20 {
         let mut nets = [net(1), net(2)];
         let (a, b) = (at(&nets[0]), at(&nets[1]));
-        let slots = [nets[0].dial(Peer(2), vec![b]), nets[1].dial(Peer(1), vec![a])];
+        let slots = [nets[0].dial_first(Peer(2), vec![b]), nets[1].dial_first(Peer(1), vec![a])];
         let mut sent = [false; 2];
         let mut got = Vec::new();
         run(&mut nets, &mut got, |nets, got| {
@@ -91,8 +103,8 @@ fn the_higher_rank_gets_through_when_the_lower_cannot_dial() {
     let mut nets = [net(1), net(2)];
     let a = at(&nets[0]);
     let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-    nets[0].dial(Peer(2), vec![nowhere]);
-    let slot = nets[1].dial(Peer(1), vec![nowhere, a]);
+    nets[0].dial_first(Peer(2), vec![nowhere]);
+    let slot = nets[1].dial_first(Peer(1), vec![nowhere, a]);
     let mut got = Vec::new();
     run(&mut nets, &mut got, |nets, _| nets[1].send(slot, &eager(5), b"x", None) == Outcome::Done);
     run(&mut nets, &mut got, |_, got| got.len() == 1);
@@ -106,13 +118,13 @@ fn the_higher_rank_waits_while_a_proof_of_the_lower_is_out() {
     let a = at(&nets[0]);
     // It plays rank 2 up to the proof, and then says nothing.
     let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let slot = nets[0].dial(Peer(2), vec![listener.local_addr().unwrap()]);
+    let slot = nets[0].dial_first(Peer(2), vec![listener.local_addr().unwrap()]);
     let (mut stream, _) = listener.accept().unwrap();
     stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     let hello = answer::<HELLO_BYTES>(&mut nets, &mut stream).unwrap();
     stream.write_all(&hello::challenge(&id(2), &hello, &[4; 16])).unwrap();
     assert!(answer::<PROOF_BYTES>(&mut nets, &mut stream).is_some());
-    let theirs = nets[1].dial(Peer(1), vec![a]);
+    let theirs = nets[1].dial_first(Peer(1), vec![a]);
     let mut got = Vec::new();
     run(&mut nets, &mut got, |nets, _| nets[0].slots[slot as usize].parked.is_some());
     assert_eq!((nets[0].open.len(), nets[1].open.len()), (0, 0));
@@ -127,7 +139,7 @@ fn the_higher_rank_waits_while_a_proof_of_the_lower_is_out() {
 fn many_connections_are_served_by_epoll() {
     let mut nets: Vec<Net> = (0..8).map(net).collect();
     let hub = at(&nets[0]);
-    let slots: Vec<u32> = (1..8).map(|i| nets[i].dial(Peer(0), vec![hub])).collect();
+    let slots: Vec<u32> = (1..8).map(|i| nets[i].dial_first(Peer(0), vec![hub])).collect();
     let mut sent = [0; 7];
     let mut got = Vec::new();
     run(&mut nets, &mut got, |nets, got| {
@@ -148,7 +160,7 @@ fn many_connections_are_served_by_epoll() {
 fn packets_that_are_already_read_are_not_forgotten() {
     let mut nets: Vec<Net> = (0..8).map(net).collect();
     let hub = at(&nets[0]);
-    let slots: Vec<u32> = (1..8).map(|i| nets[i].dial(Peer(0), vec![hub])).collect();
+    let slots: Vec<u32> = (1..8).map(|i| nets[i].dial_first(Peer(0), vec![hub])).collect();
     let mut got = Vec::new();
     run(&mut nets, &mut got, |nets, _| nets[0].open.len() == 7 && (1..8).all(|i| nets[i].open.len() == 1));
     // All is in the kernel before the first look, so that one read brings many packets.
@@ -164,7 +176,7 @@ fn packets_that_are_already_read_are_not_forgotten() {
 fn an_unreachable_peer_is_lost_and_its_addresses_named() {
     let mut nets = [net(1)];
     let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-    let slot = nets[0].dial(Peer(2), vec![nowhere]);
+    let slot = nets[0].dial_first(Peer(2), vec![nowhere]);
     let mut got = Vec::new();
     run(&mut nets, &mut got, |nets, _| {
         let dial = nets[0].slots[slot as usize].dial.as_ref().unwrap();
@@ -182,11 +194,11 @@ fn an_unreachable_peer_is_lost_and_its_addresses_named() {
 fn a_peer_that_vanishes_is_lost_after_its_last_packet() {
     let mut nets = vec![net(1), net(2)];
     let b = at(&nets[1]);
-    let slot = nets[0].dial(Peer(2), vec![b]);
+    let slot = nets[0].dial_first(Peer(2), vec![b]);
     let mut got = Vec::new();
     run(&mut nets, &mut got, |nets, _| nets[0].send(slot, &eager(9), b"last", None) == Outcome::Done);
     let a = at(&nets[0]);
-    nets[1].dial(Peer(1), vec![a]);
+    nets[1].dial_first(Peer(1), vec![a]);
     nets.remove(0);
     run(&mut nets, &mut got, |_, got| lost(got, 2, 1).is_some());
     assert_eq!(&*got[0].3, b"last");
@@ -227,13 +239,13 @@ pub(super) fn answer<const N: usize>(nets: &mut [Net], stranger: &mut TcpStream)
 fn strangers_are_turned_away_and_the_job_goes_on() {
     let mut nets = [net(1), net(2)];
     let before = base::counters::PACKETS_REJECTED.value();
-    let good = hello::hello(&id(3), Peer(1), &[1; 16]);
-    let other_job = hello::hello(&Identity { job_id: 1, ..id(3) }, Peer(1), &[1; 16]);
-    let misdirected = hello::hello(&id(3), Peer(2), &[1; 16]);
+    let good = hello::hello(&id(3), link(1), &[1; 16]);
+    let other_job = hello::hello(&Identity { job_id: 1, ..id(3) }, link(1), &[1; 16]);
+    let misdirected = hello::hello(&id(3), link(2), &[1; 16]);
     let mut old = good;
     old[8] += 1;
     let garbage = [0x55; HELLO_BYTES];
-    let other_settings = hello::hello(&Identity { format: 2, ..id(3) }, Peer(1), &[1; 16]);
+    let other_settings = hello::hello(&Identity { format: 2, ..id(3) }, link(1), &[1; 16]);
     for bytes in [&garbage, &other_job, &misdirected, &old, &other_settings] {
         let mut stranger = call(&nets[0]);
         stranger.write_all(bytes).unwrap();
@@ -248,7 +260,7 @@ fn strangers_are_turned_away_and_the_job_goes_on() {
     assert!(base::counters::PACKETS_REJECTED.value() >= before + 6);
     // The peers still find each other.
     let b = at(&nets[1]);
-    let slot = nets[0].dial(Peer(2), vec![b]);
+    let slot = nets[0].dial_first(Peer(2), vec![b]);
     let mut got = Vec::new();
     run(&mut nets, &mut got, |nets, _| nets[0].send(slot, &eager(1), b"x", None) == Outcome::Done);
     run(&mut nets, &mut got, |_, got| got.len() == 1);
@@ -257,7 +269,7 @@ fn strangers_are_turned_away_and_the_job_goes_on() {
 #[test]
 fn a_recorded_handshake_is_worthless() {
     let mut nets = [net(1), net(2)];
-    let (hello, dialler) = (hello::hello(&id(3), Peer(1), &[1; 16]), id(3));
+    let (hello, dialler) = (hello::hello(&id(3), link(1), &[1; 16]), id(3));
     let mut first = call(&nets[0]);
     first.write_all(&hello).unwrap();
     let challenge = answer::<CHALLENGE_BYTES>(&mut nets, &mut first).unwrap();
@@ -281,7 +293,7 @@ fn a_recorded_handshake_is_worthless() {
 fn a_dialler_does_not_prove_itself_to_a_stranger() {
     let mut nets = [net(1)];
     let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    nets[0].dial(Peer(2), vec![listener.local_addr().unwrap()]);
+    nets[0].dial_first(Peer(2), vec![listener.local_addr().unwrap()]);
     let (mut stream, _) = listener.accept().unwrap();
     stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     assert!(answer::<HELLO_BYTES>(&mut nets, &mut stream).is_some());
@@ -294,11 +306,11 @@ fn truncated_hellos_and_crowds_pass() {
     let mut nets = [net(1), net(2)];
     let mut crowd: Vec<TcpStream> = (0..40).map(|_| call(&nets[0])).collect();
     for (i, stranger) in crowd.iter_mut().enumerate() {
-        stranger.write_all(&hello::hello(&id(3), Peer(1), &[1; 16])[..i % HELLO_BYTES]).unwrap();
+        stranger.write_all(&hello::hello(&id(3), link(1), &[1; 16])[..i % HELLO_BYTES]).unwrap();
     }
     crowd.truncate(20);
     let b = at(&nets[0]);
-    let slot = nets[1].dial(Peer(1), vec![b]);
+    let slot = nets[1].dial_first(Peer(1), vec![b]);
     let mut got = Vec::new();
     run(&mut nets, &mut got, |nets, _| nets[1].send(slot, &eager(1), b"x", None) == Outcome::Done);
     run(&mut nets, &mut got, |_, got| got.len() == 1);
@@ -319,7 +331,7 @@ fn closing_delivers_what_was_sent() {
         got
     });
     let mut nets = [net(1)];
-    let slot = nets[0].dial(Peer(2), vec![told.recv().unwrap()]);
+    let slot = nets[0].dial_first(Peer(2), vec![told.recv().unwrap()]);
     // SAFETY: `bytes` lives on.
     let source = unsafe { SendBuf::contiguous(bytes.as_ptr(), bytes.len()) };
     let send = |nets: &mut [Net]| nets[0].send(slot, &eager(0), &[], Some((&source, 0, 30_000)));

@@ -4,13 +4,13 @@ use super::poll::SHM_STREAK;
 use super::{AnyPacket, Change, Lane, Transports};
 use crate::buffer::{RecvBuf, SendBuf};
 use crate::memory::{self, Exposed};
-use crate::self_;
+use crate::self_::{self, SelfPacket};
 use crate::shm::ShmEvent;
 use crate::unexpected::UnexpectedBuffers;
 use base::Peer;
 use protocol::matching::Found;
 use protocol::memory::{Atomic, Key, Verbs};
-use protocol::transport::{Access, Caps, Delivery, Event, Outcome, Transport};
+use protocol::transport::{Access, Caps, Delivery, Event, Outcome, Packet, Transport};
 use protocol::wire::Header;
 use shm::inbox::Record;
 
@@ -53,10 +53,10 @@ impl Transport for Transports {
 
     fn connect(&mut self, peer: Peer) {
         if peer == self.me {
-            return self.changes.push_back(Change::Opened(peer, Box::new(Lane::Own)));
+            return self.changes.push_back(Change::Opened(peer, vec![Lane::Own]));
         }
         if let Some(lane) = self.parked.remove(&peer) {
-            return self.changes.push_back(Change::Opened(peer, lane));
+            return self.changes.push_back(Change::Opened(peer, vec![*lane]));
         }
         // Who was in the exchange and is reached without descriptors: nobody must be asked.
         let known = if self.may_be_near(peer) { None } else { self.finder.known(peer) };
@@ -223,6 +223,16 @@ impl Transport for Transports {
             }
         }
         self.poll_slowly()
+    }
+
+    fn detach(&mut self, packet: AnyPacket) -> AnyPacket {
+        let (peer, header) = (packet.peer(), packet.header());
+        let mut payload = vec![0; packet.len()].into_boxed_slice();
+        // SAFETY: `payload` is only touched by `deliver` while the sink lives.
+        let sink = unsafe { RecvBuf::contiguous(payload.as_mut_ptr(), payload.len()) };
+        self.deliver(&packet, 0, &sink, 0, payload.len(), false);
+        self.release(packet);
+        AnyPacket::Own(peer, SelfPacket { header, payload })
     }
 
     #[inline]

@@ -74,7 +74,7 @@ impl Transports {
             }
         }
         self.changes.pop_front().map(|change| match change {
-            Change::Opened(peer, lane) => Event::Opened(peer, lane),
+            Change::Opened(peer, lanes) => Event::Opened(peer, lanes),
             Change::Lost(peer) => Event::Lost(peer),
         })
     }

@@ -14,6 +14,7 @@
 //! Invariant: source and sink are in use until the access is complete, and it is not complete while an answer may still come.
 
 use super::receiving::reject;
+use super::sending::own;
 use super::{Engine, PEER_LOST};
 use crate::endpoint::State;
 use crate::kind::Kind;
@@ -219,17 +220,20 @@ impl<T: Transport> Engine<T> {
         }
         let Some(access) = self.accesses.get_mut(id) else { return (false, false) };
         let (key, at) = (&access.key, access.at);
-        let outcome = self.endpoints.access(peer, |transport, lane| {
-            if !access.can_go_by_itself(transport.verbs(lane)) {
-                return Access::Unable;
-            }
-            match &access.what {
-                What::Put(source) => transport.put(lane, key, at, source),
-                What::Get(sink) => transport.get(lane, key, at, sink),
-                What::Atomic(atomic) => transport.atomic(lane, key, at, atomic),
-                What::Flush => transport.flush(lane),
-            }
-        });
+        let outcome = match access.what {
+            What::Flush => self.endpoints.flush(peer),
+            _ => self.endpoints.access(peer, |transport, lane| {
+                if !access.can_go_by_itself(transport.verbs(lane)) {
+                    return Access::Unable;
+                }
+                match &access.what {
+                    What::Put(source) => transport.put(lane, key, at, source),
+                    What::Get(sink) => transport.get(lane, key, at, sink),
+                    What::Atomic(atomic) => transport.atomic(lane, key, at, atomic),
+                    What::Flush => Access::Unable,
+                }
+            }),
+        };
         access.progress = match outcome {
             Access::Again => return (false, true),
             Access::Done(value) => Progress::Complete(Ok(value)),
@@ -272,16 +276,16 @@ impl<T: Transport> Engine<T> {
                     let place = (pieces.begun as usize, len as usize);
                     self.endpoints.try_zcopy(
                         peer,
-                        &header(Kind::PUT, id),
+                        &own(Kind::PUT, id),
                         &target.encode_range(whole - pieces.begun),
                         source,
                         place,
                     )
                 }
-                What::Get(_) => self.endpoints.try_control(peer, &header(Kind::GET, id), &target.encode_range(len)),
+                What::Get(_) => self.endpoints.try_control(peer, &own(Kind::GET, id), &target.encode_range(len)),
                 What::Atomic(atomic) => {
                     let body = Target::new(&access.key, access.at).encode_atomic(atomic);
-                    self.endpoints.try_control(peer, &header(Kind::ATOMIC, id), &body)
+                    self.endpoints.try_control(peer, &own(Kind::ATOMIC, id), &body)
                 }
                 What::Flush => Outcome::Done,
             };
@@ -424,8 +428,4 @@ impl<T: Transport> Accessing<T> {
 /// Most bytes behind a body of so many in a packet that isn't `DATA`: not every lane takes larger ones.
 pub(super) fn payload_max(caps: &Caps, body: usize) -> u64 {
     caps.eager_max.min(caps.packet_max).saturating_sub(body).max(1) as u64
-}
-
-pub(super) fn header(kind: Kind, token: u32) -> Header {
-    Header { kind, source: 0, tag: 0, token, context: 0 }
 }

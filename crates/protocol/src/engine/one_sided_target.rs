@@ -2,7 +2,8 @@
 
 use super::Engine;
 use super::flows::Queued;
-use super::one_sided::{PLACE_BYTES, REFUSED_BIT, header, payload_max};
+use super::one_sided::{PLACE_BYTES, REFUSED_BIT, payload_max};
+use super::sending::own;
 use crate::endpoint::State;
 use crate::kind::Kind;
 use crate::memory::{CHANGE_BYTES, RANGE_BYTES, Target, is_inside};
@@ -80,7 +81,7 @@ impl<T: Transport> Engine<T> {
             let len = payload_max(&caps, PLACE_BYTES).min(reply.len);
             let source = region.source(reply.target.at as usize, len as usize);
             let body = reply.target.at.to_le_bytes();
-            match self.endpoints.try_bcopy(peer, &header(Kind::GOT, reply.token), &body, &source) {
+            match self.endpoints.try_bcopy(peer, &own(Kind::GOT, reply.token), &body, &source) {
                 // A source that is copied is never `Posted`.
                 Outcome::Done | Outcome::Posted(_) => {}
                 Outcome::Again => return Some(reply),

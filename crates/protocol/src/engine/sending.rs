@@ -7,6 +7,7 @@ use super::receiving::reject;
 use super::{Address, Completion, Engine, Mode, OpId, PEER_LOST, SEND_BIT};
 use crate::endpoint::{Endpoints, State};
 use crate::kind::{BODY_MAX, Kind};
+use crate::order::Number;
 use crate::protocols::Protocol;
 use crate::transport::{Outcome, Packet, Source, Token, Transport};
 use crate::wire::{Grant, Header, Offer};
@@ -70,7 +71,12 @@ impl<S> Send<S> {
 #[inline(always)]
 pub(super) fn header(kind: Kind, to: &Address, token: u32) -> Header {
     let e = &to.envelope;
-    Header { kind, source: e.source, tag: e.tag, token, context: e.context }
+    Header { kind, number: Number::NONE, source: e.source, tag: e.tag, token, context: e.context }
+}
+
+/// The header of a packet of the protocol itself.
+pub(super) fn own(kind: Kind, token: u32) -> Header {
+    Header { kind, number: Number::NONE, source: 0, tag: 0, token, context: 0 }
 }
 
 /// How a send has begun.
@@ -138,7 +144,7 @@ impl<T: Transport> Engine<T> {
 
     /// Sends a packet of the protocol itself, now or when there is room.
     pub(super) fn send_control(&mut self, peer: Peer, kind: Kind, token: u32, body: &[u8]) {
-        self.send_own(peer, Header { kind, source: 0, tag: 0, token, context: 0 }, body);
+        self.send_own(peer, own(kind, token), body);
     }
 
     /// As [`Engine::send_control`], with any header.

@@ -97,8 +97,13 @@ impl<T: Transport> Engine<T> {
         match delivery {
             Some(Delivery::Complete) => self.on_landed(peer, header, len),
             Some(Delivery::Landing) => {}
-            None if self.has_pulled_streams => counters::STALE_PIECES.add(1),
-            None => reject(peer, header),
+            None => {
+                self.endpoints.end_turn(peer, header);
+                match self.has_pulled_streams {
+                    true => counters::STALE_PIECES.add(1),
+                    false => reject(peer, header),
+                }
+            }
         }
     }
 
@@ -110,6 +115,7 @@ impl<T: Transport> Engine<T> {
             }
             _ => reject(peer, header),
         }
+        self.endpoints.end_turn(peer, header);
     }
 
     /// `len` more bytes of a message on its way into receive `id` are there.
@@ -199,7 +205,9 @@ impl<T: Transport> Engine<T> {
         let (peer, token) = (packet.peer(), header.token);
         let target = self.fragmented.get(&(peer, token)).copied();
         let packet = match target {
-            Some(Fragmented::Unexpected(_)) => match self.endpoints.transport().hold(packet) {
+            // The turn of a packet with a number is over.
+            Some(Fragmented::Unexpected(_)) if header.number.is_none() => match self.endpoints.transport().hold(packet)
+            {
                 Some(refused) => refused,
                 None => return,
             },

@@ -10,6 +10,8 @@
 //! Whoever resumes tells the peer by `RESUME`, which resumes its own endpoint.
 
 use super::flows::Queued;
+use super::receiving::reject;
+use super::sending::own;
 use super::{Content, Engine, ReceiveState};
 use crate::endpoint::State;
 use crate::kind::{BODY_MAX, Kind};
@@ -30,10 +32,6 @@ pub(super) struct Suspension {
     acknowledged: bool,
 }
 
-fn control(kind: Kind) -> Header {
-    Header { kind, source: 0, tag: 0, token: 0, context: 0 }
-}
-
 impl<T: Transport> Engine<T> {
     /// Starts to suspend the endpoint of `peer`; [`Engine::is_suspended`] tells when it is done.
     pub fn suspend(&mut self, peer: Peer) {
@@ -50,7 +48,7 @@ impl<T: Transport> Engine<T> {
     /// Opens a lane to `peer` again, and has the peer do the same.
     pub fn resume(&mut self, peer: Peer) {
         if self.endpoints.resume(peer) {
-            let packet = Queued::Control(control(Kind::RESUME), [0; BODY_MAX], 0);
+            let packet = Queued::Control(own(Kind::RESUME, 0), [0; BODY_MAX], 0);
             self.flows.of(peer).queue.push_front(packet);
         }
     }
@@ -74,6 +72,14 @@ impl<T: Transport> Engine<T> {
         let peer = self.take_peer(packet);
         self.advance_suspensions();
         self.endpoints.resume(peer);
+    }
+
+    /// `RECEIVED`: the peer, which has one lane to here, has seen so many packets that came over several.
+    pub(super) fn on_received(&mut self, packet: T::Packet, header: &Header) {
+        let peer = self.take_peer(packet);
+        if !self.endpoints.acknowledged(peer, header.context) {
+            reject(peer, header);
+        }
     }
 
     fn take_peer(&mut self, packet: T::Packet) -> Peer {
@@ -111,11 +117,11 @@ impl<T: Transport> Engine<T> {
         let Some(mut suspension) = self.suspensions.get(&peer).copied() else { return false };
         let mut moved = false;
         if !suspension.said && !self.uses_sources_of(peer) && !self.uses_memory_for(peer) {
-            suspension.said = self.endpoints.try_last(peer, &control(Kind::SUSPEND)) == Outcome::Done;
+            suspension.said = self.endpoints.try_last(peer, &own(Kind::SUSPEND, 0)) == Outcome::Done;
             moved |= suspension.said;
         }
         if suspension.heard && !suspension.answered {
-            suspension.answered = self.endpoints.try_last(peer, &control(Kind::SUSPENDED)) == Outcome::Done;
+            suspension.answered = self.endpoints.try_last(peer, &own(Kind::SUSPENDED, 0)) == Outcome::Done;
             moved |= suspension.answered;
         }
         if suspension.said && suspension.acknowledged && suspension.answered {

@@ -107,6 +107,22 @@ pub(super) fn sources_are_free_when_done<R: Rig>(stage: &mut Stage<R>) {
     stage.expect(to, from, &letters);
 }
 
+pub(super) fn detached_ones_outlive_polls<R: Rig>(stage: &mut Stage<R>) {
+    let pair @ Pair { from, to } = stage.pair();
+    stage.open(from, to);
+    let most = mixed_len(stage, pair);
+    // What may land is never detached.
+    let letters: Vec<Letter> = (0..60).map(|i| Letter::mixed(i, (i as usize * 97) % (most + 1))).collect();
+    stage.keep(to, true);
+    for letter in &letters {
+        stage.send(from, to, letter);
+    }
+    stage.until("packets", |stage| stage.kept(to) == letters.len());
+    stage.linger();
+    stage.keep(to, false);
+    stage.expect(to, from, &letters);
+}
+
 pub(super) fn payloads_go_where_they_belong<R: Rig>(stage: &mut Stage<R>) {
     let Pair { from, to } = stage.pair();
     stage.open(from, to);

@@ -4,6 +4,7 @@ use super::{Abilities, Pair, Rig};
 use base::Peer;
 use protocol::kind::Kind;
 use protocol::memory::Verbs;
+use protocol::order::Number;
 use protocol::transport::{Access, Caps, Delivery, Event, Outcome, Packet, Token, Transport};
 use protocol::wire::Header;
 use std::collections::HashMap;
@@ -19,6 +20,7 @@ pub(super) enum Seen {
     Packet(Peer, Header, Vec<u8>),
     Sent(Token),
     Accessed(Token, Option<u64>),
+    LaneLost(Peer, usize),
     Lost(Peer),
 }
 
@@ -28,7 +30,8 @@ type Sink<R> = <<R as Rig>::T as Transport>::Sink;
 
 /// One process.
 struct Process<R: Rig> {
-    lanes: HashMap<Peer, Box<Lane<R>>>,
+    /// By number; a lost one leaves its place empty.
+    lanes: HashMap<Peer, Vec<Option<Lane<R>>>>,
     seen: Vec<Seen>,
     /// Packets among that, by sender.
     packets: HashMap<Peer, usize>,
@@ -36,12 +39,16 @@ struct Process<R: Rig> {
     landing: Option<(Sink<R>, usize)>,
     /// It is not polled.
     rests: bool,
+    /// It takes packets out of their lanes and looks at them later: these.
+    kept: Option<Vec<<R::T as Transport>::Packet>>,
 }
 
 /// A packet to be sent.
 #[derive(Clone, Debug)]
 pub(super) struct Letter {
     pub(super) kind: Kind,
+    /// Its place among the packets of its pair.
+    pub(super) order: Number,
     pub(super) number: i32,
     pub(super) body: Vec<u8>,
     pub(super) data: Vec<u8>,
@@ -54,9 +61,14 @@ pub(super) struct Stage<R: Rig> {
     name: &'static str,
 }
 
+/// The first lane to `peer` that is not lost.
+fn first<L>(lanes: &mut HashMap<Peer, Vec<Option<L>>>, peer: Peer) -> &mut L {
+    lanes.get_mut(&peer).and_then(|lanes| lanes.iter_mut().flatten().next()).expect("it is open")
+}
+
 /// The header of packet `number`.
 pub(super) fn header(kind: Kind, number: i32) -> Header {
-    Header { kind, source: 7, tag: number, token: number as u32 ^ 0x55, context: 64 }
+    Header { kind, number: Number::NONE, source: 7, tag: number, token: number as u32 ^ 0x55, context: 64 }
 }
 
 /// Bytes that depend on a number.
@@ -73,17 +85,32 @@ impl Letter {
             2 => (Kind::EAGER_MIDDLE, 8, len),
             _ => (Kind::FINISHED, 0, 0),
         };
-        Letter { kind, number, body: pattern(number + 1, body), data: pattern(number, len) }
+        Letter { kind, order: Number::NONE, number, body: pattern(number + 1, body), data: pattern(number, len) }
     }
 
     /// A packet of `len` bytes of a stream.
     pub(super) fn data(number: i32, len: usize) -> Letter {
-        Letter { kind: Kind::DATA, number, body: pattern(number + 1, 8), data: pattern(number, len) }
+        Letter {
+            kind: Kind::DATA,
+            order: Number::NONE,
+            number,
+            body: pattern(number + 1, 8),
+            data: pattern(number, len),
+        }
+    }
+
+    /// The same with a place among the packets of its pair.
+    pub(super) fn numbered(self, count: u64) -> Letter {
+        Letter { order: Number::of(count), ..self }
+    }
+
+    fn header(&self) -> Header {
+        Header { number: self.order, ..header(self.kind, self.number) }
     }
 
     /// What the receiver should see.
     pub(super) fn seen(&self, from: Peer) -> Seen {
-        Seen::Packet(from, header(self.kind, self.number), [&self.body[..], &self.data].concat())
+        Seen::Packet(from, self.header(), [&self.body[..], &self.data].concat())
     }
 }
 
@@ -95,6 +122,7 @@ impl<R: Rig> Stage<R> {
             packets: HashMap::new(),
             landing: None,
             rests: false,
+            kept: None,
         };
         let processes = (0..rig.size()).map(new).collect();
         Stage { rig, processes, name }
@@ -158,7 +186,12 @@ impl<R: Rig> Stage<R> {
             }
             Event::Sent(token) => process.seen.push(Seen::Sent(token)),
             Event::Accessed(token, value) => process.seen.push(Seen::Accessed(token, value)),
-            Event::Opened(peer, lane) => drop(process.lanes.insert(peer, lane)),
+            Event::Opened(peer, lanes) => drop(process.lanes.insert(peer, lanes.into_iter().map(Some).collect())),
+            Event::LaneLost(peer, number) => {
+                process.seen.push(Seen::LaneLost(peer, number));
+                let lanes = process.lanes.get_mut(&peer).expect("they are open");
+                assert!(lanes[number].take().is_some(), "{}: a lane is lost once", self.name);
+            }
             Event::Wanted(peer) => self.connect(at, peer),
             Event::Lost(peer) => {
                 process.seen.push(Seen::Lost(peer));
@@ -170,6 +203,24 @@ impl<R: Rig> Stage<R> {
 
     /// Copies a packet out, the body first.
     fn take(&mut self, at: Peer, packet: <R::T as Transport>::Packet) {
+        if let Some(kept) = &mut self.processes[at.0 as usize].kept {
+            return kept.push(self.rig.transport(at).expect("it has just been polled").detach(packet));
+        }
+        self.look_at(at, packet);
+    }
+
+    /// Whether `at` keeps packets from now on; when it no longer does it looks at them.
+    pub(super) fn keep(&mut self, at: Peer, keeps: bool) {
+        let kept = std::mem::replace(&mut self.processes[at.0 as usize].kept, keeps.then(Vec::new));
+        kept.into_iter().flatten().for_each(|packet| self.look_at(at, packet));
+    }
+
+    /// Packets that `at` keeps.
+    pub(super) fn kept(&self, at: Peer) -> usize {
+        self.processes[at.0 as usize].kept.as_ref().map_or(0, Vec::len)
+    }
+
+    fn look_at(&mut self, at: Peer, packet: <R::T as Transport>::Packet) {
         let (peer, header) = (packet.peer(), packet.header());
         *self.processes[at.0 as usize].packets.entry(peer).or_default() += 1;
         let skip = header.kind.info().body.min(packet.len());
@@ -234,7 +285,8 @@ impl<R: Rig> Stage<R> {
     pub(super) fn open(&mut self, at: Peer, peer: Peer) {
         self.connect(at, peer);
         self.until("lane", |stage| stage.has_lane(at, peer));
-        let first = Letter { kind: Kind::SYNC_ACK, number: -1, body: Vec::new(), data: Vec::new() };
+        let first =
+            Letter { kind: Kind::SYNC_ACK, order: Number::NONE, number: -1, body: Vec::new(), data: Vec::new() };
         self.send(at, peer, &first);
         let wanted = first.seen(at);
         self.until("first packet", |stage| stage.seen(peer).contains(&wanted));
@@ -245,23 +297,44 @@ impl<R: Rig> Stage<R> {
 
     /// Gives the lane from `at` to `peer` back.
     pub(super) fn close(&mut self, at: Peer, peer: Peer) {
-        let lane = self.processes[at.0 as usize].lanes.remove(&peer).expect("it is open");
-        self.rig.transport(at).expect("it lives").close_lane(peer, *lane);
+        let lanes = self.processes[at.0 as usize].lanes.remove(&peer).expect("they are open");
+        let transport = self.rig.transport(at).expect("it lives");
+        lanes.into_iter().flatten().for_each(|lane| transport.close_lane(peer, lane));
     }
 
     pub(super) fn caps(&mut self, at: Peer, peer: Peer) -> Caps {
-        let lane = self.processes[at.0 as usize].lanes.get(&peer).expect("it is open");
+        let lane = first(&mut self.processes[at.0 as usize].lanes, peer);
         self.rig.transport(at).expect("it lives").caps(lane)
     }
 
-    /// Tries to send a letter. Its source is reused as soon as it may be; a posted one is returned.
+    /// How many lanes have been opened.
+    pub(super) fn lane_count(&self, at: Peer, peer: Peer) -> usize {
+        self.processes[at.0 as usize].lanes.get(&peer).map_or(0, Vec::len)
+    }
+
+    /// Tries to send a letter over the first lane. Its source is reused as soon as it may be; a posted one is returned.
     pub(super) fn try_send(&mut self, at: Peer, to: Peer, letter: &Letter) -> (Outcome, Option<Source<R>>) {
-        let header = header(letter.kind, letter.number);
+        let lanes = &self.processes[at.0 as usize].lanes[&to];
+        let number = lanes.iter().position(Option::is_some).expect("a lane lives");
+        self.try_send_over((at, to, number), letter)
+    }
+
+    /// As [`Stage::try_send`], over the lane of a number, or the first one if that is lost.
+    pub(super) fn try_send_over(
+        &mut self,
+        (at, to, number): (Peer, Peer, usize),
+        letter: &Letter,
+    ) -> (Outcome, Option<Source<R>>) {
+        let header = letter.header();
         // Not all of it is sent, so that the place in a source is tried.
         let margin = if letter.kind == Kind::EAGER { 0 } else { 3 };
         let bytes = [&vec![0xdd; margin][..], &letter.data, &vec![0xdd; margin]].concat();
         let source = self.rig.source(&bytes);
-        let lane = self.processes[at.0 as usize].lanes.get_mut(&to).expect("it is open");
+        let lanes = &mut self.processes[at.0 as usize].lanes;
+        let lane = match lanes.get(&to).is_some_and(|lanes| lanes[number].is_some()) {
+            true => lanes.get_mut(&to).and_then(|lanes| lanes[number].as_mut()).expect("it lives"),
+            false => first(lanes, to),
+        };
         let transport = self.rig.transport(at).expect("it lives");
         let outcome = match letter.kind {
             Kind::EAGER => transport.try_bcopy(lane, &header, &letter.body, &source),
@@ -306,7 +379,7 @@ impl<R: Rig> Stage<R> {
     ) -> Option<u64> {
         let mut outcome = Access::Again;
         self.until("access", |stage| {
-            let lane = stage.processes[at.0 as usize].lanes.get_mut(&to).expect("it is open");
+            let lane = first(&mut stage.processes[at.0 as usize].lanes, to);
             outcome = access(stage.rig.transport(at).expect("it lives"), lane);
             outcome != Access::Again
         });
@@ -331,7 +404,7 @@ impl<R: Rig> Stage<R> {
 
     /// What the lane does with registered memory.
     pub(super) fn verbs(&mut self, at: Peer, to: Peer) -> Verbs {
-        let lane = self.processes[at.0 as usize].lanes.get(&to).expect("it is open");
+        let lane = first(&mut self.processes[at.0 as usize].lanes, to);
         self.rig.transport(at).expect("it lives").verbs(lane)
     }
 

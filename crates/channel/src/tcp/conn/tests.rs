@@ -5,6 +5,7 @@ use crate::buffer::SendBuf;
 use crate::tcp::frame;
 use proptest::prelude::*;
 use protocol::kind::Kind;
+use protocol::order::Number;
 use protocol::transport::{Delivery, Outcome};
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -20,7 +21,7 @@ fn conn() -> (Conn, UnixStream) {
 }
 
 fn header(kind: Kind, token: u32) -> Header {
-    Header { kind, source: 1, tag: 2, token, context: 3 }
+    Header { kind, number: Number::NONE, source: 1, tag: 2, token, context: 3 }
 }
 
 fn bytes_of(seed: u32, len: usize) -> Vec<u8> {

@@ -1,0 +1,92 @@
+//! A job on the simulated transport.
+#![allow(dead_code, reason = "not every test uses all of it")]
+
+use base::Peer;
+use protocol::endpoint::Endpoints;
+use protocol::engine::{Address, Completion, Engine, Mode, OpId};
+use protocol::matching::{Envelope, Pattern};
+use protocol::transport::Caps;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use testkit::rng::Rng;
+use testkit::transport::{Bytes, Faults, SimTransport, World};
+
+pub const CAPS: Caps = Caps { packet_max: 64, piece_min: 8, eager_max: 40, fragments_max: 150, pull_min: 200 };
+pub const CONTEXT: u64 = 64;
+
+pub struct Job {
+    pub world: Rc<RefCell<World>>,
+    pub engines: Vec<Engine<SimTransport>>,
+    /// Sources of sends that are not over.
+    sources: HashMap<(u32, OpId), Bytes>,
+}
+
+impl Job {
+    pub fn new(seed: u64, size: u32, faults: Faults) -> Job {
+        Job::with_lanes(seed, size, faults, 1)
+    }
+
+    /// With so many lanes of each pair.
+    pub fn with_lanes(seed: u64, size: u32, faults: Faults, lanes: usize) -> Job {
+        let world = World::new(seed, faults, CAPS);
+        world.borrow_mut().use_lanes(lanes);
+        let engines =
+            (0..size).map(|i| Engine::new(Endpoints::new(SimTransport::new(Peer(i), size, &world)))).collect();
+        Job { world, engines, sources: HashMap::new() }
+    }
+
+    pub fn send(&mut self, from: u32, to: u32, tag: i32, mode: Mode, data: Vec<u8>) -> Option<OpId> {
+        let envelope = Envelope { context: CONTEXT, source: from, tag };
+        let source = Bytes::new(data);
+        let to = Address { peer: Peer(to), envelope };
+        let op = self.engines[from as usize].post_send(to, mode, source.clone()).expect("peer lives");
+        match op {
+            Some(op) => drop(self.sources.insert((from, op), source)),
+            None => source.overwrite(0xee),
+        }
+        op
+    }
+
+    pub fn recv(&mut self, at: u32, from: Option<u32>, tag: Option<i32>, capacity: usize) -> (OpId, Bytes) {
+        let sink = Bytes::new(vec![0; capacity]);
+        let pattern = Pattern { context: CONTEXT, source: from, tag };
+        let op = self.engines[at as usize].post_recv(pattern, from.map(Peer), sink.clone());
+        (op, sink)
+    }
+
+    pub fn progress(&mut self) {
+        for engine in &mut self.engines {
+            engine.progress();
+        }
+    }
+
+    pub fn run_until(&mut self, what: &str, mut done: impl FnMut(&mut Job) -> bool) {
+        for _ in 0..200_000 {
+            self.progress();
+            if done(self) {
+                return;
+            }
+        }
+        let pending: Vec<_> = self.engines.iter().map(Engine::describe_pending).collect();
+        panic!("{what} did not happen: {pending:?}");
+    }
+
+    pub fn finish(&mut self, at: u32, op: OpId) -> Completion {
+        let mut completion = None;
+        self.run_until("completion", |job| {
+            completion = job.engines[at as usize].take(op);
+            completion.is_some()
+        });
+        if let Some(source) = self.sources.remove(&(at, op)) {
+            // The program reuses its buffer: nothing of it may leave from now on.
+            source.overwrite(0xee);
+        }
+        completion.expect("just seen")
+    }
+}
+
+pub fn message(seed: u64, len: usize) -> Vec<u8> {
+    let mut rng = Rng::new(seed);
+    (0..len).map(|_| rng.bits() as u8).collect()
+}
