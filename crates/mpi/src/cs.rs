@@ -7,12 +7,12 @@
 //! may call MPI again, hence reentrant. A wait that sleeps gives the lock away completely ([`released`]).
 //!
 //! A [`Section`] proves that its holder is inside (decision 0023). It has no size: passing it costs nothing. Whoever looks at the state
-//! of a module needs it shared, and what he borrows lives no longer than that. Whoever waits or calls the program needs it
+//! of a module needs it shared, and what is borrowed there lives no longer than that. Whoever waits or calls the program needs it
 //! exclusively, so nothing is borrowed meanwhile.
 //!
 //! State can't be reached without it:
 //! ```compile_fail,E0061
-//! let begun = mpi::comm::COMMS.get().has_room();
+//! let room = mpi::comm::COMMS.get().has_room();
 //! ```
 //! With it, it can:
 //! ```
@@ -38,6 +38,15 @@
 //!     let comms = mpi::comm::COMMS.get(cs);
 //!     of.delete(cs, Handle::COMM_SELF, 0, std::ptr::null_mut());
 //!     comms.has_room();
+//! }
+//! ```
+//! Another thread doesn't get the proof:
+//! ```compile_fail,E0277
+//! # use mpi::cs::Section;
+//! fn f(cs: &mut Section) {
+//!     std::thread::scope(|threads| {
+//!         threads.spawn(|| mpi::comm::COMMS.get(cs).has_room());
+//!     });
 //! }
 //! ```
 
