@@ -112,6 +112,8 @@ pub struct Transports {
     /// Peers that are reported lost when nothing of them is left to be read.
     gone: VecDeque<Peer>,
     changes: VecDeque<Change>,
+    /// Where peers whose endpoints are suspended go on.
+    moved: HashMap<Peer, Vec<SocketAddr>>,
     /// Lanes into inboxes of peers whose endpoints are suspended.
     parked: HashMap<Peer, Box<Lane>>,
     /// Threads that are about to sleep, or asleep.
@@ -158,6 +160,7 @@ impl Transports {
             finder: Finder::new(Rc::clone(&job), bootstrap.clone()),
             gone: VecDeque::new(),
             changes: VecDeque::new(),
+            moved: HashMap::new(),
             parked: HashMap::new(),
             armed: 0,
             sleeps_shortly: false,
@@ -227,6 +230,20 @@ impl Transports {
     /// Whether shared memory will be tried.
     pub fn may_be_near(&self, peer: Peer) -> bool {
         self.hub.is_some() && self.job.local_ranks.contains(&peer.0)
+    }
+
+    /// A peer that is reached over the network, and whose endpoint is suspended, goes on at these addresses: they are used when the endpoint is resumed.
+    pub fn moves(&mut self, peer: Peer, addresses: Vec<SocketAddr>) {
+        self.moved.insert(peer, addresses);
+    }
+
+    /// Opens the lanes to a peer that has moved. False if it hasn't.
+    fn open_where_it_is(&mut self, peer: Peer) -> bool {
+        let (Some(addresses), Some(net)) = (self.moved.remove(&peer), &mut self.net) else { return false };
+        net.move_to(peer, &addresses);
+        let lanes = net_lanes(net, peer, &addresses);
+        self.changes.push_back(Change::Opened(peer, lanes));
+        true
     }
 
     /// Takes the connection of a peer that has called this process for its lane, if there is one.

@@ -9,6 +9,7 @@ use channel::bootstrap::Bootstrap;
 use channel::buffer::{RecvBuf, SendBuf};
 use channel::memory::Exposed;
 use channel::transports::{Opened, Transports};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::process::Command;
 use testkit::conformance::{Abilities, Pair, Rig, run};
@@ -19,6 +20,8 @@ struct Real {
     processes: Vec<Option<Opened>>,
     abilities: Abilities,
     pair: Pair,
+    /// How often a process has moved.
+    moves: u8,
     /// Buffers of the programs, until the transports are gone.
     memory: Vec<*mut [u8]>,
 }
@@ -28,7 +31,14 @@ impl Real {
         let open = |socket| Some(channel::open(Bootstrap::over(OwnedFd::from(socket)).unwrap()).unwrap());
         let processes = agent::start(node_of).into_iter().map(open).collect();
         let abilities = Abilities { dies: from != to, relocates: false, loses_lanes: false };
-        Real { processes, abilities, pair: Pair { from: Peer(from), to: Peer(to) }, memory: Vec::new() }
+        Real { processes, abilities, pair: Pair { from: Peer(from), to: Peer(to) }, moves: 0, memory: Vec::new() }
+    }
+
+    /// Processes whose lanes are connections.
+    fn over_tcp() -> Real {
+        let mut real = Real::new(&[0, 0, 0], (0, 1));
+        real.abilities.relocates = true;
+        real
     }
 
     fn keep(&mut self, bytes: Vec<u8>) -> *mut u8 {
@@ -94,8 +104,15 @@ impl Rig for Real {
     fn lose_lane(&mut self, _: Pair, _: usize) {
         unreachable!("no real transport loses a lane alone")
     }
-    fn relocate(&mut self, _: Peer) {
-        unreachable!("no real transport relocates so far")
+    /// The listener of a process is reached at all of its host's addresses, so it moves to the next one.
+    fn relocate(&mut self, peer: Peer) {
+        self.moves += 1;
+        let net = self.transport(peer).and_then(|transports| transports.net()).expect("only TCP relocates");
+        let port = net.listens_at().expect("it listens").port();
+        let address = SocketAddr::from(([127, 0, 0, 1 + self.moves], port));
+        for opened in self.processes.iter_mut().flatten() {
+            opened.endpoints.transport().moves(peer, vec![address]);
+        }
     }
 }
 
@@ -131,13 +148,13 @@ fn shared_memory_without_cells() {
 #[test]
 fn tcp() {
     let settings = [("FERRULE_CHANNELS", "tcp"), ("FERRULE_LOG", "error")];
-    inside("tcp", &settings, || run(|| Real::new(&[0, 0, 0], (0, 1))));
+    inside("tcp", &settings, || run(Real::over_tcp));
 }
 
 #[test]
 fn tcp_with_several_connections() {
     let settings = [("FERRULE_CHANNELS", "tcp"), ("FERRULE_LOG", "error"), ("FERRULE_TCP_CONNECTIONS", "3")];
-    inside("tcp_with_several_connections", &settings, || run(|| Real::new(&[0, 0, 0], (0, 1))));
+    inside("tcp_with_several_connections", &settings, || run(Real::over_tcp));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use protocol::engine::one_sided::AccessId;
 use protocol::engine::{Address, Completion, Mode, OpId};
 use protocol::matching::{Envelope, Pattern};
 use protocol::memory::{Atomic, Change, KEY_BYTES, Key};
+use std::net::SocketAddr;
 use std::process::Command;
 use std::rc::Rc;
 use std::time::Duration;
@@ -202,6 +203,11 @@ fn spread_buffers_are_gathered(rank: &mut Rank) {
 
 /// Rank 0 suspends its endpoint of rank 1 with messages of all protocols under way in both directions, and resumes it.
 fn endpoints_are_suspended_and_resumed(rank: &mut Rank) {
+    suspend_and_resume(rank, |_, _| {});
+}
+
+/// The same, with something that rank 0 does meanwhile.
+fn suspend_and_resume(rank: &mut Rank, mut meanwhile: impl FnMut(&mut Rank, u32)) {
     const LENS: [usize; 5] = [8, 5000, 40_000, 300_000, 3_000_000];
     let me = rank.me();
     if me > 1 {
@@ -221,6 +227,7 @@ fn endpoints_are_suspended_and_resumed(rank: &mut Rank) {
                 rank.engine.progress();
                 std::thread::yield_now();
             }
+            meanwhile(rank, round);
             rank.engine.resume(peer);
         }
         ops.extend(late.iter_mut().map(|room| start_recv(rank, 1 - me, 60, into(room))));
@@ -229,6 +236,26 @@ fn endpoints_are_suspended_and_resumed(rank: &mut Rank) {
             assert!(*got == bytes((1 - me) * 10 + round, *len), "round {round}, {len} bytes");
         }
     }
+}
+
+/// Rank 1 goes on at another address each time: at first its host's, then 127.0.0.2, 127.0.0.3, …
+fn a_suspended_rank_goes_on_at_another_address(rank: &mut Rank) {
+    let peer = base::Peer(1);
+    let mut port = 0;
+    suspend_and_resume(rank, |rank, round| {
+        let net = rank.engine.endpoints().transport().net().expect("TCP is allowed");
+        let (listening, connected) = net.addresses_of(peer);
+        port = listening[0].port();
+        if round > 0 {
+            let before = SocketAddr::from(([127, 0, 0, 1 + round as u8], port));
+            assert!(
+                !connected.is_empty() && connected.iter().all(|at| *at == before),
+                "{connected:?} in round {round}"
+            );
+        }
+        let next = SocketAddr::from(([127, 0, 0, 2 + round as u8], port));
+        rank.engine.endpoints().transport().moves(peer, vec![next]);
+    });
 }
 
 /// Everybody writes into everybody's memory, counts there, and reads it again: by the lane or by packets.
@@ -387,6 +414,20 @@ fn tcp() {
         let lanes = std::env::var("FERRULE_TCP_CONNECTIONS").map_or(1, |count| count.parse().unwrap());
         let next = base::Peer((rank.me() + 1) % rank.size());
         assert_eq!(rank.engine.endpoints().lane_count(next), lanes);
+        end.clean();
+    });
+}
+
+#[test]
+fn tcp_at_another_address() {
+    if !is_inner() {
+        again("tcp_at_another_address", &[("FERRULE_CHANNELS", "tcp")]);
+        let lanes = [("FERRULE_CHANNELS", "tcp"), ("FERRULE_TCP_CONNECTIONS", "3")];
+        return again("tcp_at_another_address", &lanes);
+    }
+    run_job(&[0, 0], |rank, end| {
+        a_suspended_rank_goes_on_at_another_address(rank);
+        barrier(rank);
         end.clean();
     });
 }

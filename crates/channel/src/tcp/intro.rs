@@ -3,10 +3,10 @@
 use super::dial::{Dial, Step};
 use super::hello::{Identity, LinkId, Stranger};
 use super::pending::{Failure, Pending};
-use super::slot::State;
+use super::slot::{Slot, State};
 use super::{
-    DIRECT_MAX, Net, PORT_RANGE, TCP_CONNECT_TIMEOUT_MS, TCP_HALF_OPEN_MAX, TCP_HELLO_TIMEOUT_MS, TOKEN_CONN,
-    TOKEN_INDEX, TOKEN_LISTENER, TOKEN_PENDING,
+    DIRECT_MAX, Net, PORT_RANGE, TCP_CONNECT_TIMEOUT_MS, TCP_HALF_OPEN_MAX, TCP_HELLO_TIMEOUT_MS, TCP_RECONNECT,
+    TCP_RECONNECT_TIMEOUT_MS, TOKEN_CONN, TOKEN_INDEX, TOKEN_LISTENER, TOKEN_PENDING,
 };
 use base::{Peer, log};
 use std::io;
@@ -56,6 +56,38 @@ impl Net {
     pub fn dial(&mut self, peer: Peer, addresses: &[SocketAddr]) -> Vec<u32> {
         let links = (0..self.links).map(|number| LinkId { peer, number });
         links.map(|link| self.dial_link(link, addresses.to_vec())).collect()
+    }
+
+    /// A peer whose endpoint is suspended goes on at these addresses: its links go on over new connections there.
+    pub fn move_to(&mut self, peer: Peer, addresses: &[SocketAddr]) {
+        for index in self.slots_of(peer) {
+            self.stop_dialling(index, None);
+            let slot = &mut self.slots[index as usize];
+            (slot.addresses, slot.known, slot.is_moving) = (addresses.to_vec(), None, true);
+            match slot.state {
+                State::Open(_) if TCP_RECONNECT.value() => self.on_broken(index, "its process has moved".into()),
+                State::Open(_) => {
+                    return self.lose(index, "its process has moved, and FERRULE_TCP_RECONNECT is off".into());
+                }
+                State::Broken(_) => {
+                    self.start_dialling(
+                        index,
+                        Instant::now() + Duration::from_millis(TCP_RECONNECT_TIMEOUT_MS.value()),
+                    );
+                }
+                State::Idle | State::Finished | State::Lost => {}
+            }
+        }
+    }
+
+    /// The listening addresses of a peer, and where its connections lead to.
+    pub fn addresses_of(&self, peer: Peer) -> (Vec<SocketAddr>, Vec<SocketAddr>) {
+        let slots: Vec<&Slot> = self.slots_of(peer).into_iter().map(|index| &self.slots[index as usize]).collect();
+        let connected = slots.iter().filter_map(|slot| match &slot.state {
+            State::Open(conn) => conn.stream().peer_addr().ok(),
+            _ => None,
+        });
+        (slots.first().map_or(Vec::new(), |slot| slot.addresses.clone()), connected.collect())
     }
 
     /// Starts to dial for a link if it isn't connected; its slot.

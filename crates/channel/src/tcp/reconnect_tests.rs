@@ -336,3 +336,21 @@ fn closing_mends_what_is_cut() {
         sender.join().unwrap();
     }
 }
+
+#[test]
+fn whoever_listens_at_a_new_address_must_know_the_key() {
+    let spy = Identity { key: [8; 16], ..id(2) };
+    let mut nets = [net(1), net(2), Net::open(spy, Arc::new(Epoll::new().unwrap()), true).unwrap()];
+    let (a, b, elsewhere) = (at(&nets[0]), at(&nets[1]), at(&nets[2]));
+    let slot = nets[0].dial_first(Peer(2), vec![b]);
+    nets[1].dial_first(Peer(1), vec![a]);
+    let mut got = Vec::new();
+    run(&mut nets, &mut got, |nets, _| nets[0].send(slot, &eager(1), b"x", None) == Outcome::Done);
+    run(&mut nets, &mut got, |_, got| got.len() == 1);
+    nets[0].move_to(Peer(2), &[elsewhere]);
+    assert_eq!(nets[0].send(slot, &eager(2), b"x", None), Outcome::Again, "there is no connection yet");
+    // The true one calls, and is taken when the other has failed.
+    run(&mut nets, &mut got, |nets, _| nets[0].send(slot, &eager(2), b"x", None) == Outcome::Done);
+    run(&mut nets, &mut got, |_, got| got.len() == 2);
+    assert_eq!((got[1].2, nets[1].open.len(), nets[2].open.len()), (2, 1, 0));
+}

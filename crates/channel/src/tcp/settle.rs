@@ -47,8 +47,9 @@ impl Net {
             }
             _ if terms.connection < slot.opened => self.disbelieve(at, Stranger::Stale),
             _ if !slot.may_resume(terms.received) => self.disbelieve(at, Stranger::Position),
-            // Both dial, and the peer may accept ours: the lower rank's connection is kept, so ours, unless it fails.
-            _ if proven && self.id.me < peer => {
+            // Both dial, and the peer may accept ours: the lower rank's connection is kept, so ours, unless it fails. If the peer has
+            // moved ours leads to where it is now.
+            _ if (proven || slot.is_moving) && self.id.me < peer => {
                 if let Some(older) = slot.parked.replace(at) {
                     self.drop_pending(older);
                 }
@@ -133,6 +134,7 @@ impl Net {
             self.drop_pending(parked);
         }
         let slot = &mut self.slots[index as usize];
+        slot.is_moving = false;
         slot.opened = slot.opened.max(terms.connection);
         slot.proposed = slot.proposed.max(slot.opened);
         slot.known = slot.addresses.iter().find(|a| a.ip() == pending.address.ip()).copied();

@@ -31,6 +31,8 @@ pub(super) struct Slot {
     pub dead_since: Option<Instant>,
     /// Where the peer can be dialled; empty while only it knows how to reach us.
     pub addresses: Vec<SocketAddr>,
+    /// The peer has moved, and no connection has been opened at its new addresses.
+    pub is_moving: bool,
     /// The other end of the last connection.
     pub known: Option<SocketAddr>,
     /// Number of the last connection that was opened, and the largest that was ever proposed: an answer may have been lost.
@@ -47,6 +49,7 @@ impl Slot {
             parked: None,
             dead_since: None,
             addresses: Vec::new(),
+            is_moving: false,
             known: None,
             opened: 0,
             proposed: 0,

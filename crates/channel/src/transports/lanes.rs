@@ -58,6 +58,9 @@ impl Transport for Transports {
         if let Some(lane) = self.parked.remove(&peer) {
             return self.changes.push_back(Change::Opened(peer, vec![*lane]));
         }
+        if self.open_where_it_is(peer) {
+            return;
+        }
         // Who was in the exchange and is reached without descriptors: nobody must be asked.
         let known = if self.may_be_near(peer) { None } else { self.finder.known(peer) };
         match known {
