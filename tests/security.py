@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """What docs/user/security.md promises, tried by an attacker.
 
-    tests/security.py [-k WORD]         runs the groups whose name has WORD in it: capture relay setuid
+    tests/security.py [-k WORD]         runs the groups whose name has WORD in it: capture listen relay setuid
 
 `capture` records what two hosts (network namespaces; root only, skipped otherwise) send each other: no secret of the job may be in it.
-`setuid` starts a set-user-id program with an environment that names code (root only). `relay` stands between two agents and harms one
+`listen` looks at which addresses the processes of a job listen (root only). `setuid` starts a set-user-id program with an environment that names code (root only). `relay` stands between two agents and harms one
 message: the job ends, says why, and nothing of that message is done.
 """
 
@@ -88,6 +88,62 @@ def capture() -> Cases:
             for form in (text, text.hex().encode()):
                 check(form not in packets, f"{what} went over the network in clear")
     yield "two hosts", nothing_secret
+
+
+# Ranks that stay for a moment with their sockets open, and say which TCP sockets listen in their network namespace.
+LISTENERS = r"""
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+int main(void) {
+    int rank, size;
+    char line[512], local[64];
+    unsigned state;
+    MPI_Init(NULL, NULL);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Sendrecv(&rank, 1, MPI_INT, (rank + 1) % size, 0, &state, 1, MPI_INT, (rank + size - 1) % size, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    for (int six = 0; six < 2; six++) {
+        FILE *table = fopen(six ? "/proc/net/tcp6" : "/proc/net/tcp", "r");
+        while (table && fgets(line, sizeof line, table))
+            if (sscanf(line, " %*d: %63s %*s %X", local, &state) == 2 && state == 0x0A)
+                printf("listens %s\n", strtok(local, ":"));
+        if (table) fclose(table);
+    }
+    fflush(stdout);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Finalize();
+    return 0;
+}
+"""
+
+
+def listen() -> Cases:
+    """Who looks for open ports."""
+    def compiled(here: pathlib.Path) -> str:
+        (here / "listeners.c").write_text(LISTENERS)
+        subprocess.run([str(ROOT / "dist/bin/mpicc"), str(here / "listeners.c"), "-o", str(here / "listeners")], check=True)
+        return str(here / "listeners")
+
+    def one_network() -> None:
+        with tempfile.TemporaryDirectory() as directory, hosts(2) as (prefix, names):
+            addresses = [subprocess.run(["ip", "-n", name, "-4", "-o", "addr", "show", "scope", "global"], check=True, capture_output=True, text=True).stdout.split()[3]
+                         for name in names]
+            for at, name in enumerate(names):  # a second network, on which nobody listens
+                subprocess.run(["ip", "-n", name, "addr", "add", f"192.0.2.{at + 1}/24", "dev", "lo"], check=True)
+            network = addresses[0]
+            wanted = {bytes(int(part) for part in address.split("/")[0].split("."))[::-1].hex().upper() for address in addresses}
+            program = compiled(pathlib.Path(directory))
+            common = ["--launcher", "ip netns exec {host} {command}", "-host", ",".join(f"{name}:2" for name in names), "-n", "4"]
+            for how, env in [(["-iface", network], {}), ([], {"FERRULE_LISTEN": network})]:
+                done = mpiexec(*common, *how, program, prefix=prefix, FERRULE_LOCALITY="node", **env)
+                found = {line.split()[1] for line in done.text.splitlines() if line.startswith("listens")}
+                check(done.code == 0 and found == wanted, f"{how} {env}: exit code {done.code}, listening at {found}, not {wanted}: {done.text[-600:]}")
+            done = mpiexec(*common, program, prefix=prefix, FERRULE_LOCALITY="node")
+            check(done.code == 0 and "listens 00000000" in done.text, f"the test sees no listener at every address: {done.text[-600:]}")
+            done = mpiexec(*common, "-iface", "no-such0", program, prefix=prefix, FERRULE_LOCALITY="node")
+            check(done.code != 0 and "FERRULE_LISTEN=no-such0 is no address, network or interface of this host" in done.text, done.text[-600:])
+    yield "one network of several", one_network
 
 
 def relay() -> Cases:
@@ -196,7 +252,7 @@ def set_user_id() -> Cases:
     yield "variables that name code and files", ignores_variables
 
 
-GROUPS = {"capture": capture, "relay": relay, "setuid": set_user_id}
+GROUPS = {"capture": capture, "listen": listen, "relay": relay, "setuid": set_user_id}
 
 
 def main() -> int:

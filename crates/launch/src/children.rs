@@ -6,10 +6,10 @@
 mod adopt;
 mod launcher;
 
+use crate::dial;
 use crate::invite::Invite;
 use crate::link::{Frame, Link};
 use crate::pollset::PollSet;
-use crate::{dial, settings};
 use base::log;
 pub use launcher::expand;
 use launcher::start_launcher;
@@ -18,7 +18,7 @@ use protocol::control::sealed::Seals;
 use protocol::control::tree::Launcher;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -78,7 +78,8 @@ struct Unauthenticated {
 /// All agents directly below.
 pub struct Children {
     key: Key,
-    listener: Option<TcpListener>,
+    /// With the addresses at which the agents below call.
+    listener: Option<(TcpListener, Vec<SocketAddr>)>,
     unauthenticated: Vec<Unauthenticated>,
     list: Vec<Child>,
     has_switch: bool,
@@ -154,16 +155,15 @@ impl Children {
         preamble: &str,
         launcher: &Launcher,
     ) -> Result<(), String> {
-        if self.listener.is_none() {
-            let listener = dial::listen(settings::parse_ports(&launcher.ports)?)
-                .map_err(|e| format!("cannot listen for node agents: {e}"))?;
-            self.listener = Some(listener);
-        }
-        let port = self.listener.as_ref().and_then(|l| l.local_addr().ok()).map_or(0, |a| a.port());
+        let (_, parents) = match &mut self.listener {
+            Some(there) => there,
+            none => none.insert(dial::listen(launcher)?),
+        };
+        let parents = parents.clone();
         let mut nonce = [0; 16];
         sys::process::random(&mut nonce);
         let timeout_s = launcher.timeout_s;
-        let invite = Invite { node, parents: dial::own_addresses(port), key: self.key, nonce, timeout_s };
+        let invite = Invite { node, parents, key: self.key, nonce, timeout_s };
         let (switch, theirs) = match UnixStream::pair() {
             Ok((ours, theirs)) if self.has_switch => (Some(ours.into()), Some(theirs.into())),
             _ => (None, None),
@@ -242,7 +242,7 @@ impl Children {
 
     /// Registers with the loop.
     pub fn register(&self, set: &mut PollSet) {
-        if let Some(listener) = &self.listener {
+        if let Some((listener, _)) = &self.listener {
             set.add(listener, true, false);
         }
         for caller in &self.unauthenticated {
@@ -283,7 +283,7 @@ impl Children {
     }
 
     fn accept(&mut self, set: &PollSet) {
-        let Some(listener) = &self.listener else { return };
+        let Some((listener, _)) = &self.listener else { return };
         if !set.readable(listener) {
             return;
         }

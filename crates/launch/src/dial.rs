@@ -3,34 +3,32 @@
 use crate::invite::Invite;
 use crate::link::Link;
 use crate::pollset::PollSet;
+use crate::settings;
 use base::log;
+use channel::tcp::listen_at;
 use protocol::control::handshake::{self, ANSWER, CHALLENGE, PROOF};
 use protocol::control::sealed::Seals;
+use protocol::control::tree::Launcher;
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-/// Listens on every address of this host, on the first free port of `ports`.
-pub fn listen(ports: RangeInclusive<u16>) -> Result<TcpListener> {
-    let mut last = Error::from(ErrorKind::AddrInUse);
-    for port in ports {
-        for any in ["[::]", "0.0.0.0"] {
-            match TcpListener::bind(format!("{any}:{port}")) {
-                Ok(listener) => {
-                    listener.set_nonblocking(true)?;
-                    return Ok(listener);
-                }
-                Err(e) => last = e,
-            }
-        }
-    }
-    Err(last)
+/// Calls that the kernel keeps for a listener.
+const BACKLOG: i32 = 1024;
+
+/// Listens for node agents, at the address and on the ports that `launcher` allows; where to call.
+pub fn listen(launcher: &Launcher) -> std::result::Result<(TcpListener, Vec<SocketAddr>), String> {
+    let ports = settings::parse_ports(&launcher.ports)?;
+    let only = listen_at::address_of(&launcher.listen)?;
+    let failed = |e: Error| format!("cannot listen for node agents: {e}");
+    let listener = sys::sock::listen(only, ports, 0, BACKLOG).map_err(failed)?;
+    let at = listener.local_addr().map_err(failed)?;
+    Ok((listener, if only.is_some() { vec![at] } else { own_addresses(at.port()) }))
 }
 
 /// Every address under which others may reach this host, those of the loopback interface last.
-pub fn own_addresses(port: u16) -> Vec<SocketAddr> {
+fn own_addresses(port: u16) -> Vec<SocketAddr> {
     let mut all = Vec::new();
     let trie = std::fs::read_to_string("/proc/net/fib_trie").unwrap_or_default();
     let mut last = None;

@@ -17,6 +17,10 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+use sys::sock;
+
+/// How often it is looked whether more can be sent, before the end.
+const LEAVE_LOOK_MS: i32 = 20;
 
 /// One frame, shared by the links on which it is sent.
 pub type Frame = Rc<[u8]>;
@@ -196,6 +200,26 @@ impl Link {
         }
     }
 
+    /// For whoever ends after its last words: sends them, and reads until the other side hangs up, for `patience` at most. A TCP connection
+    /// that ends with something unread drops what it has sent.
+    pub fn take_leave(&mut self, patience: Duration) {
+        let until = Instant::now() + patience;
+        let mut ignored = [0; 4096];
+        while !self.closed && Instant::now() < until {
+            self.flush();
+            if self.is_flushed() {
+                sock::end_of_sending(self.output.as_fd());
+            }
+            match self.input.read(&mut ignored) {
+                Ok(n) => self.closed = n == 0,
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                    let _ = sock::wait_one(self.input.as_fd(), true, false, LEAVE_LOOK_MS);
+                }
+                Err(_) => self.closed = true,
+            }
+        }
+    }
+
     /// The encoding of the next packet that has arrived; an error if the stream makes no sense, isn't what was sent, or stops in the middle
     /// of a packet.
     pub fn next_packet(&mut self) -> Result<Option<Vec<u8>>> {
@@ -212,5 +236,40 @@ impl Link {
         ensure!(goes_on || !nothing_yet, ERR_OTHER, "no message came after the handshake (FERRULE_MESSAGE_TIMEOUT)");
         ensure!(goes_on, ERR_OTHER, "it stopped in the middle of a message (FERRULE_MESSAGE_TIMEOUT)");
         Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn last_words_are_heard_though_something_is_unread() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (socket, _) = listener.accept().unwrap();
+        other.write_all(&[7; 10_000]).unwrap();
+        let said = std::thread::spawn(move || {
+            let mut link = Link::over_socket(socket.into()).unwrap();
+            link.send(Rc::from([1; 100_000]));
+            link.take_leave(Duration::from_secs(20));
+        });
+        // Meanwhile the other one would have ended.
+        std::thread::sleep(Duration::from_millis(100));
+        let mut heard = Vec::new();
+        other.read_to_end(&mut heard).unwrap();
+        assert!(heard == [1; 100_000]);
+        drop(other);
+        said.join().unwrap();
+    }
+
+    #[test]
+    fn nobody_is_waited_for_longer_than_that() {
+        let (socket, silent) = std::os::unix::net::UnixStream::pair().unwrap();
+        let begin = Instant::now();
+        Link::over_socket(socket.into()).unwrap().take_leave(Duration::from_millis(60));
+        assert!(begin.elapsed() >= Duration::from_millis(60));
+        drop(silent);
     }
 }

@@ -3,7 +3,7 @@
 use base::config::Meta;
 
 pub use channel::bootstrap::AGENT_PATH;
-pub use channel::tcp::PORT_RANGE;
+pub use channel::tcp::{LISTEN, PORT_RANGE};
 
 base::config! {
     /// Width of the tree of node agents.

@@ -1,6 +1,6 @@
 //! TCP sockets: non-blocking connect, scatter/gather transfer from raw memory, options, local addresses.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -103,22 +103,29 @@ fn listen_at(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
     Ok(TcpListener::from(fd))
 }
 
-/// A non-blocking listener on all addresses of both families (IPv4 only if the kernel has no IPv6), at the first free
+/// A non-blocking listener at `address`, or on all addresses of both families (IPv4 only if the kernel has no IPv6), at the first free
 /// port of `ports`, beginning with the `first`-th; `0..=0` lets the kernel choose.
-pub fn listen(ports: RangeInclusive<u16>, first: u32, backlog: i32) -> io::Result<TcpListener> {
+pub fn listen(
+    address: Option<IpAddr>,
+    ports: RangeInclusive<u16>,
+    first: u32,
+    backlog: i32,
+) -> io::Result<TcpListener> {
     let (low, count) = (*ports.start(), u32::from(ports.end().saturating_sub(*ports.start())) + 1);
     let mut last = io::Error::from(io::ErrorKind::AddrInUse);
     for i in 0..count {
         let port = low + ((first % count + i) % count) as u16;
-        let six = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
-        let four = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
-        match listen_at(six, backlog) {
+        let at = |address| listen_at(SocketAddr::new(address, port), backlog);
+        let listener = match address {
+            Some(address) => at(address),
+            None => at(Ipv6Addr::UNSPECIFIED.into()).or_else(|e| match e.kind() {
+                io::ErrorKind::AddrInUse => Err(e),
+                _ => at(Ipv4Addr::UNSPECIFIED.into()),
+            }),
+        };
+        match listener {
             Ok(listener) => return Ok(listener),
-            Err(e) if e.kind() == io::ErrorKind::AddrInUse => last = e,
-            Err(_) => match listen_at(four, backlog) {
-                Ok(listener) => return Ok(listener),
-                Err(e) => last = e,
-            },
+            Err(e) => last = e,
         }
     }
     Err(last)
@@ -240,9 +247,26 @@ pub fn wait_one(fd: BorrowedFd<'_>, read: bool, write: bool, timeout_ms: i32) ->
     }
 }
 
+/// Says to the other side that nothing more is sent. What isn't a socket stays as it is.
+pub fn end_of_sending(fd: BorrowedFd<'_>) {
+    // SAFETY: no memory is passed.
+    unsafe { libc::shutdown(fd.as_raw_fd(), libc::SHUT_WR) };
+}
+
 /// The addresses of every interface that is up, loopback ones last; link-local IPv6 addresses, which mean nothing to
 /// other hosts, are left out.
 pub fn local_addresses() -> io::Result<Vec<IpAddr>> {
+    let mut found = Vec::new();
+    for (_, address) in interface_addresses()? {
+        if !found.contains(&address) {
+            found.push(address);
+        }
+    }
+    Ok(found)
+}
+
+/// As [`local_addresses`], with the names of the interfaces.
+pub fn interface_addresses() -> io::Result<Vec<(String, IpAddr)>> {
     let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: getifaddrs stores a list that we free below.
     check(unsafe { libc::getifaddrs(&mut list) })?;
@@ -270,13 +294,15 @@ pub fn local_addresses() -> io::Result<Vec<IpAddr>> {
             _ => continue,
         };
         let link_local = matches!(address, IpAddr::V6(six) if six.segments()[0] & 0xffc0 == 0xfe80);
-        if !link_local && !found.contains(&address) {
-            found.push(address);
+        if !link_local {
+            // SAFETY: the name is a C string of the list.
+            let name = unsafe { CStr::from_ptr(entry.ifa_name) };
+            found.push((name.to_string_lossy().into_owned(), address));
         }
     }
     // SAFETY: the list came from getifaddrs and isn't used any more.
     unsafe { libc::freeifaddrs(list) };
-    found.sort_by_key(IpAddr::is_loopback);
+    found.sort_by_key(|(_, address)| address.is_loopback());
     Ok(found)
 }
 
@@ -331,7 +357,7 @@ mod tests {
 
     #[test]
     fn bytes_travel_in_pieces() {
-        let listener = listen(0..=0, 0, 8).unwrap();
+        let listener = listen(None, 0..=0, 0, 8).unwrap();
         let port = listener.local_addr().unwrap().port();
         let a = connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).unwrap();
         wait_one(listener.as_fd(), true, false, 5000).unwrap();
@@ -353,10 +379,10 @@ mod tests {
 
     #[test]
     fn a_taken_port_of_a_range_is_passed_over() {
-        let first = listen(0..=0, 0, 1).unwrap().local_addr().unwrap().port();
+        let first = listen(None, 0..=0, 0, 1).unwrap().local_addr().unwrap().port();
         let range = first..=first.saturating_add(8);
-        let a = listen(range.clone(), 0, 1).unwrap();
-        let b = listen(range, 0, 1).unwrap();
+        let a = listen(None, range.clone(), 0, 1).unwrap();
+        let b = listen(None, range, 0, 1).unwrap();
         assert_ne!(a.local_addr().unwrap().port(), b.local_addr().unwrap().port());
     }
 

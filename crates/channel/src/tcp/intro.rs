@@ -2,11 +2,12 @@
 
 use super::dial::{Dial, Step};
 use super::hello::{Identity, LinkId, Stranger};
+use super::listen_at;
 use super::pending::{Failure, Pending};
 use super::slot::{Slot, State};
 use super::{
-    DIRECT_MAX, Net, PORT_RANGE, TCP_CONNECT_TIMEOUT_MS, TCP_HALF_OPEN_MAX, TCP_HELLO_TIMEOUT_MS, TCP_RECONNECT,
-    TCP_RECONNECT_TIMEOUT_MS, TOKEN_CONN, TOKEN_INDEX, TOKEN_LISTENER, TOKEN_PENDING,
+    DIRECT_MAX, LISTEN, Net, PORT_RANGE, TCP_CONNECT_TIMEOUT_MS, TCP_HALF_OPEN_MAX, TCP_HELLO_TIMEOUT_MS,
+    TCP_RECONNECT, TCP_RECONNECT_TIMEOUT_MS, TOKEN_CONN, TOKEN_INDEX, TOKEN_LISTENER, TOKEN_PENDING,
 };
 use base::{Peer, log};
 use std::io;
@@ -40,8 +41,12 @@ fn ports() -> RangeInclusive<u16> {
 
 /// The listener, and the addresses at which it can be dialled.
 pub(super) fn listen(id: &Identity, with_loopback: bool) -> io::Result<(TcpListener, Vec<SocketAddr>)> {
-    let listener = sock::listen(ports(), id.me.0, BACKLOG)?;
+    let only = listen_at::address_of(LISTEN.value()).map_err(io::Error::other)?;
+    let listener = sock::listen(only, ports(), id.me.0, BACKLOG)?;
     let at = listener.local_addr()?;
+    if only.is_some() {
+        return Ok((listener, vec![at]));
+    }
     let mut addresses = sock::local_addresses().unwrap_or_default();
     addresses.retain(|a| at.is_ipv6() || a.is_ipv4());
     // A host without a network can only run jobs of its own.

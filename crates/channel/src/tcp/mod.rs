@@ -23,6 +23,7 @@ pub mod frame;
 pub mod hello;
 pub mod ids;
 mod intro;
+pub mod listen_at;
 mod pending;
 mod settle;
 mod slot;
@@ -46,6 +47,9 @@ use sys::epoll::{Epoll, Interest, Ready};
 base::config! {
     /// Ports that TCP listeners may use, as `first-last`; empty lets the kernel choose.
     PORT_RANGE: text = "";
+    /// Where mpiexec, node agents and ranks listen, and what they tell others to call: an address, a network (10.1.0.0/16: each host
+    /// finds its own address in it) or an interface; empty for every address.
+    LISTEN: text = "";
     /// Largest message that is sent over TCP without asking the receiver; the same on all ranks.
     TCP_EAGER_MAX: u64 = 65536, 256..=1048576, "bytes";
     /// Largest piece of a streamed message; the same on all ranks.

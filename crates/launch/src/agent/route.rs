@@ -7,6 +7,10 @@ use crate::pollset::PollSet;
 use base::log;
 use protocol::control::tree::{ALL, Message, Packet, ROOT, next_hop};
 use protocol::control::{ToRank, decode};
+use std::time::Duration;
+
+/// How long whoever is above may take to hear why this agent ends.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 impl Agent {
     pub(super) fn poll_parent(&mut self, set: &PollSet) {
@@ -21,6 +25,7 @@ impl Agent {
                         format!("the node agent on {{host}} can't understand what comes from above: {}", e.origin);
                     self.send_up(ROOT, Message::NodeLost { node: self.node, why });
                     self.die();
+                    self.up.take_leave(LAST_WORDS);
                     sys::process::exit_now(1);
                 }
             }

@@ -1,23 +1,20 @@
 //! Agents that the ranks of another launcher start: this process launches none of them; one invitation lets them all call.
 
 use super::Children;
+use crate::dial;
 use crate::invite::Invite;
-use crate::{dial, settings};
 use protocol::control::tree::Launcher;
 use std::time::{Duration, Instant};
 
 impl Children {
     /// Waits for the agents of `nodes` (numbers and hosts); each calls with what is returned, its own number in place of 0.
     pub fn expect(&mut self, nodes: &[(u32, String)], launcher: &Launcher) -> Result<Invite, String> {
-        let ports = settings::parse_ports(&launcher.ports)?;
-        let listener = dial::listen(ports).map_err(|e| format!("cannot listen for node agents: {e}"))?;
-        let port = listener.local_addr().map_or(0, |a| a.port());
-        self.listener = Some(listener);
+        let (listener, parents) = dial::listen(launcher)?;
+        self.listener = Some((listener, parents.clone()));
         let by = Instant::now() + Duration::from_secs(u64::from(launcher.timeout_s) + 2);
         for (node, host) in nodes {
             self.add(*node, host, 0).call_by = Some(by);
         }
-        let parents = dial::own_addresses(port);
         Ok(Invite { node: 0, parents, key: self.key, nonce: [0; 16], timeout_s: launcher.timeout_s })
     }
 }

@@ -67,6 +67,7 @@ mod tests {
             width: 2,
             timeout_s: 1,
             ports: String::new(),
+            listen: String::new(),
         };
         assert_eq!(
             expand(&launcher("ip netns exec {host} {command}"), "h1", "--agent"),

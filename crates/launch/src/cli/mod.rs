@@ -132,6 +132,8 @@ pub struct Options {
     pub tree_width: Option<u32>,
     /// Path of mpiexec elsewhere.
     pub agent_path: Option<String>,
+    /// Where to listen, if said.
+    pub listen: Option<String>,
     /// Who gets standard input.
     pub stdin: StdinTo,
     /// Survivors go on.
@@ -188,6 +190,7 @@ impl Default for Options {
             verbose: false,
             launcher: None,
             tree_width: None,
+            listen: None,
             agent_path: None,
             stdin: StdinTo::Rank(0),
             continue_on_failure: false,

@@ -160,6 +160,10 @@ impl Parser {
             Kind::Verbose => options.verbose = true,
             Kind::Launcher | Kind::LauncherExec => options.launcher = Some(text.into()),
             Kind::TreeWidth => options.tree_width = Some(number(shown, text, 1024)?),
+            Kind::Listen => {
+                options.listen = Some(text.into());
+                options.set.push(("FERRULE_LISTEN".into(), Some(text.into())));
+            }
             Kind::AgentPath => options.agent_path = Some(text.into()),
             Kind::Stdin => options.stdin = stdin_to(text)?,
             Kind::ContinueOnFailure => options.continue_on_failure = true,

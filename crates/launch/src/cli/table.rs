@@ -33,6 +33,7 @@ pub enum Kind {
     Launcher,
     LauncherExec,
     TreeWidth,
+    Listen,
     Stdin,
     Setting,
     ContinueOnFailure,
@@ -141,6 +142,12 @@ pub const TABLE: &[Spelling] = &[
          is called as ssh is",
     ),
     option(&["tree-width"], 1, Kind::TreeWidth, "K\tagents that one agent starts (default 16)"),
+    option(
+        &["iface"],
+        1,
+        Kind::Listen,
+        "WHERE\tlisten there only: an address, a network (10.1.0.0/16) or an interface (FERRULE_LISTEN)",
+    ),
     option(&["agent-path"], 1, Kind::AgentPath, "PATH\tmpiexec on the other hosts"),
     option(&["stdin", "s"], 1, Kind::Stdin, "all|none|N\twho reads standard input (default rank 0)"),
     option(&["set"], 1, Kind::Setting, "NAME=VALUE\tsetting FERRULE_NAME, see ferrule info --config"),
@@ -284,7 +291,6 @@ pub const TABLE: &[Spelling] = &[
     option(&["am", "tune"], 1, Kind::Ignored, ""),
     option(
         &[
-            "iface",
             "rmk",
             "demux",
             "localhost",

@@ -122,6 +122,7 @@ fn job_of(plan: Plan) -> JobSpec {
             width: nodes,
             timeout_s: settings::CONNECT_TIMEOUT.value() as u32,
             ports: settings::PORT_RANGE.value().into(),
+            listen: settings::LISTEN.value().into(),
         },
         bind_to: 0,
         bind_count: 1,

@@ -117,6 +117,7 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
             width,
             timeout_s: settings::CONNECT_TIMEOUT.value() as u32,
             ports: settings::PORT_RANGE.value().into(),
+            listen: options.listen.clone().unwrap_or_else(|| settings::LISTEN.value().into()),
         },
         bind_to: binding.unit as u8,
         bind_count: binding.count,

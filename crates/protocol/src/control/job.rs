@@ -47,6 +47,8 @@ wire! {
         pub timeout_s: u32,
         /// TCP ports that agents may listen on, `first-last`, or empty.
         pub ports: String,
+        /// The address, network or interface that they listen at, or empty.
+        pub listen: String,
     }
 }
 
