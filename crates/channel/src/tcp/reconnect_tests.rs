@@ -197,6 +197,9 @@ impl Side {
     }
 }
 
+/// Messages that each process sends at least.
+const MESSAGES_MIN: usize = 50;
+
 /// Two processes that send to each other while their connection is cut so many times.
 fn cut_under_traffic(seed: u64, cuts: usize, both_dial: bool) {
     let mut nets = [net(0), net(1)];
@@ -210,14 +213,17 @@ fn cut_under_traffic(seed: u64, cuts: usize, both_dial: bool) {
     let (mut done, mut steps) = (0, random.below(500));
     let before = base::counters::RECONNECTIONS.value();
     let deadline = Instant::now() + Duration::from_secs(120);
-    while done < cuts || sides.iter().any(|s| s.got < sides[1 - s.me].sent || !s.held.is_empty()) {
+    // How far the traffic gets between two cuts depends on what else the machine does.
+    while done < cuts
+        || sides.iter().any(|s| s.sent < MESSAGES_MIN || s.got < sides[1 - s.me].sent || !s.held.is_empty())
+    {
         assert!(Instant::now() < deadline, "seed {seed}: {done} cuts, {:?}", sides.each_ref().map(|s| (s.sent, s.got)));
         for (side, net) in sides.iter_mut().zip(&mut nets) {
             side.receive(net);
             if side.slot == u32::MAX && net.is_connected(Peer(0)) {
                 side.slot = net.dial_first(Peer(0), Vec::new());
             }
-            if side.slot != u32::MAX && done < cuts {
+            if side.slot != u32::MAX && (done < cuts || side.sent < MESSAGES_MIN) {
                 side.send(net);
             }
         }
@@ -229,7 +235,6 @@ fn cut_under_traffic(seed: u64, cuts: usize, both_dial: bool) {
         }
         steps = steps.saturating_sub(1);
     }
-    assert!(sides.iter().all(|s| s.sent > 50), "{:?}", sides.each_ref().map(|s| s.sent));
     assert!(base::counters::RECONNECTIONS.value() > before + cuts as u64 / 4, "most cuts must have hit something");
     assert_eq!(nets.each_ref().map(|net| net.timed), [0, 0]);
 }
