@@ -4,7 +4,7 @@
 Each group is a target of make. Its output is shown as it comes and kept in build/test-logs/GROUP.log; counts are read from the closing lines of our runners, of cargo and
 of pytest. build/test-results.xml has the same for programs that read JUnit. After a failure the other groups run only if make was called with -k.
 
---strict: on a machine of CI's kind, a skip that tests/skips.toml doesn't name is a failure, and so is a group of which nothing ran. .ci/run asks for that.
+--strict: on a machine of CI's kind, a skip that tests/skips.toml doesn't name is a failure, and so is a group of which nothing ran.
 
 Usage: tests/groups.py [--strict] [--make COMMAND] GROUP…
 """
