@@ -2,7 +2,7 @@
 //! knows one offer of each rank. And the loader's cache, from which `--preload` learns where libraries are.
 
 use crate::input::Input;
-use base::Peer;
+use base::WorldRank;
 use launch::preload::elf::parse_cache;
 use protocol::control::EndpointAddress;
 use protocol::control::exchange::hypercube::Hypercube;
@@ -28,7 +28,7 @@ fn address(rank: u32) -> EndpointAddress {
 }
 
 fn offer(rank: u32, ids: usize) -> Offer {
-    Offer { rank: Peer(rank), address: address(rank), ids: vec![[rank as u8; 16]; ids] }
+    Offer { rank: WorldRank(rank), address: address(rank), ids: vec![[rank as u8; 16]; ids] }
 }
 
 /// A small number, or a large one now and then.
@@ -51,13 +51,13 @@ fn among_ranks(input: &mut Input<'_>, ring: bool) {
         let to = input.below(size as usize);
         let blocks = (0..input.below(4)).map(|_| offer(number(input, size), input.below(10))).collect();
         let step = Step { generation: input.below(3) as u32, round: number(input, size), blocks };
-        let _ = ranks[to].on_step(Peer(0), step);
+        let _ = ranks[to].on_step(WorldRank(0), step);
         pass_on(&mut ranks);
     }
     pass_on(&mut ranks);
     for rank in ranks.into_iter().filter(|rank| rank.is_done()) {
         let offers = rank.into_offers();
-        assert!(offers.len() == size as usize && offers.iter().zip(0..).all(|(offer, rank)| offer.rank == Peer(rank)));
+        assert!(offers.len() == size as usize && offers.iter().zip(0..).all(|(offer, rank)| offer.rank == WorldRank(rank)));
     }
 }
 
@@ -67,7 +67,7 @@ fn pass_on(ranks: &mut [Box<dyn Exchange>]) {
         let mut moved = false;
         for from in 0..ranks.len() {
             while let Some((to, step)) = ranks[from].next_outgoing() {
-                let _ = ranks[to.0 as usize].on_step(Peer(from as u32), step);
+                let _ = ranks[to.0 as usize].on_step(WorldRank(from as u32), step);
                 moved = true;
             }
         }
@@ -96,7 +96,7 @@ fn collector(input: &mut Input<'_>) {
         assert_eq!(collector.is_complete(), heard.iter().all(|h| *h));
     }
     let offers = collector.offers();
-    let me = Peer(input.below(size as usize) as u32);
+    let me = WorldRank(input.below(size as usize) as u32);
     let picked = pick(me, size, offers.clone()).expect("sound offers");
     assert_eq!(picked, dr::entries_for(me, &offers));
     assert!(picked.iter().all(|entry| entry.peer != me && entry.peer.0 < size));
@@ -108,7 +108,7 @@ fn gather(input: &mut Input<'_>) {
         let (node, generation) = (number(input, 4), number(input, 3));
         match input.below(5) {
             0 => gather.own(node, generation, address(node)),
-            1 => gather.report(node, generation, vec![(Peer(node), address(node))]),
+            1 => gather.report(node, generation, vec![(WorldRank(node), address(node))]),
             2 => {
                 let present = gather.generation();
                 assert_eq!(gather.advance(generation), generation == present);

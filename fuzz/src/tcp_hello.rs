@@ -1,14 +1,20 @@
 //! The introduction of a data connection: a stranger's messages are refused, whatever they are made from.
 
 use crate::input::Input;
-use base::Peer;
+use base::ids::{JobId, ProcId};
+use base::{Peer, WorldRank};
 use channel::tcp::hello::{self, Identity, LINKS_MAX, LinkId, Terms, Verdict};
+use protocol::processes::Processes;
 
 /// Plays one input.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
-    let identity =
-        |me: u32| Identity { me: Peer(me), size: 4, job_id: 77, key: *b"sixteen secrets!", format: 3, ids: Default::default() };
+    let identity = |me: u32| Identity {
+        processes: Processes::shared(ProcId { job: JobId(77), rank: WorldRank(me) }, 4),
+        key: *b"sixteen secrets!",
+        format: 3,
+        ids: Default::default(),
+    };
     let (dialler, listener) = (identity(1), identity(2));
     let (theirs, ours) = ([5; 16], [6; 16]);
     let mut greeting = hello::hello(&dialler, LinkId { peer: Peer(2), number: input.byte() % LINKS_MAX }, &theirs);
@@ -32,7 +38,8 @@ pub fn run(data: &[u8]) {
             }
         }
         if let Ok(LinkId { peer, number }) = hello::check_hello(&listener, &greeting) {
-            assert!(peer.0 < 4 && peer != listener.me && number < LINKS_MAX, "an impossible peer: {peer:?}, {number}");
+            let processes = listener.processes.borrow();
+            assert!(processes.id(peer).is_some() && peer != processes.me() && number < LINKS_MAX, "an impossible peer: {peer:?}, {number}");
         }
         let same = greeting == true_greeting;
         let answered = hello::check_challenge(&dialler, &true_greeting, &challenge).is_ok();

@@ -8,4 +8,4 @@ pub mod ids;
 pub mod log;
 
 pub use error::{Class, Error, Result};
-pub use ids::{ContextId, Peer};
+pub use ids::{ContextId, Peer, WorldRank};

@@ -1,11 +1,13 @@
 //! Where single copy begins to beat the ring: one way time of a message by both, warm and with rotating (cold) buffers.
 //! `FERRULE_RING_BYTES=… FERRULE_SINGLE_COPY=… cargo run --release -p channel --example thresholds`
 
-use base::Peer;
+use base::ids::{JobId, ProcId};
+use base::{Peer, WorldRank};
 use channel::buffer::{RecvBuf, SendBuf};
 use channel::shm::{PeerFds, ShmEvent, ShmHub, ShmLane, ShmPacket};
 use protocol::kind::Kind;
 use protocol::order::Number;
+use protocol::processes::Processes;
 use protocol::transport::Outcome;
 use protocol::wire::Header;
 use std::os::fd::{AsFd, OwnedFd};
@@ -25,7 +27,8 @@ struct End {
 impl End {
     fn connect(me: u32, socket: &UnixStream) -> End {
         let rank_id = u128::from(me) + 100;
-        let hub = ShmHub::create(Peer(me), vec![Peer(0), Peer(1)], rank_id, false).unwrap();
+        let processes = Processes::shared(ProcId { job: JobId(1), rank: WorldRank(me) }, 2);
+        let hub = ShmHub::create(&processes, vec![Peer(0), Peer(1)], rank_id, false).unwrap();
         let pid = sys::cma::own_pid().to_le_bytes();
         sys::fdpass::send(socket.as_fd(), &pid, &hub.descriptors(), true).unwrap();
         let (mut pid, mut fds) = ([0u8; 4], Vec::<OwnedFd>::new());

@@ -13,12 +13,14 @@ mod pmi1;
 mod pmi2;
 pub mod pmix;
 
-use base::{Peer, Result, ensure, fail, log};
+use base::ids::{JobId, ProcId};
+use base::{Result, WorldRank, ensure, fail, log};
 use launcher::Launcher;
 use link::Link;
 use protocol::control::exchange::{Entry, Id, Offer};
 use protocol::control::rank::Times;
 use protocol::control::{self, ToAgent, ToRank, VERSION};
+use protocol::processes::{Processes, SharedProcesses};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -47,7 +49,7 @@ pub enum Event {
     /// A requested endpoint address; with the descriptors that the peer registered, if it is under this kernel.
     Address {
         /// Whose.
-        peer: Peer,
+        peer: WorldRank,
         /// The endpoint address.
         address: EndpointAddress,
         /// In the order of registration.
@@ -58,7 +60,7 @@ pub enum Event {
     /// The peer is dead, or has ended without registering.
     PeerGone {
         /// Who.
-        peer: Peer,
+        peer: WorldRank,
         /// Where.
         host: String,
         /// How, in words.
@@ -85,6 +87,7 @@ pub type SharedBootstrap = Rc<RefCell<Bootstrap>>;
 /// This process's place in the job.
 pub struct Bootstrap {
     job: Rc<JobInfo>,
+    processes: SharedProcesses,
     link: Option<Link>,
     events: VecDeque<Event>,
     /// What a singleton has registered.
@@ -141,7 +144,7 @@ impl Bootstrap {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_string();
         let job = JobInfo {
             version: VERSION,
-            rank: Peer(0),
+            rank: WorldRank(0),
             size: 1,
             job_id: id.map_or(0, |b| u64::from_le_bytes(*b)),
             key: key.copied().unwrap_or_default(),
@@ -166,6 +169,7 @@ impl Bootstrap {
         };
         base::log::set_prefix(format!("0@{}", job.node_names[0]));
         Bootstrap {
+            processes: processes_of(&job),
             job: Rc::new(job),
             link: None,
             events: VecDeque::new(),
@@ -212,6 +216,7 @@ impl Bootstrap {
         base::log::set_prefix(format!("{}@{}", job.rank.0, job.node_names[job.node_of[job.rank.0 as usize] as usize]));
         let joined_ns = (began_ns, sys::clock::now_ns());
         Ok(Bootstrap {
+            processes: processes_of(&job),
             job: Rc::new(*job),
             link: Some(link),
             events: VecDeque::new(),
@@ -237,6 +242,11 @@ impl Bootstrap {
     /// The job.
     pub fn job(&self) -> &Rc<JobInfo> {
         &self.job
+    }
+
+    /// The processes that this one knows.
+    pub fn processes(&self) -> &SharedProcesses {
+        &self.processes
     }
 
     /// Gives this rank's endpoint address to whoever asks; up to [`MAX_FDS`] descriptors are kept by the agent for ranks under the same kernel.
@@ -281,7 +291,7 @@ impl Bootstrap {
     }
 
     /// Asks for the endpoint address of `peer`; [`Bootstrap::poll`] yields it as soon as the peer has registered.
-    pub fn request_address(&mut self, peer: Peer) -> Result {
+    pub fn request_address(&mut self, peer: WorldRank) -> Result {
         ensure!(peer.0 < self.job.size, ERR_RANK, "no such rank in the job");
         match self.own.take() {
             Some((address, fds)) => self.events.push_back(Event::Address { peer, address, fds, far: String::new() }),
@@ -325,7 +335,7 @@ impl Bootstrap {
 
     /// `MPI_Abort`: mpiexec exits with `code` and shows `text`. The whole job ends, unless it continues on failure and `ranks` names some.
     /// This process is one of them.
-    pub fn abort(&mut self, code: i32, text: &str, ranks: &[Peer]) -> ! {
+    pub fn abort(&mut self, code: i32, text: &str, ranks: &[WorldRank]) -> ! {
         let status = match code & 0xff {
             0 if code != 0 => 1,
             status => status,
@@ -430,6 +440,11 @@ impl Bootstrap {
     }
 }
 
+/// At first a process knows those of its own job.
+fn processes_of(job: &JobInfo) -> SharedProcesses {
+    Processes::shared(ProcId { job: JobId(job.job_id), rank: job.rank }, job.size)
+}
+
 fn variable(name: &str) -> Option<String> {
     // Not settings: the launchers' own variables, ours among them.
     std::env::var(name).ok()
@@ -459,6 +474,7 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let link = Some(Link::new(ours.into()));
         let rank = Bootstrap {
+            processes: processes_of(&job()),
             job: Rc::new(job()),
             link,
             events: VecDeque::new(),
@@ -479,7 +495,8 @@ mod tests {
     fn addresses_come_with_their_descriptors_and_finalize_leaves_the_rest_unread() {
         let (mut rank, agent) = pair();
         let (reader, writer) = std::io::pipe().unwrap();
-        let message = ToRank::Address { peer: Peer(0), address: Box::new(address()), fd_count: 2, far: String::new() };
+        let message =
+            ToRank::Address { peer: WorldRank(0), address: Box::new(address()), fd_count: 2, far: String::new() };
         let bytes = frame::frame(&message);
         sys::fdpass::send(agent.as_fd(), &bytes, &[reader.as_fd(), writer.as_fd()], true).unwrap();
         let Some(Event::Address { fds, address: got, .. }) = rank.poll().unwrap() else { panic!() };

@@ -1,10 +1,13 @@
 //! Finds out how a peer is reached: its endpoint address, from what an exchange has told or from the node agent, and what the agent tells
 //! of the others.
+//!
+//! The agent names processes by their ranks; here they become endpoints.
 
 use crate::bootstrap::{EndpointAddress, Event, JobInfo, SharedBootstrap};
 use crate::why::Why;
-use base::{Peer, Result, ensure, log};
+use base::{Peer, Result, WorldRank, ensure, log};
 use protocol::control::exchange::Entry;
+use protocol::processes::SharedProcesses;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -23,6 +26,7 @@ pub enum Found {
 pub struct Finder {
     job: Rc<JobInfo>,
     bootstrap: SharedBootstrap,
+    processes: SharedProcesses,
     /// Peers whose addresses the agent has been asked for.
     awaited: HashSet<Peer>,
     /// What an exchange has told of the others, by rank; empty if addresses are asked for on first use.
@@ -37,9 +41,11 @@ pub struct Finder {
 impl Finder {
     /// Nothing is known yet.
     pub fn new(job: Rc<JobInfo>, bootstrap: SharedBootstrap) -> Finder {
+        let processes = bootstrap.borrow().processes().clone();
         Finder {
             job,
             bootstrap,
+            processes,
             awaited: HashSet::new(),
             directory: Vec::new(),
             own: None,
@@ -88,12 +94,14 @@ impl Finder {
 
     /// The address of a peer that was in the exchange.
     pub fn known(&self, peer: Peer) -> Option<Box<EndpointAddress>> {
-        self.directory.get(peer.0 as usize).cloned().flatten()
+        let rank = self.processes.borrow().rank(peer)?;
+        self.directory.get(rank.0 as usize).cloned().flatten()
     }
 
     /// Asks the agent for the address of `peer`: [`Finder::poll`] tells it. False if nobody can be asked.
     pub fn ask(&mut self, peer: Peer) -> bool {
-        let asked = self.bootstrap.borrow_mut().request_address(peer).is_ok();
+        let Some(rank) = self.processes.borrow().rank(peer) else { return false };
+        let asked = self.bootstrap.borrow_mut().request_address(rank).is_ok();
         if asked {
             self.awaited.insert(peer);
         }
@@ -117,16 +125,19 @@ impl Finder {
             let told = self.bootstrap.borrow_mut().poll();
             match told {
                 Ok(None) => return None,
-                Ok(Some(Event::Address { peer, address, fds, far })) if self.awaited.remove(&peer) => {
-                    return Some(Found::Address(peer, Box::new(address), fds, far));
+                Ok(Some(Event::Address { peer: rank, address, fds, far })) => {
+                    if let Some(peer) = self.peer(rank).filter(|peer| self.awaited.remove(peer)) {
+                        return Some(Found::Address(peer, Box::new(address), fds, far));
+                    }
                 }
-                Ok(Some(Event::PeerGone { peer, host, why })) if peer.0 < self.job.size => {
-                    log!(Warn, "rank {} on {host} is gone: {why}", peer.0);
-                    self.awaited.remove(&peer);
-                    return Some(Found::Gone(peer));
+                Ok(Some(Event::PeerGone { peer: rank, host, why })) => {
+                    if let Some(peer) = self.peer(rank) {
+                        log!(Warn, "{rank} on {host} is gone: {why}");
+                        self.awaited.remove(&peer);
+                        return Some(Found::Gone(peer));
+                    }
                 }
                 Ok(Some(Event::Dump)) => self.bootstrap.borrow_mut().ask_for_report(),
-                Ok(Some(_)) => {}
                 Err(error) => {
                     log!(Error, "no word from the node agent any more: {}", error.origin);
                     self.agent_lost = true;
@@ -134,6 +145,10 @@ impl Finder {
             }
         }
         None
+    }
+
+    fn peer(&self, rank: WorldRank) -> Option<Peer> {
+        self.processes.borrow().peer_of_rank(rank)
     }
 
     /// Notes which channel a peer has got, and why not another one.

@@ -31,8 +31,8 @@ pub fn open(bootstrap: bootstrap::Bootstrap) -> base::Result<transports::Opened>
     exchange::run(&mut opened)?;
     if why::WHY.value() {
         // To see which channels they get.
-        let size = opened.endpoints.transport().job().size;
-        (0..size).for_each(|rank| opened.endpoints.connect(base::Peer(rank)));
+        let all = opened.endpoints.transport().processes().borrow().own_job();
+        all.for_each(|peer| opened.endpoints.connect(peer));
     }
     Ok(opened)
 }

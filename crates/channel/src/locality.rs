@@ -9,7 +9,7 @@
 use crate::bootstrap::{EndpointAddress, JobInfo};
 use crate::shm::{PeerFds, ShmHub, ShmLane};
 use crate::why::Why;
-use base::{Peer, log};
+use base::{Peer, WorldRank, log};
 use protocol::control::near::INBOX_PREFIX;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -79,22 +79,22 @@ fn parse_channels(text: &str) -> Allowed {
 }
 
 /// Ranks under other kernels that share a region of memory with `rank`, ascending: in this order they send to it.
-pub fn across_kernels(job: &JobInfo, rank: Peer) -> Vec<Peer> {
+pub fn across_kernels(job: &JobInfo, rank: WorldRank) -> Vec<WorldRank> {
     let at = |of: &[u32], rank: u32| of.get(*job.node_of.get(rank as usize)? as usize).copied();
     let Some(host) = at(&job.host_of, rank.0) else { return Vec::new() };
     let kernel = at(&job.kernel_of, rank.0);
     let other = |r: &u32| at(&job.host_of, *r) == Some(host) && at(&job.kernel_of, *r) != kernel;
-    (0..job.size).filter(other).map(Peer).collect()
+    (0..job.size).filter(other).map(WorldRank).collect()
 }
 
 /// Tries to reach `peer` through memory that this kernel and its one share.
 pub fn try_region(
     hub: Option<&ShmHub>,
     job: &JobInfo,
-    (peer, address): (Peer, &EndpointAddress),
+    (peer, rank, address): (Peer, WorldRank, &EndpointAddress),
     why: &mut Why,
 ) -> Option<ShmLane> {
-    let slot = across_kernels(job, peer).iter().position(|p| *p == job.rank);
+    let slot = across_kernels(job, rank).iter().position(|p| *p == job.rank);
     let reason = match (hub, slot) {
         // Nothing to tell where there is no such memory.
         (None, None) if job.region.why.is_empty() => return None,
@@ -133,12 +133,12 @@ fn open_in_region(
 pub fn try_shm(
     hub: Option<&ShmHub>,
     job: &JobInfo,
-    (peer, address, fds): (Peer, &EndpointAddress, Vec<OwnedFd>),
+    (peer, rank, address, fds): (Peer, WorldRank, &EndpointAddress, Vec<OwnedFd>),
     far: &str,
     why: &mut Why,
 ) -> Option<ShmLane> {
-    if !job.local_ranks.contains(&peer.0) {
-        let reason = match across_kernels(job, job.rank).contains(&peer) {
+    if !job.local_ranks.contains(&rank.0) {
+        let reason = match across_kernels(job, job.rank).contains(&rank) {
             true => "same host, other VM".into(),
             false => far_reason(address, far),
         };

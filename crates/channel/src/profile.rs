@@ -9,12 +9,13 @@
 
 use crate::bootstrap::{Bootstrap, JobInfo};
 use base::ids::{PLANE_MASK, Plane};
-use base::{Peer, log};
+use base::{Peer, WorldRank, log};
 use protocol::control::profile::{
     AT_BEGAN, AT_BEGAN_UNIX, AT_CROWDED, AT_ENDED, AT_LEVEL, AT_PHASE_BEGAN, AT_RANKS, AT_RECORDS, AT_TABLES,
     HEADER_BYTES, MAGIC, NAME_WORDS, RECORD_PHASE, RECORD_SCOPE, RECORD_WORDS, RECORDS_BYTES, ROW_WORDS, TABLE_LENGTHS,
     TABLE_WORDS, add_lengths, memory_bytes, records_at, tables_at, tables_max, word_of, words_of_name,
 };
+use protocol::processes::SharedProcesses;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
@@ -43,7 +44,7 @@ pub struct Profile {
     memory: Rc<Mapping>,
     peers: usize,
     /// Whose tables are in use, in their order.
-    tables: Vec<Peer>,
+    tables: Vec<WorldRank>,
     /// Words of records so far.
     records: usize,
     paused: bool,
@@ -56,7 +57,7 @@ pub type Call = Option<&'static &'static str>;
 
 /// The profile as its users share it: MPI counts messages, and lanes count their short ones. Off in most jobs.
 #[derive(Clone, Default)]
-pub struct SharedProfile(Option<Rc<RefCell<Profile>>>);
+pub struct SharedProfile(Option<(Rc<RefCell<Profile>>, SharedProcesses)>);
 
 impl SharedProfile {
     /// Nothing is counted.
@@ -73,7 +74,7 @@ impl SharedProfile {
             Ok(profile)
         });
         match begun {
-            Ok(profile) => SharedProfile(Some(Rc::new(RefCell::new(profile)))),
+            Ok(profile) => SharedProfile(Some((Rc::new(RefCell::new(profile)), bootstrap.processes().clone()))),
             Err(why) => {
                 log!(Warn, "what this rank sends is not counted: {why}");
                 SharedProfile(None)
@@ -81,36 +82,40 @@ impl SharedProfile {
         }
     }
 
-    /// How the lane to `peer` counts its short messages from now on.
+    /// How the lane to `peer` counts its short messages from now on. Those to other jobs are not counted.
     pub fn short(&self, peer: Peer) -> Short {
-        self.0.as_ref().map_or(Short::NotCounted, |profile| profile.borrow_mut().short(peer))
+        let Some((profile, processes)) = &self.0 else { return Short::NotCounted };
+        let rank = processes.borrow().rank(peer);
+        rank.map_or(Short::NotCounted, |rank| profile.borrow_mut().short(rank))
     }
 
     /// Counts a message that its lane hasn't counted.
     #[inline]
     pub fn count(&self, context: u64, call: Call, peer: Peer, bytes: usize) {
-        if let Some(profile) = &self.0 {
-            profile.borrow_mut().count(context, call, peer, bytes);
+        if let Some((profile, processes)) = &self.0
+            && let Some(rank) = processes.borrow().rank(peer)
+        {
+            profile.borrow_mut().count(context, call, rank, bytes);
         }
     }
 
     /// A communicator has got a name.
     pub fn name_context(&self, context: u64, name: &str) {
-        if let Some(profile) = &self.0 {
+        if let Some((profile, _)) = &self.0 {
             profile.borrow_mut().name_context(context, name);
         }
     }
 
     /// `MPI_Pcontrol`. The lanes must be told afterwards ([`crate::transports::tell_lanes`]).
     pub fn control(&self, level: i32) {
-        if let Some(profile) = &self.0 {
+        if let Some((profile, _)) = &self.0 {
             profile.borrow_mut().control(level);
         }
     }
 
     /// From now on nothing is counted: the program has called `MPI_Finalize`. The lanes must be told afterwards.
     pub fn end(&self) {
-        if let Some(profile) = &self.0 {
+        if let Some((profile, _)) = &self.0 {
             profile.borrow_mut().end();
         }
     }
@@ -176,7 +181,7 @@ impl Profile {
     }
 
     /// How a lane counts its short messages to `peer` from now on.
-    pub fn short(&mut self, peer: Peer) -> Short {
+    pub fn short(&mut self, peer: WorldRank) -> Short {
         if !self.is_counting() {
             return Short::NotCounted;
         }
@@ -194,7 +199,7 @@ impl Profile {
     }
 
     /// Counts a message that no table has counted.
-    pub fn count(&mut self, context: u64, call: Call, peer: Peer, bytes: usize) {
+    pub fn count(&mut self, context: u64, call: Call, peer: WorldRank, bytes: usize) {
         if !self.is_counting() {
             return;
         }
@@ -225,7 +230,7 @@ impl Profile {
     }
 
     /// Counts a message once more, for its context and the collective that it belongs to.
-    fn count_scope(&mut self, context: u64, call: Call, peer: Peer, bytes: usize) {
+    fn count_scope(&mut self, context: u64, call: Call, peer: WorldRank, bytes: usize) {
         // The program's own messages belong to no collective.
         let call = call.filter(|_| context & PLANE_MASK != Plane::PointToPoint as u64);
         let context = context & !PLANE_MASK;
@@ -370,11 +375,11 @@ mod tests {
 
     /// A message of the program; short ones as a lane would count them.
     fn send(profile: &mut Profile, peer: u32, bytes: usize) {
-        match profile.short(Peer(peer)) {
+        match profile.short(WorldRank(peer)) {
             // SAFETY: the length is checked.
             Short::Table(table) if bytes < Table::LENGTHS => unsafe { table.count(bytes) },
             Short::NotCounted if bytes < Table::LENGTHS => {}
-            _ => profile.count(0, None, Peer(peer), bytes),
+            _ => profile.count(0, None, WorldRank(peer), bytes),
         }
     }
 
@@ -422,13 +427,13 @@ mod tests {
     #[test]
     fn what_finds_no_table_goes_into_its_row() {
         let (mut profile, _) = Profile::begin(TABLES_MAX + 1, false).unwrap();
-        for peer in (0..TABLES_MAX as u32).map(Peer) {
+        for peer in (0..TABLES_MAX as u32).map(WorldRank) {
             assert!(matches!(profile.short(peer), Short::Table(_)));
         }
-        assert!(matches!(profile.short(Peer(TABLES_MAX as u32)), Short::Elsewhere));
-        assert!(matches!(profile.short(Peer(7)), Short::Table(_)));
+        assert!(matches!(profile.short(WorldRank(TABLES_MAX as u32)), Short::Elsewhere));
+        assert!(matches!(profile.short(WorldRank(7)), Short::Table(_)));
         let (mut detailed, _) = Profile::begin(2, true).unwrap();
-        assert!(matches!(detailed.short(Peer(1)), Short::Elsewhere));
+        assert!(matches!(detailed.short(WorldRank(1)), Short::Elsewhere));
     }
 
     #[test]
@@ -438,9 +443,9 @@ mod tests {
         let (mut profile, fd) = Profile::begin(2, true).unwrap();
         let file = std::fs::File::from(fd);
         profile.name_context(CONTEXT, "first");
-        profile.count_scope(CONTEXT | Plane::Collective as u64, Some(&BCAST), Peer(1), 100);
-        profile.count_scope(CONTEXT | Plane::Collective as u64, Some(&BCAST), Peer(1), 1);
-        profile.count_scope(CONTEXT, Some(&BCAST), Peer(0), 7);
+        profile.count_scope(CONTEXT | Plane::Collective as u64, Some(&BCAST), WorldRank(1), 100);
+        profile.count_scope(CONTEXT | Plane::Collective as u64, Some(&BCAST), WorldRank(1), 1);
+        profile.count_scope(CONTEXT, Some(&BCAST), WorldRank(0), 7);
         profile.name_context(CONTEXT, "world");
         let words = |at: usize, n: usize| (0..n).map(|i| word(&file, at + 8 * i)).collect::<Vec<_>>();
         let contents = 2 * NAME_WORDS + 2 * ROW_WORDS;
@@ -459,7 +464,7 @@ mod tests {
         let (mut profile, fd) = Profile::begin(2, false).unwrap();
         let file = std::fs::File::from(fd);
         for _ in 0..3 {
-            profile.count(0, None, Peer(1), 8);
+            profile.count(0, None, WorldRank(1), 8);
             profile.records = RECORDS_BYTES / 8 - RECORD_WORDS;
             profile.control(3);
         }

@@ -5,7 +5,9 @@
 use crate::calibrate::{MEM_MIN_RATE, mem_rate};
 use crate::shm::{PeerFds, ShmHub, ShmLane};
 use crate::{locality, self_, tcp};
-use base::Peer;
+use base::ids::{JobId, ProcId};
+use base::{Peer, WorldRank};
+use protocol::processes::Processes;
 use protocol::transport::Caps;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -69,7 +71,9 @@ fn shm_kinds(lane: &ShmLane, memory: Option<OwnedFd>) -> [Kind; 4] {
 /// A lane from one inbox of this process to another.
 fn shm_lane() -> io::Result<(ShmLane, Option<OwnedFd>)> {
     let peers = vec![Peer(0), Peer(1)];
-    let (from, to) = (ShmHub::create(Peer(0), peers.clone(), 1, false)?, ShmHub::create(Peer(1), peers, 2, false)?);
+    let process = |rank| Processes::shared(ProcId { job: JobId(0), rank: WorldRank(rank) }, 2);
+    let from = ShmHub::create(&process(0), peers.clone(), 1, false)?;
+    let to = ShmHub::create(&process(1), peers, 2, false)?;
     let fds = to.descriptors().into_iter().map(|fd| fd.try_clone_to_owned()).collect::<io::Result<Vec<OwnedFd>>>()?;
     let fds = PeerFds::from_vec(fds).ok_or_else(|| io::Error::other("descriptors are missing"))?;
     let memory = fds.memory.as_ref().map(OwnedFd::try_clone).transpose()?;

@@ -6,7 +6,8 @@
 
 use crate::buffer::{RecvBuf, SendBuf};
 use base::counters::SINGLE_COPY_DEMOTED;
-use base::{Peer, log};
+use base::log;
+use protocol::processes::Name;
 use protocol::transport::Access;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -128,7 +129,7 @@ pub struct Probe {
 /// Single copy from one peer, or the reasons why there is none.
 #[derive(Debug)]
 pub struct SingleCopy {
-    peer: Peer,
+    peer: Name,
     method: Option<Method>,
     rejected: Vec<(&'static str, String)>,
     /// A write has failed: the peer's memory is only read.
@@ -138,7 +139,7 @@ pub struct SingleCopy {
 
 impl SingleCopy {
     /// No single copy from this peer.
-    pub fn none(peer: Peer, why: &str) -> SingleCopy {
+    pub fn none(peer: Name, why: &str) -> SingleCopy {
         SingleCopy {
             peer,
             method: None,
@@ -149,11 +150,11 @@ impl SingleCopy {
     }
 
     /// Tries what the setting [`SINGLE_COPY`] allows, best first.
-    pub fn probe(peer: Peer, probe: Probe) -> SingleCopy {
+    pub fn probe(peer: Name, probe: Probe) -> SingleCopy {
         SingleCopy::probe_with(peer, probe, SINGLE_COPY.value())
     }
 
-    fn probe_with(peer: Peer, probe: Probe, setting: &str) -> SingleCopy {
+    fn probe_with(peer: Name, probe: Probe, setting: &str) -> SingleCopy {
         let mut out = SingleCopy { peer, method: None, rejected: Vec::new(), reads_only: false, bounce: Vec::new() };
         let allowed = |name| matches!(setting, "auto") || setting == name;
         if !matches!(setting, "auto" | "cma" | "mem" | "off") {
@@ -176,6 +177,11 @@ impl SingleCopy {
             }
         }
         out
+    }
+
+    /// How messages for humans name the peer.
+    pub fn name_of_peer(&self) -> Name {
+        self.peer
     }
 
     /// The way in use: `cma` or `mem`.
@@ -240,7 +246,7 @@ impl SingleCopy {
         match write_all(pid, address, source, &mut self.bounce) {
             Ok(()) => Access::Done(0),
             Err(error) => {
-                log!(Info, "rank {}'s memory can't be written: {error}; puts go by packets from now on", self.peer.0);
+                log!(Info, "the memory of {} can't be written: {error}; puts go by packets from now on", self.peer);
                 self.reads_only = true;
                 Access::Unable
             }
@@ -252,12 +258,7 @@ impl SingleCopy {
         let Some(method) = self.method.take() else { return };
         SINGLE_COPY_DEMOTED.add(1);
         self.rejected.push((method.name(), format!("failed at run time: {error}")));
-        log!(
-            Warn,
-            "single copy ({}) from rank {} failed: {error}; using the ring from now on",
-            method.name(),
-            self.peer.0
-        );
+        log!(Warn, "single copy ({}) from {} failed: {error}; using the ring from now on", method.name(), self.peer);
     }
 }
 
@@ -310,6 +311,7 @@ fn pull_in_pieces(method: &Method, bounce: &mut Vec<u8>, address: u64, sink: &Re
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::WorldRank;
 
     fn own(word: &ProbeWord, value: u64) -> Probe {
         Probe { address: word.address(), value, pid: Some(cma::own_pid()), memory: Some(cma::own_memory().unwrap()) }
@@ -318,7 +320,7 @@ mod tests {
     #[test]
     fn another_value_means_no() {
         let word = ProbeWord::random();
-        let single = SingleCopy::probe_with(Peer(1), own(&word, word.value() ^ 1), "auto");
+        let single = SingleCopy::probe_with(Name::Own(WorldRank(1)), own(&word, word.value() ^ 1), "auto");
         assert_eq!(single.name(), None);
         assert_eq!(single.rejected().len(), 2);
     }
@@ -326,7 +328,7 @@ mod tests {
     #[test]
     fn memory_descriptor_pulls_and_demotes() {
         let word = ProbeWord::random();
-        let mut single = SingleCopy::probe_with(Peer(1), own(&word, word.value()), "mem");
+        let mut single = SingleCopy::probe_with(Name::Own(WorldRank(1)), own(&word, word.value()), "mem");
         assert_eq!(single.name(), Some("mem"));
         let from: Vec<u8> = (0..300_000u32).map(|i| i as u8).collect();
         let mut to = vec![0u8; from.len()];
@@ -342,7 +344,7 @@ mod tests {
     #[test]
     fn setting_off_is_a_reason() {
         let word = ProbeWord::random();
-        let single = SingleCopy::probe_with(Peer(1), own(&word, word.value()), "off");
+        let single = SingleCopy::probe_with(Name::Own(WorldRank(1)), own(&word, word.value()), "off");
         assert_eq!(single.name(), None);
         assert!(single.rejected().iter().all(|(_, why)| why.contains("off")));
     }

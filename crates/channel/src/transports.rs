@@ -23,6 +23,7 @@ use crate::waiting::Waiting;
 use crate::why::{self, Why};
 use base::{Class, Error, Peer, Result, log};
 use protocol::endpoint::Endpoints;
+use protocol::processes::SharedProcesses;
 use protocol::transport::Packet;
 use protocol::wire::Header;
 use std::collections::{HashMap, VecDeque};
@@ -99,6 +100,7 @@ enum Change {
 pub struct Transports {
     me: Peer,
     job: Rc<JobInfo>,
+    processes: SharedProcesses,
     tick: u32,
     hub: Option<ShmHub>,
     /// What peers under other kernels of this host send.
@@ -144,12 +146,15 @@ impl Transports {
     /// Opens the receiving sides and registers this process's endpoint address with the node agent. No exchange with peers.
     pub fn open(bootstrap: SharedBootstrap) -> Result<Opened> {
         let job = bootstrap.borrow().job().clone();
+        let processes = bootstrap.borrow().processes().clone();
+        let me = processes.borrow().me();
         let waiter = Waiter::new(crate::wait::ranks_per_cpu_of(&job));
         let epoll = Arc::new(Epoll::new().map_err(|e| refused("cannot create an epoll set", &e))?);
         let profile = SharedProfile::begin(&job, &mut bootstrap.borrow_mut());
         let mut transports = Transports {
-            me: job.rank,
+            me,
             job: Rc::clone(&job),
+            processes,
             tick: 0,
             hub: None,
             region: None,
@@ -179,7 +184,7 @@ impl Transports {
         self.finder.watch(epoll, TOKEN_CONTROL).map_err(|e| refused("cannot watch the node agent's socket", &e))?;
         let rank_id = u128::from_le_bytes(sys::mem::random().map_err(|e| refused("no random numbers", &e))?);
         let mut fds: Vec<OwnedFd> = Vec::new();
-        let (hub, inbox_file) = inboxes::hub(&job, rank_id, oversubscribed);
+        let (hub, inbox_file) = inboxes::hub(&job, &self.processes, rank_id, oversubscribed);
         self.hub = hub;
         if let Some(hub) = &self.hub {
             epoll.add(hub.bell(), TOKEN_BELL, Interest::READ).map_err(|e| refused("cannot watch the bell", &e))?;
@@ -188,7 +193,7 @@ impl Transports {
             }
         }
         let region_part = self.open_region(rank_id);
-        self.net = inboxes::net(&job, epoll);
+        self.net = inboxes::net(&job, &self.processes, epoll);
         self.open_doorbell(epoll);
         let addresses = self.net.as_ref().map_or(Vec::new(), |net| net.addresses().to_vec());
         let mut address = locality::own_address(rank_id, addresses);
@@ -203,7 +208,7 @@ impl Transports {
         self.finder.register(address, fds)
     }
 
-    /// This process's rank in the job.
+    /// This process.
     pub fn me(&self) -> Peer {
         self.me
     }
@@ -211,6 +216,11 @@ impl Transports {
     /// The job.
     pub fn job(&self) -> &Rc<JobInfo> {
         &self.job
+    }
+
+    /// The processes that this one knows.
+    pub fn processes(&self) -> &SharedProcesses {
+        &self.processes
     }
 
     /// What finds out how peers are reached.
@@ -229,7 +239,8 @@ impl Transports {
 
     /// Whether shared memory will be tried.
     pub fn may_be_near(&self, peer: Peer) -> bool {
-        self.hub.is_some() && self.job.local_ranks.contains(&peer.0)
+        let rank = self.processes.borrow().rank(peer);
+        self.hub.is_some() && rank.is_some_and(|rank| self.job.local_ranks.contains(&rank.0))
     }
 
     /// A peer that is reached over the network, and whose endpoint is suspended, goes on at these addresses: they are used when the endpoint is resumed.
@@ -256,12 +267,14 @@ impl Transports {
 
     /// Builds the lane to a peer whose endpoint address is known.
     fn open_lane(&mut self, peer: Peer, address: &EndpointAddress, fds: Vec<OwnedFd>, far: &str) {
+        // Only the launcher tells addresses, and those of the own job only.
+        let Some(rank) = self.processes.borrow().rank(peer) else { return self.lose(peer) };
         if let Some(net) = &mut self.net {
-            ids::note_neighbors_id(self.me, peer, address, net.ids());
+            ids::note_neighbors_id(self.job.rank, rank, address, net.ids());
         }
         let mut why = Why::default();
-        let near = locality::try_shm(self.hub.as_ref(), &self.job, (peer, address, fds), far, &mut why)
-            .or_else(|| locality::try_region(self.region.as_deref(), &self.job, (peer, address), &mut why));
+        let near = locality::try_shm(self.hub.as_ref(), &self.job, (peer, rank, address, fds), far, &mut why)
+            .or_else(|| locality::try_region(self.region.as_deref(), &self.job, (peer, rank, address), &mut why));
         let lanes = match (near, &mut self.net) {
             (Some(mut lane), _) => {
                 lane.count_short(self.profile.short(peer));
@@ -270,7 +283,7 @@ impl Transports {
             (None, Some(net)) => Some(net_lanes(net, peer, &address.tcp)),
             (None, None) => {
                 why.reject("tcp", "not allowed by FERRULE_CHANNELS, or no listener could be opened");
-                log!(Error, "there is no channel to rank {}: {:?}", peer.0, why.rejected);
+                log!(Error, "there is no channel to {rank}: {:?}", why.rejected);
                 None
             }
         };
@@ -307,7 +320,8 @@ impl Transports {
     }
 
     fn host(&self, peer: Peer) -> &str {
-        let node = self.job.node_of.get(peer.0 as usize).and_then(|n| self.job.node_names.get(*n as usize));
+        let node = self.processes.borrow().rank(peer).and_then(|rank| self.job.node_of.get(rank.0 as usize));
+        let node = node.and_then(|n| self.job.node_names.get(*n as usize));
         node.map_or("an unknown host", String::as_str)
     }
 }
@@ -379,12 +393,15 @@ pub fn why(endpoints: &mut Endpoints<Transports>, peer: Peer) -> Why {
 
 /// The table of all pairs of this process whose lanes were opened.
 fn why_table(endpoints: &mut Endpoints<Transports>) -> Vec<String> {
-    let (me, size) = (endpoints.transport().me, endpoints.transport().job.size);
-    let used = (0..size).map(Peer).filter(|p| endpoints.state(*p) != protocol::endpoint::State::Idle);
+    let processes = endpoints.transport().processes.clone();
+    let processes = processes.borrow();
+    let used = processes.own_job().filter(|p| endpoints.state(*p) != protocol::endpoint::State::Idle);
     let used: Vec<Peer> = used.collect();
     let reasons: Vec<Why> = used.iter().map(|peer| why(endpoints, *peer)).collect();
     let transports = &*endpoints.transport();
-    why::table(me, used.iter().zip(reasons).map(|(peer, why)| (*peer, transports.host(*peer), why)))
+    let pairs =
+        used.iter().zip(reasons).filter_map(|(peer, why)| Some((processes.rank(*peer)?, transports.host(*peer), why)));
+    why::table(transports.job.rank, pairs)
 }
 
 /// Ends all lanes: what was sent is on its way when this returns, or its receiver is gone.

@@ -1,6 +1,6 @@
 //! Which channel a pair of ranks uses, and why none of the others: what `ferrule why` prints.
 
-use base::Peer;
+use base::WorldRank;
 
 base::config! {
     /// Prints the channel of each pair, and why not the others, when the program ends.
@@ -26,7 +26,7 @@ impl Why {
 }
 
 /// Lines of a table: this rank's pairs.
-pub fn table<'a>(me: Peer, pairs: impl Iterator<Item = (Peer, &'a str, Why)>) -> Vec<String> {
+pub fn table<'a>(me: WorldRank, pairs: impl Iterator<Item = (WorldRank, &'a str, Why)>) -> Vec<String> {
     pairs
         .map(|(peer, host, why)| {
             let channel = if why.channel.is_empty() { "unused" } else { why.channel };
@@ -46,7 +46,7 @@ mod tests {
     fn a_line_names_channel_and_reasons() {
         let mut why = Why { channel: "shm", single_copy: Some("mem"), ..Why::default() };
         why.reject("cma", "Operation not permitted");
-        let lines = table(Peer(0), [(Peer(3), "n1", why)].into_iter());
+        let lines = table(WorldRank(0), [(WorldRank(3), "n1", why)].into_iter());
         assert!(lines[0].contains("shm+mem") && lines[0].contains("not cma: Operation not permitted"), "{}", lines[0]);
     }
 }

@@ -1,10 +1,12 @@
 //! Two processes, one lane each way: descriptors over a socket as from the node agent, packets, streams, single copy, sleeping.
 
-use base::Peer;
+use base::ids::{JobId, ProcId};
+use base::{Peer, WorldRank};
 use channel::buffer::{RecvBuf, SendBuf};
 use channel::shm::{PeerFds, ShmEvent, ShmHub, ShmLane};
 use protocol::kind::Kind;
 use protocol::order::Number;
+use protocol::processes::Processes;
 use protocol::transport::Outcome;
 use protocol::wire::Header;
 use std::os::fd::{AsFd, OwnedFd};
@@ -27,7 +29,8 @@ fn pattern(i: usize) -> u8 {
 /// Swaps endpoint addresses and descriptors with the other process.
 fn connect(me: u32, socket: &UnixStream) -> (ShmHub, ShmLane) {
     let rank_id = u128::from(std::process::id()) << 64 | 77;
-    let hub = ShmHub::create(Peer(me), vec![Peer(0), Peer(1)], rank_id, false).unwrap();
+    let processes = Processes::shared(ProcId { job: JobId(1), rank: WorldRank(me) }, 2);
+    let hub = ShmHub::create(&processes, vec![Peer(0), Peer(1)], rank_id, false).unwrap();
     let mut address = rank_id.to_le_bytes().to_vec();
     address.extend(sys::cma::own_pid().to_le_bytes());
     assert_eq!(sys::fdpass::send(socket.as_fd(), &address, &hub.descriptors(), true).unwrap(), 20);

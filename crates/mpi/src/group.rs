@@ -37,7 +37,7 @@ pub struct Group {
 }
 
 enum Members {
-    /// World ranks `0..n`.
+    /// Endpoints `0..n`.
     Identity(u32),
     /// Any others. The index holds the positions in the list in the order of the processes.
     List { list: Box<[Peer]>, index: OnceCell<Box<[u32]>> },
@@ -85,7 +85,7 @@ pub fn free(cs: &Section, handle: Handle) -> Result {
 }
 
 impl Group {
-    /// The first `size` processes of the job.
+    /// The processes of the first `size` endpoints.
     pub fn identity(size: u32) -> Group {
         Group { handle: Cell::default(), members: Members::Identity(size), session: None }
     }
@@ -156,7 +156,7 @@ impl Group {
     }
 
     /// The members in order.
-    pub fn peers(&self) -> impl ExactSizeIterator<Item = Peer> + '_ {
+    pub fn peers(&self) -> impl ExactSizeIterator<Item = Peer> + Clone + '_ {
         (0..self.size()).map(|rank| self.peer(rank))
     }
 

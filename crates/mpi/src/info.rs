@@ -101,8 +101,8 @@ fn entries_of_process() -> Info {
     }
     put("arch", std::env::consts::ARCH);
     if let Some(job) = job::current() {
-        put("maxprocs", &job.size.to_string());
-        put("soft", &job.size.to_string());
+        put("maxprocs", &job::world_size().to_string());
+        put("soft", &job::world_size().to_string());
         put("host", &job.host);
         put("wdir", &job.working_directory);
     }

@@ -15,7 +15,8 @@ use crate::life::World;
 use crate::p2p::buffered;
 use crate::thread::Level;
 use crate::{agent, attr, coll, cs, engine, errhandler, job, life, profile, progress, waits};
-use base::{Class, ContextId, Peer, Result, ensure, log};
+use base::ids::Proposer;
+use base::{Class, ContextId, Result, ensure, log};
 use channel::transports::{self, Opened};
 use protocol::engine::Engine;
 use std::cell::Cell;
@@ -28,11 +29,11 @@ static EXIT_WATCHED: Inside<Cell<bool>> = Inside::new(Cell::new(false));
 pub fn init_world(cs: &mut Section, required: Level) -> Result<Level> {
     ensure!(life::world() == World::Before, ERR_OTHER, "MPI_Init was called before");
     let level = join(cs, required)?;
-    let world = ContextId::new(Peer(0), 1);
+    let world = ContextId::new(Proposer(0), 1);
     let new =
         |context, group| Comm::new(context, Rc::new(group), errhandler::initial(), None, comm::choices::of_job(cs));
-    let own = new(ContextId::new(job::me(), 2), Group::new(vec![job::me()]));
-    comm::set_predefined(cs, new(world, Group::identity(job::world_size())), own);
+    let own = new(ContextId::new(job::proposer(job::me()), 2), Group::new(vec![job::me()]));
+    comm::set_predefined(cs, new(world, Group::new(job::world())), own);
     life::begin_world(cs, level);
     Ok(level)
 }
@@ -95,7 +96,7 @@ pub(crate) fn leave(cs: &mut Section, level: Level) -> Result {
 fn open(cs: &mut Section) -> Result {
     let mut bootstrap = job::connect(cs)?;
     bootstrap.initialized()?;
-    job::remember(bootstrap.job());
+    job::remember(&bootstrap);
     comm::choices::set_job(cs, coll::job_choices::of(bootstrap.job()));
     attributes::set_up(cs, bootstrap.job());
     progress::on_question(cs, waits::tell);

@@ -2,17 +2,24 @@
 
 use crate::cs::Section;
 use crate::inside::Inside;
-use base::{Peer, Result};
-use channel::bootstrap::{Bootstrap, JobInfo};
+use base::ids::{JobId, ProcId, Proposer};
+use base::{Peer, Result, WorldRank};
+use channel::bootstrap::Bootstrap;
+use protocol::processes::{Processes, SharedProcesses};
+use protocol::realm::Realm;
 use std::cell::RefCell;
 use std::sync::OnceLock;
 
 /// What stays known of the job.
 pub struct Job {
     /// This process.
-    pub me: Peer,
+    me: Peer,
+    /// The processes that this one knows.
+    processes: SharedProcesses,
+    /// Who makes communicators with this process.
+    realm: Realm,
     /// Number of processes.
-    pub size: u32,
+    size: u32,
     /// Name of this node.
     pub host: String,
     /// Program and arguments.
@@ -48,11 +55,53 @@ pub fn world_size() -> u32 {
     JOB.get().map_or(1, |job| job.size)
 }
 
+/// The processes of the job, by rank.
+pub fn world() -> Vec<Peer> {
+    with_processes(|processes| processes.own_job().collect())
+}
+
+/// Asks for the processes that this one knows; before the job is known it is alone.
+fn with_processes<R>(ask: impl FnOnce(&Processes) -> R) -> R {
+    const ALONE: ProcId = ProcId { job: JobId(0), rank: WorldRank(0) };
+    match JOB.get() {
+        Some(job) => ask(&job.processes.borrow()),
+        None => ask(&Processes::of_job(ALONE, 1)),
+    }
+}
+
+/// The name of a process for all others, in the order on which all agree.
+pub fn id_of(peer: Peer) -> ProcId {
+    with_processes(|processes| processes.id(peer)).expect("an endpoint is a process")
+}
+
+/// The number of a process of the job among those that make communicators with each other: all of them agree on it.
+pub fn proposer(peer: Peer) -> Proposer {
+    let id = id_of(peer);
+    let number = JOB.get().map_or(Some(Proposer(0)), |job| job.realm.proposer(id));
+    number.expect("communicators are made of processes of this job")
+}
+
+/// Whether all processes are of this job.
+pub fn contains_all(mut peers: impl Iterator<Item = Peer>) -> bool {
+    with_processes(|processes| peers.all(|peer| processes.rank(peer).is_some()))
+}
+
+/// The process of that name, if this one knows it.
+pub fn find(id: ProcId) -> Option<Peer> {
+    with_processes(|processes| processes.peer(id))
+}
+
+/// The rank of a process in `MPI_COMM_WORLD`: what the launcher and users call it. None for those of other jobs.
+pub fn rank_of(peer: Peer) -> Option<WorldRank> {
+    with_processes(|processes| processes.rank(peer))
+}
+
 /// Number of the kernel under which a process runs, as far as it is proved: what hosts are for everything that asks who is near.
-/// Several nodes of the job, for instance containers, may be under one.
-pub fn node_of(peer: Peer) -> i32 {
-    let kernel = |job: &Job| job.kernel_of.get(*job.node_of.get(peer.0 as usize)? as usize).copied();
-    current().and_then(kernel).map_or(0, |kernel| kernel as i32)
+/// Several nodes of the job, for instance containers, may be under one. None for processes of other jobs.
+pub fn node_of(peer: Peer) -> Option<i32> {
+    let rank = rank_of(peer)?;
+    let kernel = |job: &Job| job.kernel_of.get(*job.node_of.get(rank.0 as usize)? as usize).copied();
+    Some(current().and_then(kernel).map_or(0, |kernel| kernel as i32))
 }
 
 /// Learns what can be known of the job before `MPI_Init`.
@@ -61,7 +110,7 @@ pub fn look(cs: &Section) {
         return;
     }
     if let Ok(bootstrap) = Bootstrap::from_environment() {
-        remember(bootstrap.job());
+        remember(&bootstrap);
         *EARLY.get(cs).borrow_mut() = Some(bootstrap);
     }
 }
@@ -73,10 +122,13 @@ pub fn connect(cs: &Section) -> Result<Bootstrap> {
 }
 
 /// Keeps what the agent has told.
-pub fn remember(job: &JobInfo) {
+pub fn remember(bootstrap: &Bootstrap) {
+    let (job, processes) = (bootstrap.job(), bootstrap.processes());
     let node = job.node_of.get(job.rank.0 as usize).copied().unwrap_or(0);
     let _ = JOB.set(Job {
-        me: job.rank,
+        me: processes.borrow().me(),
+        processes: processes.clone(),
+        realm: Realm::of_job(JobId(job.job_id), job.size),
         size: job.size,
         host: job.node_names.get(node as usize).cloned().unwrap_or_default(),
         continue_on_failure: job.continue_on_failure,

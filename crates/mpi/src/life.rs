@@ -12,7 +12,7 @@ use crate::cs::Section;
 use crate::inside::Inside;
 use crate::thread::Level;
 use crate::{agent, job};
-use base::{Peer, Result, ensure, log};
+use base::{Peer, Result, WorldRank, ensure, log};
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU32};
@@ -129,7 +129,8 @@ pub(crate) fn remove_user(level: Level) {
 pub fn abort(cs: &Section, code: i32, text: &str, of: &[Peer]) -> ! {
     if let Some(agent) = agent::current(cs) {
         let of = if of.len() == job::world_size() as usize { &[] } else { of };
-        agent.borrow_mut().abort(code, text, of);
+        let ranks: Vec<WorldRank> = of.iter().filter_map(|peer| job::rank_of(*peer)).collect();
+        agent.borrow_mut().abort(code, text, &ranks);
     }
     log!(Error, "{text}");
     sys::process::exit_now(if code & 0xff == 0 { 1 } else { code & 0xff })

@@ -33,7 +33,7 @@ pub fn size(name: &[u8]) -> Result<u32> {
 /// The processes of a set.
 pub fn members(name: &[u8]) -> Result<Vec<Peer>> {
     Ok(match lookup(name)? {
-        WORLD => (0..job::world_size()).map(Peer).collect(),
+        WORLD => job::world(),
         _ => vec![job::me()],
     })
 }
@@ -42,7 +42,7 @@ pub fn members(name: &[u8]) -> Result<Vec<Peer>> {
 pub fn colour(name: &str) -> i32 {
     match lookup(name.as_bytes()) {
         Ok(WORLD) => 0,
-        Ok(_) => job::me().0 as i32,
+        Ok(_) => job::id_of(job::me()).rank.0 as i32,
         Err(_) => UNDEFINED,
     }
 }

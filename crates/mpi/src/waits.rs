@@ -97,7 +97,12 @@ fn candidates(comm: Option<&Rc<Comm>>) -> Vec<u32> {
     if peers.size() as u32 == job::world_size() {
         return Vec::new();
     }
-    (0..peers.size()).map(|rank| peers.peer(rank).0).filter(|peer| *peer != job::me().0).collect()
+    peers.peers().filter(|peer| *peer != job::me()).filter_map(rank_of).collect()
+}
+
+/// What the launcher calls a process.
+fn rank_of(peer: Peer) -> Option<u32> {
+    job::rank_of(peer).map(|rank| rank.0)
 }
 
 fn wait_of(cs: &Section, p: &Pending, awaited: bool) -> Wait {
@@ -105,7 +110,7 @@ fn wait_of(cs: &Section, p: &Pending, awaited: bool) -> Wait {
     let internal = is_internal(p.context);
     Wait {
         what: if p.op.is_send() { What::Send {} } else { What::Receive {} },
-        peer: p.peer.map(|peer| peer.0),
+        peer: p.peer.and_then(rank_of),
         candidates: if p.peer.is_none() { candidates(comm.as_ref()) } else { Vec::new() },
         tag: p.tag.filter(|_| !internal),
         comm: name_of(comm.as_ref()),
@@ -120,7 +125,7 @@ fn probe_of(cs: &Section, pattern: &Pattern, expected: Option<Peer>) -> Wait {
     let comm = comm::of_context(cs, pattern.context);
     Wait {
         what: What::Probe {},
-        peer: expected.map(|peer| peer.0),
+        peer: expected.and_then(rank_of),
         candidates: if expected.is_none() { candidates(comm.as_ref()) } else { Vec::new() },
         tag: pattern.tag,
         comm: name_of(comm.as_ref()),

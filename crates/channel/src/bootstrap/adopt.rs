@@ -9,7 +9,7 @@
 
 use super::launcher::{Launcher, Place, get_long, put_long};
 use super::{AGENT_PATH, Bootstrap};
-use base::{Peer, Result, ensure, fail, log};
+use base::{Result, WorldRank, ensure, fail, log};
 use protocol::control::adopt::{PLAN_MAX, Plan, pair_key, rank_socket_name};
 use protocol::control::handshake::{self, CHALLENGE, PROOF};
 use protocol::control::{VERSION, encode};
@@ -60,7 +60,7 @@ pub fn join(mut launcher: Box<dyn Launcher>) -> Result<Bootstrap> {
 fn enter(launcher: &mut dyn Launcher, place: &Place) -> Result<Bootstrap> {
     let key = exchange(launcher)?;
     let bootstrap = Bootstrap::over(call(key, place)?)?;
-    let sound = bootstrap.job.rank == Peer(place.rank) && bootstrap.job.size == place.size;
+    let sound = bootstrap.job.rank == WorldRank(place.rank) && bootstrap.job.size == place.size;
     ensure!(sound, ERR_OTHER, "the node agent describes another job than the launcher");
     Ok(bootstrap)
 }

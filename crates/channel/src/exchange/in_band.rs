@@ -29,11 +29,15 @@ struct Outgoing {
 
 /// Runs `exchange` to its end; what all ranks have offered.
 pub fn run(startup: &mut Startup<'_>, mut exchange: Box<dyn Exchange>) -> Result<Vec<Offer>> {
+    let processes = startup.processes();
     let mut streams: HashMap<Peer, Splitter> = HashMap::new();
     let mut queue: VecDeque<Outgoing> = VecDeque::new();
     let mut idle_polls = 0;
     loop {
         while let Some((to, step)) = exchange.next_outgoing() {
+            let Some(to) = processes.borrow().peer_of_rank(to) else {
+                fail!(ERR_INTERN, "an exchange of endpoints names an impossible rank")
+            };
             let bytes = frame::frame(&step);
             counters::EXCHANGE_MESSAGES_SENT.add(1);
             counters::EXCHANGE_BYTES_SENT.add(bytes.len() as u64);
@@ -60,16 +64,17 @@ pub fn run(startup: &mut Startup<'_>, mut exchange: Box<dyn Exchange>) -> Result
                     ERR_INTERN,
                     "a message came before the exchange of endpoints was over"
                 );
+                let Some(rank) = processes.borrow().rank(peer) else { continue };
                 let stream = streams.entry(peer).or_default();
                 stream.feed(&bytes);
                 while let Some(body) = stream.next_frame(frame::TREE_LIMIT)? {
                     counters::EXCHANGE_MESSAGES_RECEIVED.add(1);
                     counters::EXCHANGE_BYTES_RECEIVED.add((body.len() + frame::HEADER) as u64);
-                    exchange.on_step(peer, decode::<Step>(body)?)?;
+                    exchange.on_step(rank, decode::<Step>(body)?)?;
                 }
             }
             Some(Arrival::Lost(peer)) => {
-                log!(Error, "rank {} was lost during the exchange of endpoints", peer.0);
+                log!(Error, "{} was lost during the exchange of endpoints", processes.borrow().name(peer));
                 fail!(ERR_PROC_ABORTED, "a rank was lost during the exchange of endpoints");
             }
             Some(Arrival::Landed { .. } | Arrival::Sent(_) | Arrival::Accessed(..) | Arrival::Opened(_)) | None => {}

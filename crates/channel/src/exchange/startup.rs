@@ -4,10 +4,11 @@ use crate::bootstrap::{JobInfo, SharedBootstrap};
 use crate::transports::{self, AnyPacket, Lane, Opened, Transports};
 use crate::wait;
 use crate::waiting::Waiting;
-use base::{Peer, Result, ensure, fail, log};
+use base::{Peer, Result, WorldRank, ensure, fail, log};
 use protocol::control::exchange::{Entry, Id};
 use protocol::endpoint::{Arrival, Endpoints, State};
 use protocol::policy::waiting::Idle;
+use protocol::processes::SharedProcesses;
 use protocol::transport::{Packet, Transport};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -36,12 +37,17 @@ impl<'a> Startup<'a> {
         Rc::clone(self.endpoints.transport().job())
     }
 
+    /// The processes that this one knows.
+    pub fn processes(&mut self) -> SharedProcesses {
+        self.endpoints.transport().processes().clone()
+    }
+
     /// Ids for the other ranks, ascending; empty if there are none.
     pub fn own_ids(&mut self) -> Vec<Id> {
         let size = self.job().size;
         let Some(net) = self.endpoints.transport().net() else { return Vec::new() };
         let ids = &net.ids().own;
-        (0..size).filter_map(|rank| ids.get(&Peer(rank)).copied()).collect()
+        (0..size).filter_map(|rank| ids.get(&WorldRank(rank)).copied()).collect()
     }
 
     /// Notes what an exchange has told.
@@ -100,11 +106,11 @@ impl<'a> Startup<'a> {
             Some(Arrival::Packet(packet)) => {
                 let peer = packet.peer();
                 self.endpoints.transport().release(packet);
-                log!(Error, "rank {} sent a message before all were ready", peer.0);
+                log!(Error, "{} sent a message before all were ready", self.processes().borrow().name(peer));
                 fail!(ERR_INTERN, "a message came before the exchange of endpoints was over")
             }
             Some(Arrival::Lost(peer)) => {
-                log!(Error, "rank {} can't be connected", peer.0);
+                log!(Error, "{} can't be connected", self.processes().borrow().name(peer));
                 fail!(ERR_PROC_ABORTED, "a rank was lost while all were being connected")
             }
             _ => Ok(()),
@@ -113,9 +119,9 @@ impl<'a> Startup<'a> {
 
     /// Opens the lanes to all ranks. Over the network the lower rank of a pair calls.
     pub fn connect_all(&mut self) -> Result {
-        let size = self.job().size;
         let since = Instant::now();
-        let (mut idle_polls, mut missing) = (0, (0..size).map(Peer).collect::<Vec<_>>());
+        let all = self.processes().borrow().own_job();
+        let (mut idle_polls, mut missing) = (0, all.collect::<Vec<_>>());
         loop {
             let patient = since.elapsed() < PATIENCE;
             for peer in missing.iter().copied() {
@@ -134,8 +140,8 @@ impl<'a> Startup<'a> {
 
     /// Lanes to other ranks that are open.
     pub fn open_lanes_count(&mut self) -> u64 {
-        let (me, size) = (self.endpoints.transport().me(), self.job().size);
-        (0..size).map(Peer).filter(|peer| *peer != me && is_open(self.endpoints, *peer)).count() as u64
+        let (me, all) = (self.endpoints.transport().me(), self.processes().borrow().own_job());
+        all.filter(|peer| *peer != me && is_open(self.endpoints, *peer)).count() as u64
     }
 }
 
@@ -144,7 +150,11 @@ fn open_lane(endpoints: &mut Endpoints<Transports>, peer: Peer, patient: bool) {
         return;
     }
     let transports = endpoints.transport();
-    if transports.may_be_near(peer) || transports.me() <= peer || !patient {
+    let calls = {
+        let processes = transports.processes().borrow();
+        processes.id(peer).is_some_and(|id| processes.own_id() <= id)
+    };
+    if transports.may_be_near(peer) || calls || !patient {
         endpoints.connect(peer);
     } else {
         transports.adopt_connection(peer);

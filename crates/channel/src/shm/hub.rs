@@ -10,6 +10,7 @@ use protocol::control::rank::Region;
 use protocol::matching::Found;
 use protocol::policy::burst::{BURST_BYTES, Burst};
 use protocol::policy::holding::HOLD_POLLS;
+use protocol::processes::{Name, SharedProcesses};
 use protocol::wire::eager_envelope;
 use shm::cells::CellName;
 use shm::inbox::{Inbox, Polled, Record};
@@ -36,6 +37,7 @@ pub struct ShmHub {
     /// Peers probe single copy on it.
     _word: ProbeWord,
     pub(super) memory: Option<OwnedFd>,
+    processes: SharedProcesses,
     /// The processes of this node by slot.
     peers: Vec<Peer>,
     pub(super) slot: usize,
@@ -59,20 +61,26 @@ enum PeerBell {
 }
 
 impl ShmHub {
-    /// A hub for process `me` among `peers`, all ranks under this kernel including `me` in an order on which they agree.
+    /// A hub for this process among `peers`, all those under this kernel including itself in an order on which they agree.
     /// `rank_id` is the random identity in this process's endpoint address; `oversubscribed`: there are more ranks than processors.
-    pub fn create(me: Peer, peers: Vec<Peer>, rank_id: u128, oversubscribed: bool) -> io::Result<ShmHub> {
-        ShmHub::create_in(None, me, peers, rank_id, oversubscribed)
+    pub fn create(
+        processes: &SharedProcesses,
+        peers: Vec<Peer>,
+        rank_id: u128,
+        oversubscribed: bool,
+    ) -> io::Result<ShmHub> {
+        ShmHub::create_in(None, processes, peers, rank_id, oversubscribed)
     }
 
     /// The same, with the inbox in a new file.
     pub fn create_in(
         file: Option<&Path>,
-        me: Peer,
+        processes: &SharedProcesses,
         peers: Vec<Peer>,
         rank_id: u128,
         oversubscribed: bool,
     ) -> io::Result<ShmHub> {
+        let me = processes.borrow().me();
         let slot = peers.iter().position(|p| *p == me);
         let slot =
             slot.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "this rank is not under its own kernel"))?;
@@ -95,6 +103,7 @@ impl ShmHub {
             bell: Bell::new()?,
             _word: word,
             memory,
+            processes: processes.clone(),
             peers,
             slot,
             bells,
@@ -106,7 +115,12 @@ impl ShmHub {
 
     /// A hub for what `peers` under other kernels send: the inbox is in this process's part of memory that they share. Also offset and bytes
     /// of the inbox.
-    pub fn create_in_region(part: &Region, peers: Vec<Peer>, rank_id: u128) -> io::Result<(ShmHub, (u64, u64))> {
+    pub fn create_in_region(
+        part: &Region,
+        processes: &SharedProcesses,
+        peers: Vec<Peer>,
+        rank_id: u128,
+    ) -> io::Result<(ShmHub, (u64, u64))> {
         let path = Path::new(OsStr::from_bytes(&part.path));
         let file = shm::region::Region::open_file(path, part.id)?;
         let word = ProbeWord::random();
@@ -122,6 +136,7 @@ impl ShmHub {
             bell: Bell::new()?,
             _word: word,
             memory: None,
+            processes: processes.clone(),
             peers,
             slot: 0,
             bells,
@@ -238,8 +253,14 @@ impl ShmHub {
         self.inbox.drop_sender(sender);
         PACKETS_REJECTED.add(1);
         let peer = self.peers[sender];
-        log!(Error, "rank {} wrote an impossible record into shared memory; its lane is closed", peer.0);
+        let name = self.name(peer);
+        log!(Error, "{name} wrote an impossible record into shared memory; its lane is closed");
         ShmEvent::Lost(peer)
+    }
+
+    /// How messages for humans name a peer.
+    pub(super) fn name(&self, peer: Peer) -> Name {
+        self.processes.borrow().name(peer)
     }
 
     /// Gives the packet's room back, and wakes its sender if it waits for room.

@@ -94,7 +94,7 @@ impl ShmLane {
         }
         let told = outbox.identity();
         let probe = Probe { address: told.probe_address, value: told.probe_value, pid, memory };
-        let mut single = SingleCopy::probe(peer, probe);
+        let mut single = SingleCopy::probe(hub.name(peer), probe);
         if single.name() == Some("mem") && SINGLE_COPY.value() == "auto" {
             let rate = hub.memory.as_ref().map_or(0.0, |memory| calibrate::mem_rate(memory.as_fd()));
             if rate < MEM_MIN_RATE.value() {
@@ -318,7 +318,8 @@ impl ShmLane {
 
     #[cold]
     fn lose(&mut self) -> Outcome {
-        log!(Error, "rank {} wrote an impossible position into shared memory; its lane is closed", self.peer.0);
+        let name = self.single.name_of_peer();
+        log!(Error, "{name} wrote an impossible position into shared memory; its lane is closed");
         (self.lost, self.short_end) = (true, 0);
         Outcome::Lost
     }

@@ -44,7 +44,7 @@ impl Net {
         let Some(link) = self.take_link(index) else { return };
         let now = Instant::now();
         let slot = &mut self.slots[index as usize];
-        log!(Info, "the connection with rank {} broke: {why}", slot.id.peer.0);
+        log!(Info, "the connection with {} broke: {why}", self.id.name(slot.id.peer));
         slot.state = State::Broken(Box::new(Broken { link, since: now, why }));
         self.timed += 1;
         if TCP_RECONNECT.value() {
@@ -190,8 +190,7 @@ impl Net {
 
     /// Moves the closing of one connection on; true when there is nothing more to wait for.
     fn closed(&mut self, index: u32, told: &mut bool, since: Instant) -> bool {
-        let goodbye =
-            Header { kind: Kind::GOODBYE, number: Number::NONE, source: self.id.me.0, tag: 0, token: 0, context: 0 };
+        let goodbye = Header { kind: Kind::GOODBYE, number: Number::NONE, source: 0, tag: 0, token: 0, context: 0 };
         let slot = &mut self.slots[index as usize];
         let is_over = match &mut slot.state {
             State::Open(conn) => {

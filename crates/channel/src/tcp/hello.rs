@@ -13,9 +13,11 @@
 //! the listener accepts one only: when both have sent a proof, the connection that the lower rank dialled is kept.
 //! The MAC is SipHash-2-4, run twice under different prefixes for 128 bits.
 
-use base::Peer;
+use base::ids::{JobId, ProcId};
+use base::{Peer, WorldRank};
 use protocol::control::exchange::Id;
 use protocol::control::handshake::{Key, same, siphash};
+use protocol::processes::{Name, SharedProcesses};
 use protocol::wire::WIRE_VERSION;
 use std::collections::HashMap;
 
@@ -88,12 +90,8 @@ const MAGIC: [u8; 8] = *b"ferrule\n";
 /// Who we are.
 #[derive(Clone)]
 pub struct Identity {
-    /// Our rank.
-    pub me: Peer,
-    /// Ranks in the job.
-    pub size: u32,
-    /// Number of the job.
-    pub job_id: u64,
+    /// This process and those that it knows.
+    pub processes: SharedProcesses,
     /// Secret of the job.
     pub key: [u8; 16],
     /// Stands for the settings that change what travels: equal on all ranks.
@@ -107,15 +105,30 @@ pub struct Identity {
 #[derive(Clone, Default)]
 pub struct Ids {
     /// By which others may call this rank.
-    pub own: HashMap<Peer, Id>,
+    pub own: HashMap<WorldRank, Id>,
     /// By which this rank may call others.
-    pub theirs: HashMap<Peer, Id>,
+    pub theirs: HashMap<WorldRank, Id>,
 }
 
 impl Identity {
+    /// This process.
+    pub fn me(&self) -> ProcId {
+        self.processes.borrow().own_id()
+    }
+
+    /// Whether this process comes before `peer`; both sides agree on it.
+    pub fn is_before(&self, peer: Peer) -> bool {
+        self.processes.borrow().id(peer).is_some_and(|id| self.me() < id)
+    }
+
+    /// How messages for humans name `peer`.
+    pub fn name(&self, peer: Peer) -> Name {
+        self.processes.borrow().name(peer)
+    }
+
     /// The secret of a connection that `from` has dialled to `to`, one of which is this rank.
-    fn secret(&self, from: Peer, to: Peer) -> [u8; 16] {
-        let id = if to == self.me { self.ids.own.get(&from) } else { self.ids.theirs.get(&to) };
+    fn secret(&self, from: WorldRank, to: WorldRank) -> [u8; 16] {
+        let id = if to == self.me().rank { self.ids.own.get(&from) } else { self.ids.theirs.get(&to) };
         id.map_or(self.key, |id| Key(self.key).derive(id).0)
     }
 }
@@ -171,15 +184,17 @@ impl std::fmt::Display for Stranger {
     }
 }
 
-/// The dialler's first message.
+/// The dialler's first message; its peer is of the same job.
 pub fn hello(id: &Identity, to: LinkId, nonce: &[u8; 16]) -> [u8; HELLO_BYTES] {
+    let me = id.me();
+    let to_rank = id.processes.borrow().rank(to.peer).expect("only the launcher tells addresses");
     let mut out = [0; HELLO_BYTES];
     out[..8].copy_from_slice(&MAGIC);
     out[8] = WIRE_VERSION;
     out[9] = to.number;
-    out[12..16].copy_from_slice(&id.me.0.to_le_bytes());
-    out[16..20].copy_from_slice(&to.peer.0.to_le_bytes());
-    out[20..28].copy_from_slice(&id.job_id.to_le_bytes());
+    out[12..16].copy_from_slice(&me.rank.0.to_le_bytes());
+    out[16..20].copy_from_slice(&to_rank.0.to_le_bytes());
+    out[20..28].copy_from_slice(&me.job.0.to_le_bytes());
     out[28..44].copy_from_slice(nonce);
     out[44..].copy_from_slice(&id.format.to_le_bytes());
     out
@@ -189,15 +204,16 @@ pub fn hello(id: &Identity, to: LinkId, nonce: &[u8; 16]) -> [u8; HELLO_BYTES] {
 pub fn check_hello(id: &Identity, bytes: &[u8; HELLO_BYTES]) -> Result<LinkId, Stranger> {
     let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
     let job = u64::from(word(20)) | u64::from(word(24)) << 32;
-    let (from, to) = (word(12), word(16));
+    let (from, to, me) = (word(12), word(16), id.me());
+    let known = id.processes.borrow().peer(ProcId { job: JobId(job), rank: WorldRank(from) });
     match () {
         () if bytes[..8] != MAGIC => Err(Stranger::Garbage),
         () if bytes[8] != WIRE_VERSION => Err(Stranger::Version),
-        () if job != id.job_id => Err(Stranger::Job),
-        () if to != id.me.0 => Err(Stranger::Misdirected),
-        () if from >= id.size || from == to || bytes[9] >= LINKS_MAX => Err(Stranger::Garbage),
+        () if job != me.job.0 => Err(Stranger::Job),
+        () if to != me.rank.0 => Err(Stranger::Misdirected),
+        () if from == to || bytes[9] >= LINKS_MAX => Err(Stranger::Garbage),
         () if word(44) != id.format => Err(Stranger::Settings),
-        () => Ok(LinkId { peer: Peer(from), number: bytes[9] }),
+        () => known.map(|peer| LinkId { peer, number: bytes[9] }).ok_or(Stranger::Garbage),
     }
 }
 
@@ -278,7 +294,7 @@ pub fn check_answer(
 
 /// `role` tells the four messages apart: `l` and `d` for challenge and proof, the first byte of the verdict for the answer.
 fn mac(id: &Identity, role: u8, hello: &[u8; HELLO_BYTES], nonce: &[u8; 16], terms: Terms) -> [u8; 16] {
-    let rank = |at: usize| Peer(u32::from_le_bytes(std::array::from_fn(|i| hello[at + i])));
+    let rank = |at: usize| WorldRank(u32::from_le_bytes(std::array::from_fn(|i| hello[at + i])));
     let secret = id.secret(rank(12), rank(16));
     let mut text = [0; 2 + HELLO_BYTES + 16 + TERMS_BYTES];
     text[0] = role;
@@ -296,9 +312,11 @@ fn mac(id: &Identity, role: u8, hello: &[u8; HELLO_BYTES], nonce: &[u8; 16], ter
 #[cfg(test)]
 mod tests {
     use super::*;
+    use protocol::processes::Processes;
 
     fn id(me: u32) -> Identity {
-        Identity { me: Peer(me), size: 4, job_id: 77, key: [9; 16], format: 5, ids: Ids::default() }
+        let me = ProcId { job: JobId(77), rank: WorldRank(me) };
+        Identity { processes: Processes::shared(me, 4), key: [9; 16], format: 5, ids: Ids::default() }
     }
 
     /// Link 1 with a peer.
@@ -351,17 +369,17 @@ mod tests {
     #[test]
     fn whoever_does_not_know_the_endpoint_id_is_refused() {
         let (mut dialler, mut listener) = (id(1), id(2));
-        listener.ids.own.insert(Peer(1), [5; 16]);
+        listener.ids.own.insert(WorldRank(1), [5; 16]);
         let h = hello(&dialler, link(2), &[1; 16]);
         let c = challenge(&listener, &h, &[2; 16]);
         assert_eq!(check_challenge(&dialler, &h, &c), Err(Stranger::Proof));
-        dialler.ids.theirs.insert(Peer(2), [6; 16]);
+        dialler.ids.theirs.insert(WorldRank(2), [6; 16]);
         assert_eq!(check_challenge(&dialler, &h, &c), Err(Stranger::Proof));
-        dialler.ids.theirs.insert(Peer(2), [5; 16]);
+        dialler.ids.theirs.insert(WorldRank(2), [5; 16]);
         let nonce = check_challenge(&dialler, &h, &c).unwrap();
         let p = proof(&dialler, &h, &nonce, TERMS);
         assert_eq!(check_proof(&listener, &h, &[2; 16], &p), Ok(TERMS));
-        listener.ids.own.insert(Peer(1), [7; 16]);
+        listener.ids.own.insert(WorldRank(1), [7; 16]);
         assert_eq!(check_proof(&listener, &h, &[2; 16], &p), Err(Stranger::Proof));
     }
 

@@ -42,7 +42,7 @@ fn ports() -> RangeInclusive<u16> {
 /// The listener, and the addresses at which it can be dialled.
 pub(super) fn listen(id: &Identity, with_loopback: bool) -> io::Result<(TcpListener, Vec<SocketAddr>)> {
     let only = listen_at::address_of(LISTEN.value()).map_err(io::Error::other)?;
-    let listener = sock::listen(only, ports(), id.me.0, BACKLOG)?;
+    let listener = sock::listen(only, ports(), id.me().rank.0, BACKLOG)?;
     let at = listener.local_addr()?;
     if only.is_some() {
         return Ok((listener, vec![at]));

@@ -42,21 +42,21 @@ impl Net {
             State::Idle | State::Broken(_) if dialled && proven => {}
             State::Idle | State::Broken(_) if dialled => self.settle(at),
             _ if dialled || terms.connection == slot.opened || slot.dead_since.is_some() => {
-                log!(Debug, "a second connection with rank {} is not needed", peer.0);
+                log!(Debug, "a second connection with {} is not needed", self.id.name(peer));
                 self.drop_pending(at);
             }
             _ if terms.connection < slot.opened => self.disbelieve(at, Stranger::Stale),
             _ if !slot.may_resume(terms.received) => self.disbelieve(at, Stranger::Position),
             // Both dial, and the peer may accept ours: the lower rank's connection is kept, so ours, unless it fails. If the peer has
             // moved ours leads to where it is now.
-            _ if (proven || slot.is_moving) && self.id.me < peer => {
+            _ if (proven || slot.is_moving) && self.id.is_before(peer) => {
                 if let Some(older) = slot.parked.replace(at) {
                     self.drop_pending(older);
                 }
             }
             _ => {
                 if let State::Open(_) = slot.state {
-                    log!(Info, "rank {} connects again: it has seen that the connection is broken", peer.0);
+                    log!(Info, "{} connects again: it has seen that the connection is broken", self.id.name(peer));
                 }
                 self.settle(at);
             }
@@ -110,7 +110,7 @@ impl Net {
         {
             let skipped = dial.describe_skipped(pending.address);
             if !skipped.is_empty() {
-                log!(Info, "reached rank {} at {}; skipped {skipped}", slot.id.peer.0, pending.address);
+                log!(Info, "reached {} at {}; skipped {skipped}", self.id.name(slot.id.peer), pending.address);
             }
         }
     }
@@ -166,12 +166,12 @@ impl Net {
             return self.lose(index, format!("{address}: {error}"));
         }
         counters::CONNECTIONS.add(1);
-        let peer = self.slots[index as usize].id.peer.0;
+        let peer = self.id.name(self.slots[index as usize].id.peer);
         match again {
-            None => log!(Debug, "connected with rank {peer} at {address}"),
+            None => log!(Debug, "connected with {peer} at {address}"),
             Some(bytes) => {
                 counters::RECONNECTIONS.add(1);
-                log!(Info, "connected again with rank {peer} at {address}; {bytes} bytes are sent again");
+                log!(Info, "connected again with {peer} at {address}; {bytes} bytes are sent again");
             }
         }
         conn.flush();

@@ -2,15 +2,23 @@
 
 use super::hello::{ANSWER_BYTES, CHALLENGE_BYTES, HELLO_BYTES, PROOF_BYTES, Terms, Verdict};
 use super::*;
+use base::WorldRank;
+use base::ids::{JobId, ProcId};
 use protocol::kind::Kind;
 use protocol::order::Number;
+use protocol::processes::Processes;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 
 const KEY: [u8; 16] = [3; 16];
 
 pub(super) fn id(me: u32) -> Identity {
-    Identity { me: Peer(me), size: 8, job_id: 4711, key: KEY, format: 1, ids: Default::default() }
+    id_in(4711, me)
+}
+
+fn id_in(job: u64, me: u32) -> Identity {
+    let processes = Processes::shared(ProcId { job: JobId(job), rank: WorldRank(me) }, 8);
+    Identity { processes, key: KEY, format: 1, ids: Default::default() }
 }
 
 /// The only link with a peer.
@@ -57,10 +65,10 @@ pub(super) fn run(nets: &mut [Net], got: &mut Got, mut done: impl FnMut(&mut [Ne
             match net.poll() {
                 Some(NetEvent::Packet(packet)) => {
                     let bytes = taken(net, &packet);
-                    got.push((net.id.me.0, packet.peer.0, packet.header.tag, bytes));
+                    got.push((net.id.me().rank.0, packet.peer.0, packet.header.tag, bytes));
                 }
                 Some(NetEvent::Lost(peer, why)) => {
-                    got.push((net.id.me.0, peer.0, i32::MIN, why.into_bytes().into()));
+                    got.push((net.id.me().rank.0, peer.0, i32::MIN, why.into_bytes().into()));
                 }
                 _ => {}
             }
@@ -240,7 +248,7 @@ fn strangers_are_turned_away_and_the_job_goes_on() {
     let mut nets = [net(1), net(2)];
     let before = base::counters::PACKETS_REJECTED.value();
     let good = hello::hello(&id(3), link(1), &[1; 16]);
-    let other_job = hello::hello(&Identity { job_id: 1, ..id(3) }, link(1), &[1; 16]);
+    let other_job = hello::hello(&id_in(1, 3), link(1), &[1; 16]);
     let misdirected = hello::hello(&id(3), link(2), &[1; 16]);
     let mut old = good;
     old[8] += 1;

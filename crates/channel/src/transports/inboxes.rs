@@ -8,7 +8,8 @@ use crate::locality;
 use crate::shm::ShmHub;
 use crate::tcp::hello::{Identity, Ids};
 use crate::tcp::{self, Net};
-use base::{Peer, log};
+use base::{Peer, WorldRank, log};
+use protocol::processes::SharedProcesses;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -22,7 +23,9 @@ impl Transports {
         if job.region.len == 0 || !locality::allowed().ivshmem {
             return (0, 0);
         }
-        match ShmHub::create_in_region(&job.region, locality::across_kernels(job, job.rank), rank_id) {
+        let ranks = locality::across_kernels(job, job.rank);
+        let peers = ranks.into_iter().filter_map(|rank| self.processes.borrow().peer_of_rank(rank)).collect();
+        match ShmHub::create_in_region(&job.region, &self.processes, peers, rank_id) {
             Ok((hub, part)) => {
                 self.region = Some(Box::new(hub));
                 part
@@ -51,31 +54,37 @@ pub(super) fn path_of(bytes: &[u8]) -> &Path {
 }
 
 /// This process's inbox, and its name if it is in a file; none if shared memory is not allowed, not needed or not to be had.
-pub(super) fn hub(job: &JobInfo, rank_id: u128, oversubscribed: bool) -> (Option<ShmHub>, String) {
+pub(super) fn hub(
+    job: &JobInfo,
+    processes: &SharedProcesses,
+    rank_id: u128,
+    oversubscribed: bool,
+) -> (Option<ShmHub>, String) {
     if !locality::allowed().shm || job.local_ranks.len() < 2 {
         return (None, String::new());
     }
-    let peers: Vec<Peer> = job.local_ranks.iter().map(|r| Peer(*r)).collect();
+    let ranks = job.local_ranks.iter().map(|rank| WorldRank(*rank));
+    let peers: Vec<Peer> = ranks.filter_map(|rank| processes.borrow().peer_of_rank(rank)).collect();
     let path = path_of(&job.inbox_file);
     if let Some(name) = path.file_name().and_then(OsStr::to_str) {
         // Of an earlier program of this rank that did not end by itself.
         let _ = std::fs::remove_file(path);
-        match ShmHub::create_in(Some(path), job.rank, peers.clone(), rank_id, oversubscribed) {
+        match ShmHub::create_in(Some(path), processes, peers.clone(), rank_id, oversubscribed) {
             Ok(hub) => return (Some(hub), name.to_string()),
             Err(e) => log!(Warn, "no inbox at {}, so ranks of other sandboxes use TCP: {e}", path.display()),
         }
     }
-    let hub = ShmHub::create(job.rank, peers, rank_id, oversubscribed);
+    let hub = ShmHub::create(processes, peers, rank_id, oversubscribed);
     (hub.map_err(|e| log!(Warn, "no shared memory with other ranks: {e}")).ok(), String::new())
 }
 
 /// The sockets; none if TCP is not allowed or not to be had.
-pub(super) fn net(job: &JobInfo, epoll: &Arc<Epoll>) -> Option<Box<Net>> {
+pub(super) fn net(job: &JobInfo, processes: &SharedProcesses, epoll: &Arc<Epoll>) -> Option<Box<Net>> {
     if !locality::allowed().tcp {
         return None;
     }
     let format = tcp::format_number();
-    let id = Identity { me: job.rank, size: job.size, job_id: job.job_id, key: job.key, format, ids: Ids::default() };
+    let id = Identity { processes: processes.clone(), key: job.key, format, ids: Ids::default() };
     let one_host = job.local_ranks.len() == job.size as usize;
     Net::open(id, epoll.clone(), one_host)
         .map(Box::new)

@@ -97,7 +97,8 @@ impl Transports {
             NetEvent::Landed { peer, header, len } => Some(Event::Landed { peer, header, len }),
             NetEvent::Sent(token) => Some(Event::Sent(token)),
             NetEvent::Lost(peer, why) => {
-                log!(Warn, "lost the connection to rank {} on {}: {why}", peer.0, self.host(peer));
+                let name = self.processes.borrow().name(peer);
+                log!(Warn, "lost the connection to {name} on {}: {why}", self.host(peer));
                 self.lose(peer);
                 None
             }

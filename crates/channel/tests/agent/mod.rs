@@ -1,6 +1,6 @@
 //! A node agent for tests, in a thread per rank: hands out endpoint addresses with descriptors, and tells who is dead.
 
-use base::Peer;
+use base::WorldRank;
 use channel::bootstrap::SharedBootstrap;
 use channel::bootstrap::{Bootstrap, EndpointAddress, JobInfo};
 use channel::transports::{self, Opened, Transports};
@@ -46,7 +46,7 @@ impl Agent {
     }
 
     /// Sends the endpoint address of `peer` as soon as there is one.
-    fn answer(&self, rank: usize, peer: Peer) {
+    fn answer(&self, rank: usize, peer: WorldRank) {
         loop {
             if let Some((address, fds)) = &self.addresses.lock().unwrap()[peer.0 as usize] {
                 let near = self.node_of[rank] == self.node_of[peer.0 as usize];
@@ -86,8 +86,11 @@ impl Agent {
             }
         }
         for other in (0..self.sockets.len()).filter(|r| !clean && *r != rank) {
-            let gone =
-                ToRank::PeerGone { peer: Peer(rank as u32), host: "here".into(), why: "killed by the test".into() };
+            let gone = ToRank::PeerGone {
+                peer: WorldRank(rank as u32),
+                host: "here".into(),
+                why: "killed by the test".into(),
+            };
             self.tell(other, &gone, &[]);
         }
     }
@@ -97,7 +100,7 @@ impl Agent {
         let size = self.node_of.len() as u32;
         JobInfo {
             version: VERSION,
-            rank: Peer(rank as u32),
+            rank: WorldRank(rank as u32),
             size,
             job_id: 1,
             key: [6; 16],

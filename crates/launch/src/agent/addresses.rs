@@ -7,7 +7,7 @@
 
 use super::Agent;
 use crate::link::packet;
-use base::Peer;
+use base::WorldRank;
 use protocol::control::near::SameKernel;
 use protocol::control::tree::Message;
 use protocol::control::{EndpointAddress, ToRank};
@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 /// A rank's program.
-type Program = (Peer, u32);
+type Program = (WorldRank, u32);
 
 /// An endpoint address and the descriptors of its rank.
 type Left = (EndpointAddress, Vec<Rc<OwnedFd>>);
@@ -43,13 +43,13 @@ pub struct Addresses {
 
 impl Addresses {
     /// Notes the endpoint addresses of other nodes that an exchange has brought for one program; those of programs long gone are dropped.
-    pub fn learn(&mut self, generation: u32, addresses: Vec<(Peer, EndpointAddress)>) {
+    pub fn learn(&mut self, generation: u32, addresses: Vec<(WorldRank, EndpointAddress)>) {
         self.known.retain(|(_, known), _| known.saturating_add(1) >= generation);
         self.known.extend(addresses.into_iter().map(|(peer, address)| ((peer, generation), address)));
     }
 
     /// Drops what is known of a rank's finished program, as far as nobody can need it any more.
-    pub fn forget(&mut self, peer: Peer) {
+    pub fn forget(&mut self, peer: WorldRank) {
         self.known.retain(|(p, _), _| *p != peer);
     }
 }
@@ -60,7 +60,7 @@ impl Agent {
     }
 
     /// A rank of this node wants an endpoint address.
-    pub(super) fn on_request(&mut self, at: usize, peer: Peer) {
+    pub(super) fn on_request(&mut self, at: usize, peer: WorldRank) {
         let (asker, generation) = (self.ranks[at].world, self.ranks[at].generation);
         let Some(home) = self.node_of(peer) else { return };
         if let Some(address) = self.addresses.known.get(&(peer, generation)).cloned() {
@@ -78,7 +78,7 @@ impl Agent {
         }
     }
 
-    fn ask(&mut self, home: u32, peer: Peer, generation: u32) {
+    fn ask(&mut self, home: u32, peer: WorldRank, generation: u32) {
         if !self.near.send(home, &SameKernel::Want { peer, generation, from: self.node }, Vec::new()) {
             let message = Message::Want { peer, from: self.node, generation };
             self.send_up_or_down(home, message);
@@ -95,13 +95,13 @@ impl Agent {
     }
 
     /// Another node wants the endpoint address of a rank of this node.
-    pub(super) fn on_want(&mut self, peer: Peer, from: u32, generation: u32) {
+    pub(super) fn on_want(&mut self, peer: WorldRank, from: u32, generation: u32) {
         self.addresses.remote.entry((peer, generation)).or_default().push(Asker::Far(from));
         self.answer(peer, generation);
     }
 
     /// The same, over a direct link.
-    pub(super) fn on_same_kernel_want(&mut self, peer: Peer, from: u32, generation: u32) {
+    pub(super) fn on_same_kernel_want(&mut self, peer: WorldRank, from: u32, generation: u32) {
         if self.local(peer.0).is_some() {
             self.addresses.remote.entry((peer, generation)).or_default().push(Asker::Near(from));
             self.answer(peer, generation);
@@ -110,12 +110,12 @@ impl Agent {
 
     /// A rank of this node has registered.
     pub(super) fn on_address(&mut self, at: usize) {
-        let (peer, generation) = (Peer(self.ranks[at].world), self.ranks[at].generation);
+        let (peer, generation) = (WorldRank(self.ranks[at].world), self.ranks[at].generation);
         self.answer(peer, generation);
     }
 
     /// Answers everybody who waits for the endpoint address of a local rank, if it is there or will never be.
-    fn answer(&mut self, peer: Peer, generation: u32) {
+    fn answer(&mut self, peer: WorldRank, generation: u32) {
         let Some(at) = self.local(peer.0) else { return };
         let rank = &self.ranks[at];
         if let Some(how) = rank.ended {
@@ -133,7 +133,7 @@ impl Agent {
         }
     }
 
-    fn answer_with(&mut self, peer: Peer, generation: u32, address: Option<Left>, why: &str) {
+    fn answer_with(&mut self, peer: WorldRank, generation: u32, address: Option<Left>, why: &str) {
         let (fds, address) = match address {
             Some((address, fds)) => (fds, Some(address)),
             None => (Vec::new(), None),
@@ -158,7 +158,7 @@ impl Agent {
 
     fn tell_waiting(
         &mut self,
-        peer: Peer,
+        peer: WorldRank,
         generation: u32,
         address: Option<EndpointAddress>,
         fds: Vec<Rc<OwnedFd>>,
@@ -182,7 +182,7 @@ impl Agent {
     }
 
     /// The answer from another node.
-    pub(super) fn on_have(&mut self, peer: Peer, generation: u32, address: Option<EndpointAddress>, why: &str) {
+    pub(super) fn on_have(&mut self, peer: WorldRank, generation: u32, address: Option<EndpointAddress>, why: &str) {
         if let Some(address) = &address {
             self.addresses.known.insert((peer, generation), address.clone());
         }
@@ -192,7 +192,7 @@ impl Agent {
     /// The answer over a direct link.
     pub(super) fn on_same_kernel_have(
         &mut self,
-        peer: Peer,
+        peer: WorldRank,
         generation: u32,
         address: Option<EndpointAddress>,
         fds: Vec<Rc<OwnedFd>>,
@@ -203,7 +203,7 @@ impl Agent {
 
     /// A rank of this node has ended: whoever waits for its endpoint address learns that.
     pub(super) fn on_no_address(&mut self, world: u32, why: &str) {
-        let peer = Peer(world);
+        let peer = WorldRank(world);
         let programs = self.addresses.waiting.keys().chain(self.addresses.remote.keys());
         let mut generations: Vec<u32> = programs.filter(|p| p.0 == peer).map(|p| p.1).collect();
         generations.dedup();
@@ -213,7 +213,7 @@ impl Agent {
     }
 
     /// A rank somewhere is dead and the job goes on.
-    pub(super) fn on_peer_gone(&mut self, peer: Peer, why: &str) {
+    pub(super) fn on_peer_gone(&mut self, peer: WorldRank, why: &str) {
         let host = self.host_of(peer);
         for rank in self.ranks.iter_mut().filter(|r| r.ended.is_none() && r.world != peer.0) {
             let message = ToRank::PeerGone { peer, host: host.clone(), why: why.into() };
@@ -221,12 +221,12 @@ impl Agent {
         }
     }
 
-    pub(super) fn host_of(&self, peer: Peer) -> String {
+    pub(super) fn host_of(&self, peer: WorldRank) -> String {
         let node = self.node_of(peer).unwrap_or(0) as usize;
         self.job.as_ref().and_then(|j| j.hosts.get(node)).cloned().unwrap_or_default()
     }
 
-    pub(super) fn node_of(&self, peer: Peer) -> Option<u32> {
+    pub(super) fn node_of(&self, peer: WorldRank) -> Option<u32> {
         self.job.as_ref()?.ranks.get(peer.0 as usize).map(|r| r.node)
     }
 

@@ -5,7 +5,7 @@
 
 use super::Agent;
 use crate::link::{Frame, packet};
-use base::{Peer, counters, log};
+use base::{WorldRank, counters, log};
 use protocol::control::exchange::tree::{FOR_EVER, Gather};
 use protocol::control::exchange::{Id, Offer, Scheme};
 use protocol::control::frame::HEADER;
@@ -52,7 +52,7 @@ impl Agent {
         let address = address.clone();
         match self.scheme() {
             Scheme::Original | Scheme::Dr => {
-                let offer = Offer { rank: Peer(world), address, ids };
+                let offer = Offer { rank: WorldRank(world), address, ids };
                 self.up.send(counted(packet(ROOT, Message::Offer { generation, offer })));
             }
             Scheme::Tree => {
@@ -77,7 +77,7 @@ impl Agent {
         self.tell_exchanged(to, answer, bytes.saturating_sub(ADDRESS_BYTES));
     }
 
-    pub(super) fn on_gathered(&mut self, node: u32, generation: u32, addresses: Vec<(Peer, EndpointAddress)>) {
+    pub(super) fn on_gathered(&mut self, node: u32, generation: u32, addresses: Vec<(WorldRank, EndpointAddress)>) {
         self.exchange.gather.report(node, generation, addresses);
         self.exchange_changed();
     }
@@ -107,7 +107,7 @@ impl Agent {
     }
 
     /// All endpoint addresses are here.
-    pub(super) fn on_spread(&mut self, generation: u32, addresses: Vec<(Peer, EndpointAddress)>) {
+    pub(super) fn on_spread(&mut self, generation: u32, addresses: Vec<(WorldRank, EndpointAddress)>) {
         if !self.exchange.gather.advance(generation) {
             return;
         }

@@ -26,7 +26,7 @@ use crate::orphans;
 use crate::pollset::PollSet;
 use addresses::Addresses;
 use barrier::Barrier;
-use base::{Peer, log};
+use base::{WorldRank, log};
 use near::Near;
 use protocol::control::handshake::Key;
 use protocol::control::tree::{End, JobSpec, Message, Phase, ROOT};
@@ -295,10 +295,10 @@ impl Agent {
     }
 
     /// Kills the ranks of this node that a part of the job takes with it by `MPI_Abort`.
-    fn kill_some(&mut self, doomed: &[Peer]) {
+    fn kill_some(&mut self, doomed: &[WorldRank]) {
         for at in 0..self.ranks.len() {
             let rank = &mut self.ranks[at];
-            if rank.ended.is_none() && doomed.contains(&Peer(rank.world)) {
+            if rank.ended.is_none() && doomed.contains(&WorldRank(rank.world)) {
                 rank.aborted = true;
                 self.signal_rank(&self.ranks[at], signals::KILL);
             }

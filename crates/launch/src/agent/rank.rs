@@ -5,7 +5,7 @@ use super::fdlink::FdLink;
 use super::profile::Counts;
 use crate::orphans::parent_of;
 use crate::pollset::PollSet;
-use base::{Peer, log};
+use base::{WorldRank, log};
 use protocol::control::rank::Times;
 use protocol::control::tree::{Message, Phase, ROOT};
 use protocol::control::{EndpointAddress, JobInfo, ToAgent, ToRank};
@@ -260,7 +260,7 @@ impl Agent {
                 rank.generation += 1;
                 rank.send(&ToRank::Finalized {}, Vec::new());
                 rank.introduce();
-                self.addresses.forget(Peer(world));
+                self.addresses.forget(WorldRank(world));
             }
             ToAgent::Barrier {} => self.on_barrier(world),
             ToAgent::Offer { ids } => self.on_offer(at, ids),

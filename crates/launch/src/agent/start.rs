@@ -8,7 +8,7 @@ use crate::environment::{self, Pair, find_program};
 use crate::link::Frame;
 use crate::preload::receive::Receiver;
 use crate::preload::{DATA, LIBRARIES};
-use base::Peer;
+use base::WorldRank;
 use protocol::control::near::Groups;
 use protocol::control::tree::{ALL, App, Bind, JobSpec, Message, ROOT, children};
 use protocol::control::{JobInfo, VERSION};
@@ -353,7 +353,7 @@ pub(super) fn adopted_info(job: &JobSpec, world: u32, locals: &[u32]) -> JobInfo
 fn job_info(job: &JobSpec, place: &Place, locals: &[u32], program: &Program) -> JobInfo {
     JobInfo {
         version: VERSION,
-        rank: Peer(place.world),
+        rank: WorldRank(place.world),
         size: job.ranks.len() as u32,
         job_id: job.job_id,
         key: job.rank_key,

@@ -6,7 +6,7 @@ use super::{ACK_BYTES, Head};
 use crate::children::ChildEvent;
 use crate::link::reframe;
 use crate::pollset::PollSet;
-use base::{Peer, log};
+use base::{WorldRank, log};
 use protocol::control::decode;
 use protocol::control::tree::{ALL, End, Message, Packet, Phase, ROOT, children, next_hop};
 
@@ -122,14 +122,14 @@ impl Head {
         }
         if self.ranks[rank as usize].aborted && self.ending.is_none() {
             let why = format!("{who} was ended by MPI_Abort");
-            self.send(ALL, Message::PeerGone { peer: Peer(rank), why });
+            self.send(ALL, Message::PeerGone { peer: WorldRank(rank), why });
         }
         if self.job.stdin_rank == rank {
             self.input.stop();
         }
     }
 
-    fn on_aborted(&mut self, rank: u32, code: i32, text: &str, ranks: &[Peer]) {
+    fn on_aborted(&mut self, rank: u32, code: i32, text: &str, ranks: &[WorldRank]) {
         let host = self.host_of(rank).to_string();
         let pid = self.ranks.get(rank as usize).map_or(0, |r| r.pid);
         let who = who(rank, pid, &host);
@@ -156,7 +156,7 @@ impl Head {
     }
 
     /// Whether an abort of these ranks leaves the others alone.
-    fn is_part(&self, ranks: &[Peer]) -> bool {
+    fn is_part(&self, ranks: &[WorldRank]) -> bool {
         self.job.continue_on_failure && self.ending.is_none() && self.interrupts == 0 && !ranks.is_empty()
     }
 
@@ -189,7 +189,7 @@ impl Head {
         let interrupted = self.interrupts > 0 && self.job.ranks.len() > 1;
         if self.job.continue_on_failure && !harmless && !interrupted {
             eprintln!("mpiexec: {text}; the others go on");
-            self.send(ALL, Message::PeerGone { peer: Peer(rank), why: text.clone() });
+            self.send(ALL, Message::PeerGone { peer: WorldRank(rank), why: text.clone() });
         }
         self.verdict.add(text, code, crash);
         if (!self.job.continue_on_failure && !harmless) || interrupted {
@@ -241,7 +241,7 @@ impl Head {
             eprintln!("mpiexec: {why}; the others go on");
             for rank in ranks {
                 self.ranks[rank].ended = true;
-                self.send(ALL, Message::PeerGone { peer: Peer(rank as u32), why: why.clone() });
+                self.send(ALL, Message::PeerGone { peer: WorldRank(rank as u32), why: why.clone() });
             }
             self.verdict.add(why, 1, false);
             self.check_barrier();

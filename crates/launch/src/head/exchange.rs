@@ -4,7 +4,7 @@
 use super::Head;
 use crate::agent::count_sent;
 use crate::link::Frame;
-use base::{Peer, log};
+use base::{WorldRank, log};
 use protocol::control::EndpointAddress;
 use protocol::control::exchange::original::Collector;
 use protocol::control::exchange::tree::{FOR_EVER, Gather};
@@ -96,7 +96,7 @@ impl Head {
                     address(bytes, node, rank);
                     bytes.as_slice().into()
                 } else {
-                    let entries = dr::entries_for(Peer(rank), &answers.offers);
+                    let entries = dr::entries_for(WorldRank(rank), &answers.offers);
                     let body = Message::Entries { rank, generation: answers.generation, entries };
                     crate::link::packet(node, body)
                 };
@@ -106,7 +106,7 @@ impl Head {
         }
     }
 
-    pub(super) fn on_gathered(&mut self, node: u32, generation: u32, addresses: Vec<(Peer, EndpointAddress)>) {
+    pub(super) fn on_gathered(&mut self, node: u32, generation: u32, addresses: Vec<(WorldRank, EndpointAddress)>) {
         if self.job.startup.scheme() != Scheme::Tree {
             return;
         }

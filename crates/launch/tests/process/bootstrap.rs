@@ -1,7 +1,7 @@
 //! Ranks that talk to their agent. A rank is this test program again, which plays the role that a variable names.
 
 use crate::harness::{Done, role as arguments, run};
-use base::Peer;
+use base::WorldRank;
 use channel::bootstrap::{Bootstrap, EndpointAddress, Event};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -63,12 +63,12 @@ fn exchange(rank: &mut Bootstrap) {
     rank.register(&address, vec![OwnedFd::from(writer)]).unwrap();
     rank.initialized().unwrap();
     for peer in 0..job.size {
-        rank.request_address(Peer(peer)).unwrap();
+        rank.request_address(WorldRank(peer)).unwrap();
     }
     for _ in 0..job.size {
         let Event::Address { peer, address, fds, .. } = wait(rank) else { panic!("not an endpoint address") };
         assert_eq!((address.rank_id, address.extra.len()), (u128::from(peer.0), 1000));
-        let kernel = |rank: Peer| job.kernel_of[job.node_of[rank.0 as usize] as usize];
+        let kernel = |rank: WorldRank| job.kernel_of[job.node_of[rank.0 as usize] as usize];
         let near = kernel(peer) == kernel(job.rank);
         assert_eq!(fds.len(), usize::from(near));
         assert_eq!(job.local_ranks.contains(&peer.0), near);
@@ -118,7 +118,7 @@ fn absent(rank: &mut Bootstrap) {
     if rank.job().rank.0 == 0 {
         std::process::exit(0);
     }
-    rank.request_address(Peer(0)).unwrap();
+    rank.request_address(WorldRank(0)).unwrap();
     let Event::PeerGone { peer, .. } = wait(rank) else { panic!("not the end") };
     println!("{} gone", peer.0);
     rank.finalize().unwrap();

@@ -1,7 +1,7 @@
 //! How the members of a new communicator agree on its context id, without blocking.
 //!
 //! The number is proposed by one process from its own counter, so it is unique without asking anybody, and travels down a
-//! binomial tree. With two groups the leader of the *lower* one (whose first process has the smaller number) proposes
+//! binomial tree. With two groups the leader of the *lower* one (whose first process comes first in the order of all) proposes
 //! the common context and one for each group alone. All messages of one agreement have a tag of their own in
 //! a context that the parent provides, so any number of agreements may be under way at the same time. A process that does
 //! not get the number passes that on; what a loss means, [`crate::losses`] decides.
@@ -75,7 +75,8 @@ pub(crate) fn take_counters<const N: usize>(cs: &Section) -> Option<[u32; N]> {
 
 /// New context ids of this process, for a message; if there are not so many left, numbers that are none.
 pub(crate) fn proposals<const N: usize>(cs: &Section) -> [u64; N] {
-    take_counters(cs).map_or([NONE_LEFT; N], |counters| counters.map(|counter| ContextId::new(job::me(), counter).0))
+    take_counters(cs)
+        .map_or([NONE_LEFT; N], |counters| counters.map(|counter| ContextId::new(job::proposer(job::me()), counter).0))
 }
 
 /// Whether a number that another process has proposed is a context.
@@ -99,12 +100,12 @@ struct Part {
     sends: Vec<Peer>,
 }
 
-/// The part of member `rank` of `group`; `remote` is the first process of the other group.
-fn part(group: &Group, rank: i32, remote: Option<Peer>) -> Part {
+/// The part of member `rank` of `group`; `remote` is the first process of the other group, and `is_lower` if that one does not propose.
+fn part(group: &Group, rank: i32, remote: Option<Peer>, is_lower: bool) -> Part {
     let mut part = Part::default();
     if rank > 0 {
         part.receive = Some(group.peer(rank & (rank - 1)));
-    } else if is_lower(group, remote) {
+    } else if is_lower {
         part.sends.extend(remote);
     } else {
         part.receive = remote;
@@ -117,7 +118,7 @@ fn part(group: &Group, rank: i32, remote: Option<Peer>) -> Part {
 
 /// Whether the first process of `group` proposes.
 fn is_lower(group: &Group, remote: Option<Peer>) -> bool {
-    remote.is_none_or(|remote| group.peer(0) < remote)
+    remote.is_none_or(|remote| job::id_of(group.peer(0)) < job::id_of(remote))
 }
 
 enum State {
@@ -151,11 +152,12 @@ impl Agreement {
         let members = Participants::of([Some(group), remote]);
         let remote = remote.map(|remote| remote.peer(0));
         let rank = group.rank_of(job::me()).unwrap_or(0);
+        let is_lower = is_lower(group, remote);
         Agreement {
             channel,
             members,
-            part: part(group, rank, remote),
-            is_lower: is_lower(group, remote),
+            part: part(group, rank, remote, is_lower),
+            is_lower,
             bytes: UnsafeCell::new([0; BYTES]),
             state: RefCell::new(State::Done),
             fate: Cell::default(),
@@ -172,7 +174,7 @@ impl Agreement {
         for &peer in &self.part.sends {
             let Channel { context, tag } = self.channel;
             // SAFETY: `bytes` is as long, and lives and stays unchanged until the state is `Done`.
-            match unsafe { start_send_bytes(cs, peer, context, job::me().0, tag, start, BYTES) } {
+            match unsafe { start_send_bytes(cs, peer, context, job::proposer(job::me()).0, tag, start, BYTES) } {
                 Ok(transfer) => transfers.push(transfer),
                 Err(error) => self.note(Err(error)),
             }
@@ -278,7 +280,8 @@ impl Operation for Agreement {
                 let Channel { context, tag } = self.channel;
                 let start = self.bytes.get().cast::<u8>();
                 // SAFETY: `bytes` is as long, and lives and isn't touched until the receive is complete.
-                let transfer = unsafe { start_recv_bytes(cs, peer, context, peer.0, tag, start, BYTES) }?;
+                let transfer =
+                    unsafe { start_recv_bytes(cs, peer, context, job::proposer(peer).0, tag, start, BYTES) }?;
                 *self.state.borrow_mut() = State::Receiving(transfer);
             }
         }
@@ -316,7 +319,7 @@ mod tests {
         for (i, group) in groups.iter().enumerate() {
             let remote = groups.get(1 - i).filter(|_| groups.len() == 2).map(|g| g.peer(0));
             for rank in 0..group.size() {
-                let part = part(group, rank, remote);
+                let part = part(group, rank, remote, i == 0);
                 let me = group.peer(rank);
                 proposers += i32::from(part.receive.is_none());
                 received.extend(part.receive.map(|from| (from, me)));

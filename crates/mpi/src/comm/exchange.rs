@@ -58,7 +58,7 @@ pub fn introduce(
 /// The send must be ended before `out` goes.
 fn send(cs: &Section, Channel { context, tag }: Channel, peer: Peer, out: &[u8]) -> Result<Transfer> {
     // SAFETY: by the caller, who is in this file.
-    unsafe { start_send_bytes(cs, peer, context, job::me().0, tag, out.as_ptr(), out.len()) }
+    unsafe { start_send_bytes(cs, peer, context, job::proposer(job::me()).0, tag, out.as_ptr(), out.len()) }
 }
 
 fn receive(
@@ -70,6 +70,6 @@ fn receive(
 ) -> Result<Vec<u8>> {
     let mut into = vec![0; len];
     // SAFETY: ended below, before the vector goes.
-    let transfer = unsafe { start_recv_bytes(cs, peer, context, peer.0, tag, into.as_mut_ptr(), len) }?;
+    let transfer = unsafe { start_recv_bytes(cs, peer, context, job::proposer(peer).0, tag, into.as_mut_ptr(), len) }?;
     members.end(cs, transfer, false).map(|()| into)
 }

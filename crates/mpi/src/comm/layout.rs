@@ -21,8 +21,10 @@ fn find(comm: &Comm) -> Option<Box<Layout>> {
     if comm.is_inter() {
         return None;
     }
-    let node_of = |rank: usize| job::node_of(comm.peer(rank as i32)) as u64;
-    let layout = Layout::new(comm.rank as usize, comm.size() as usize, node_of);
+    // Nobody knows the nodes of another job, and all processes must see the same: then there is no layout.
+    let nodes: Option<Vec<i32>> = comm.group.peers().map(job::node_of).collect();
+    let nodes = nodes?;
+    let layout = Layout::new(comm.rank as usize, comm.size() as usize, |rank| nodes[rank] as u64);
     (layout.nodes > 1).then(|| Box::new(layout))
 }
 

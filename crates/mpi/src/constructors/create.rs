@@ -1,7 +1,7 @@
 //! Communicators from groups: `MPI_Comm_create`, `MPI_Comm_create_group`, `MPI_Comm_create_from_group` (MPI-5.0, 7.4.2).
 
 use super::duplicate::{collective_channel, remote_first};
-use super::inter::{Words, accept, share};
+use super::inter::{Words, accept, is_before, share};
 use crate::comm::agree::{Channel, agree, proposals};
 use crate::comm::choices;
 use crate::comm::exchange::exchange;
@@ -12,7 +12,7 @@ use crate::group::Group;
 use crate::info::Info;
 use crate::job;
 use crate::losses::Participants;
-use base::ids::Plane;
+use base::ids::{Plane, ProcId, Proposer};
 use base::{ContextId, Peer, Result, ensure, fail};
 use std::rc::Rc;
 
@@ -45,17 +45,17 @@ fn create_inter(cs: &mut Section, comm: &Rc<Comm>, group: &Rc<Group>) -> Result<
     let (Some(local), Some(remote)) = (&comm.local, remote_first(comm)) else {
         fail!(ERR_INTERN, "an inter-communicator lacks its local part");
     };
-    let lower = comm.group.peer(0) < remote;
+    let lower = is_before(comm.group.peer(0), remote);
     let told = share(cs, local, 0, |cs| {
         let [mine, own] = proposals(cs);
         let told = Words::new().wide(mine).peers(group.peers());
         let mut theirs = Words::from(exchange(cs, channel, remote, &told.bytes, &Participants::of(comm.groups()))?);
         let shared = accept(lower, mine, theirs.take_wide()?)?;
-        Ok(Words::new().wide(shared).wide(own).peers(theirs.take_peers().into_iter()).bytes)
+        Ok(Words::new().wide(shared).wide(own).peers(theirs.take_peers()?.into_iter()).bytes)
     })?;
     let mut told = Words::from(told);
     let (shared, own) = (ContextId(told.take_wide()?), ContextId(told.take_wide()?));
-    let others = told.take_peers();
+    let others = told.take_peers()?;
     if !group.contains(job::me()) || others.is_empty() {
         return Ok(None);
     }
@@ -104,7 +104,13 @@ pub(super) fn unpublished_from_group(
         return Ok(None);
     }
     ensure!(group.contains(job::me()), ERR_GROUP, "this process is not in the group");
-    let channel = meeting_point(group.peer(0), stringtag, group.peers());
+    // Its members have agreed on nothing yet but what their job has told them.
+    ensure!(
+        job::contains_all(group.peers()),
+        ERR_GROUP,
+        "a communicator from a group of several jobs is not implemented"
+    );
+    let channel = meet_at(stringtag, group.peers());
     let contexts = agree(cs, channel, group, None)?;
     let comm =
         Comm::new(contexts.shared(), Rc::clone(group), errhandler, group.session().cloned(), choices::of_job(cs));
@@ -112,10 +118,15 @@ pub(super) fn unpublished_from_group(
     Ok(Some(comm))
 }
 
-/// Where processes that share no communicator yet meet: a context of `host` that no communicator has, and a tag, both from a hash of
-/// the string tag and the members.
-pub(super) fn meeting_point(host: Peer, stringtag: &[u8], members: impl Iterator<Item = Peer>) -> Channel {
-    let members = members.flat_map(|p| p.0.to_le_bytes());
+/// Where processes that share no communicator yet meet, of which there is at least one: at the first one.
+pub(super) fn meet_at(stringtag: &[u8], members: impl Iterator<Item = Peer> + Clone) -> Channel {
+    let host = members.clone().next().map_or(Proposer::NOBODY, job::proposer);
+    meeting_point(host, stringtag, members.map(job::id_of))
+}
+
+/// A context of `host` that no communicator has, and a tag, both from a hash of the string tag and the members.
+fn meeting_point(host: Proposer, stringtag: &[u8], members: impl Iterator<Item = ProcId>) -> Channel {
+    let members = members.flat_map(ProcId::encode);
     let bytes = stringtag.iter().copied().chain([0]).chain(members);
     // FNV-1a.
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
@@ -126,10 +137,13 @@ pub(super) fn meeting_point(host: Peer, stringtag: &[u8], members: impl Iterator
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::WorldRank;
+    use base::ids::JobId;
 
     #[test]
     fn meeting_points_differ_by_tag_and_members() {
-        let at = |host, tag: &[u8], n| meeting_point(Peer(host), tag, (0..n).map(Peer));
+        let member = |rank| ProcId { job: JobId(1), rank: WorldRank(rank) };
+        let at = |host, tag: &[u8], n| meeting_point(Proposer(host), tag, (0..n).map(member));
         assert_eq!(at(1, b"a", 3), at(1, b"a", 3));
         for other in [at(2, b"a", 3), at(1, b"b", 3), at(1, b"a", 4)] {
             assert_ne!(at(1, b"a", 3), other);

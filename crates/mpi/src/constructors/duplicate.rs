@@ -12,7 +12,7 @@ use crate::handle::Handle;
 use crate::info::Info;
 use crate::progress;
 use crate::request::{self, Operation};
-use base::ids::Plane;
+use base::ids::{Plane, Proposer};
 use base::{ContextId, Peer, Result};
 use std::rc::Rc;
 
@@ -78,7 +78,8 @@ pub fn idup_with_info(cs: &mut Section, comm: &Rc<Comm>, info: Option<&Info>) ->
 }
 
 fn start_duplicate(cs: &mut Section, comm: &Rc<Comm>, hints: Hints) -> Result<(Handle, Handle)> {
-    let unborn = Contexts { shared: ContextId::new(Peer(u32::MAX), 0).0, local: ContextId::new(Peer(u32::MAX), 1).0 };
+    let unborn =
+        Contexts { shared: ContextId::new(Proposer::NOBODY, 0).0, local: ContextId::new(Proposer::NOBODY, 1).0 };
     let channel = nonblocking_channel(comm);
     let unborn = publish(cs, copy_of(comm, unborn, hints));
     let handle = unborn.handle();

@@ -1,9 +1,9 @@
 //! Inter-communicators (MPI-5.0, 7.6): creation from two groups, and merging.
 //!
 //! The leaders tell each other what their groups must know ([`exchange`]), each then tells its own group ([`share`]); an
-//! error of a leader reaches its whole group. The common context is the proposal of the group whose leader has the smaller number.
+//! error of a leader reaches its whole group. The common context is the proposal of the group whose leader comes first.
 
-use super::create::{meeting_point, unpublished_from_group};
+use super::create::{meet_at, unpublished_from_group};
 use super::duplicate::{collective_channel, remote_first};
 use crate::coll::internal::bcast_bytes;
 use crate::comm::agree::{Channel, NO_CONTEXT, is_context, proposals};
@@ -16,6 +16,7 @@ use crate::group::Group;
 use crate::info::Info;
 use crate::job;
 use crate::losses::Participants;
+use base::ids::ProcId;
 use base::{Class, ContextId, Error, Peer, Result, ensure, fail};
 use std::rc::Rc;
 
@@ -40,7 +41,7 @@ impl Words {
     }
 
     pub(super) fn peers(mut self, peers: impl Iterator<Item = Peer>) -> Words {
-        self.bytes.extend(peers.flat_map(|p| p.0.to_le_bytes()));
+        self.bytes.extend(peers.flat_map(|peer| job::id_of(peer).encode()));
         self
     }
 
@@ -61,9 +62,15 @@ impl Words {
     }
 
     /// The rest.
-    pub(super) fn take_peers(&mut self) -> Vec<Peer> {
+    pub(super) fn take_peers(&mut self) -> Result<Vec<Peer>> {
         let rest = self.bytes.split_off(self.at);
-        rest.as_chunks::<4>().0.iter().map(|word| Peer(u32::from_le_bytes(*word))).collect()
+        let (ids, odd) = rest.as_chunks::<{ ProcId::BYTES }>();
+        ensure!(odd.is_empty(), ERR_INTERN, "a message about a new communicator has a wrong length");
+        let found: Option<Vec<Peer>> = ids.iter().map(|id| job::find(ProcId::decode(id)?)).collect();
+        let Some(found) = found else {
+            fail!(ERR_INTERN, "a message about a new communicator names an unknown process")
+        };
+        Ok(found)
     }
 }
 
@@ -100,6 +107,11 @@ pub(super) fn accept(is_lower: bool, mine: u64, theirs: u64) -> Result<u64> {
     Ok(if is_lower { mine } else { theirs })
 }
 
+/// Whether `a` comes before `b` in the order on which all processes agree.
+pub(super) fn is_before(a: Peer, b: Peer) -> bool {
+    job::id_of(a) < job::id_of(b)
+}
+
 /// What every member learns about a new inter-communicator.
 struct Introduced {
     shared: ContextId,
@@ -121,10 +133,12 @@ fn meet(
         let members = Participants::of([Some(&local.group), remote]);
         let [mine, own] = proposals(cs);
         let told = Words::new().wide(mine).peers(local.group.peers());
-        let others = |told: &[u8]| Words::from(told.get(size_of::<u64>()..).unwrap_or_default().to_vec()).take_peers();
+        let others = |told: &[u8]| {
+            Words::from(told.get(size_of::<u64>()..).unwrap_or_default().to_vec()).take_peers().unwrap_or_default()
+        };
         let mut theirs = Words::from(introduce(cs, channel, other, &told.bytes, &members, others)?);
-        let shared = accept(job::me() < other, mine, theirs.take_wide()?)?;
-        let others = theirs.take_peers();
+        let shared = accept(is_before(job::me(), other), mine, theirs.take_wide()?)?;
+        let others = theirs.take_peers()?;
         let overlap = others.iter().any(|p| local.group.contains(*p));
         ensure!(!overlap, ERR_COMM, "a process is in both groups of an inter-communicator");
         Ok(Words::new().wide(shared).wide(own).peers(others.into_iter()).bytes)
@@ -133,7 +147,7 @@ fn meet(
     Ok(Introduced {
         shared: ContextId(told.take_wide()?),
         own: ContextId(told.take_wide()?),
-        others: told.take_peers(),
+        others: told.take_peers()?,
     })
 }
 
@@ -190,8 +204,8 @@ pub fn intercomm_create_from_groups(
         ensure!((0..remote.size()).contains(&remote_leader), ERR_RANK, "the remote leader is not in the group");
         let (mine, other) = (job::me(), remote.peer(remote_leader));
         ensure!(mine != other, ERR_RANK, "the remote leader is the local leader");
-        let leaders = [mine.min(other), mine.max(other)];
-        Ok((meeting_point(leaders[0], stringtag, leaders.into_iter()), other))
+        let leaders = if is_before(mine, other) { [mine, other] } else { [other, mine] };
+        Ok((meet_at(stringtag, leaders.into_iter()), other))
     })?;
     let group = Rc::clone(local_group);
     let comm = Comm::inter_child(&local, met.shared, met.own, group, Group::shared(cs, met.others));
@@ -205,16 +219,15 @@ pub fn intercomm_merge(cs: &mut Section, comm: &Rc<Comm>, high: bool) -> Result<
         fail!(ERR_COMM, "an inter-communicator is needed");
     };
     let channel = collective_channel(comm);
-    let first = comm.group.peer(0) < other;
+    let is_lower = is_before(comm.group.peer(0), other);
     let told = share(cs, local, 0, |cs| {
         let [mine, _] = proposals(cs);
         let tell = Words::new().wide(u64::from(high)).wide(mine).choices(comm.choices);
         let theirs = exchange(cs, channel, other, &tell.bytes, &Participants::of(comm.groups()))?;
         let mut theirs = Words::from(theirs);
         let (their_high, proposed) = (theirs.take_wide()? != 0, theirs.take_wide()?);
-        let first = if high == their_high { first } else { !high };
+        let first = if high == their_high { is_lower } else { !high };
         let their_choices = theirs.take_choices()?;
-        let is_lower = comm.group.peer(0) < other;
         let shared = accept(is_lower, mine, proposed)?;
         let choices = match is_lower {
             true => comm.choices.merge(their_choices),

@@ -11,7 +11,7 @@ use crate::info::Info;
 use crate::job;
 use crate::psets;
 use crate::status::UNDEFINED;
-use base::{Result, log};
+use base::{Result, ensure, log};
 use std::rc::Rc;
 use sys::topology::{Thread, Topology};
 
@@ -33,7 +33,7 @@ const LEVELS: [&str; 5] = ["hwloc://Machine", "hwloc://Package", "hwloc://NUMANo
 
 /// This process's instance of each of the [`LEVELS`], or `MPI_UNDEFINED` if it isn't restricted to one.
 fn instances() -> [i32; LEVELS.len()] {
-    let machine = job::node_of(job::me());
+    let machine = job::node_of(job::me()).unwrap_or(UNDEFINED);
     let threads = match Topology::current() {
         Ok(topology) => topology.own_threads(),
         Err(why) => {
@@ -89,6 +89,9 @@ pub fn split_type(
     key: i32,
     info: Option<&Info>,
 ) -> Result<Option<Rc<Comm>>> {
+    // Instances are numbered in a job.
+    let is_of_one_job = comm.groups().into_iter().flatten().all(|group| job::contains_all(group.peers()));
+    ensure!(is_of_one_job, ERR_COMM, "MPI_Comm_split_type of processes of several jobs is not implemented");
     let text = |name: &str| info.and_then(|info| info.text(name));
     // A process that gives MPI_UNDEFINED can't know what the others ask for, so this step is taken for every kind.
     let level = dividing_level(&gather_unguided(cs, comm, kind == Some(SplitType::HwUnguided))?);

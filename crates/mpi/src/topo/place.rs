@@ -8,9 +8,11 @@ use crate::job;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-/// For each of the first `n` ranks the number of its node.
+/// For each of the first `n` ranks the number of its node. All the same if some are of another job, of which no nodes are known: all
+/// processes must see the same.
 pub fn nodes(comm: &Comm, n: i32) -> Vec<i32> {
-    (0..n).map(|rank| job::node_of(comm.group.peer(rank))).collect()
+    let known: Option<Vec<i32>> = comm.group.peers().map(job::node_of).collect();
+    known.map_or(vec![0; n as usize], |nodes| nodes[..n as usize].to_vec())
 }
 
 /// The ranks of each node, nodes in the order of their first rank.

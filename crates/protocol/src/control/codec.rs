@@ -201,12 +201,12 @@ impl Wire for SocketAddr {
     }
 }
 
-impl Wire for base::Peer {
+impl Wire for base::WorldRank {
     fn put(&self, out: &mut Vec<u8>) {
         self.0.put(out);
     }
-    fn take(input: &mut Reader<'_>) -> Result<base::Peer> {
-        Ok(base::Peer(u32::take(input)?))
+    fn take(input: &mut Reader<'_>) -> Result<base::WorldRank> {
+        Ok(base::WorldRank(u32::take(input)?))
     }
 }
 

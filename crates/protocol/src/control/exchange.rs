@@ -16,7 +16,7 @@ pub mod tree;
 
 use super::codec::wire;
 use super::endpoint_address::EndpointAddress;
-use base::{Peer, Result, ensure};
+use base::{Result, WorldRank, ensure};
 
 /// What a caller must know to connect to one rank from one other.
 pub type Id = [u8; 16];
@@ -135,7 +135,7 @@ wire! {
     /// What a rank offers: its endpoint address, and the ids by which each of the others may call it.
     pub struct Offer {
         /// Who.
-        pub rank: Peer,
+        pub rank: WorldRank,
         /// Its endpoint address.
         pub address: EndpointAddress,
         /// For the other ranks, ascending; empty if the scheme has none.
@@ -145,7 +145,7 @@ wire! {
 
 impl Offer {
     /// The id by which `peer` may call; none if there is none.
-    pub fn id_for(&self, peer: Peer) -> Option<Id> {
+    pub fn id_for(&self, peer: WorldRank) -> Option<Id> {
         let before = u32::from(peer > self.rank);
         if peer == self.rank { None } else { self.ids.get(peer.0.checked_sub(before)? as usize).copied() }
     }
@@ -160,7 +160,7 @@ wire! {
     /// What a rank needs to know of another one.
     pub struct Entry {
         /// Whom.
-        pub peer: Peer,
+        pub peer: WorldRank,
         /// Its endpoint address.
         pub address: EndpointAddress,
         /// The id by which the rank may call it.
@@ -183,9 +183,9 @@ wire! {
 /// An exchange in which ranks send steps to each other.
 pub trait Exchange {
     /// The next message to send, as soon as what it carries is known.
-    fn next_outgoing(&mut self) -> Option<(Peer, Step)>;
+    fn next_outgoing(&mut self) -> Option<(WorldRank, Step)>;
     /// A message has come. Late ones and duplicates are ignored; an error if the sender breaks the protocol.
-    fn on_step(&mut self, from: Peer, step: Step) -> Result;
+    fn on_step(&mut self, from: WorldRank, step: Step) -> Result;
     /// Everything is known and has been passed on.
     fn is_done(&self) -> bool;
     /// What is known: once done, one offer of each rank, in order.
@@ -241,7 +241,7 @@ pub(crate) mod testing {
             id
         };
         let ids = (0..size).filter(|p| with_ids && *p != rank).map(id).collect();
-        Offer { rank: Peer(rank), address, ids }
+        Offer { rank: WorldRank(rank), address, ids }
     }
 
     pub struct Random(pub u64);
@@ -279,7 +279,7 @@ pub(crate) mod testing {
                 return (ranks, sent);
             }
             let (from, to, step) = flying.swap_remove(random.below(flying.len()));
-            ranks[to as usize].on_step(Peer(from), step).unwrap();
+            ranks[to as usize].on_step(WorldRank(from), step).unwrap();
         }
     }
 
@@ -326,8 +326,8 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         for offer in &offers {
             assert_eq!(offer.id_for(offer.rank), None);
-            assert_eq!(offer.id_for(Peer(5)), None);
-            for peer in (0..5).map(Peer).filter(|p| *p != offer.rank) {
+            assert_eq!(offer.id_for(WorldRank(5)), None);
+            for peer in (0..5).map(WorldRank).filter(|p| *p != offer.rank) {
                 let id = offer.id_for(peer).unwrap();
                 assert_eq!(id[4], peer.0 as u8);
                 assert!(seen.insert(id));

@@ -11,7 +11,7 @@
 
 use super::codec::wire;
 use super::endpoint_address::EndpointAddress;
-use base::Peer;
+use base::WorldRank;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 wire! {
@@ -136,7 +136,7 @@ wire! {
         /// To the rank's home: its endpoint address is wanted, with its descriptors.
         Want = 1 {
             /// Whose.
-            peer: Peer,
+            peer: WorldRank,
             /// How many programs the asking rank has finalized before.
             generation: u32,
             /// Node that asks.
@@ -147,7 +147,7 @@ wire! {
             /// Node that has asked.
             to: u32,
             /// Whose.
-            peer: Peer,
+            peer: WorldRank,
             /// As in `Want`.
             generation: u32,
             /// The endpoint address, or none if the peer has ended.
@@ -409,8 +409,14 @@ mod tests {
 
     #[test]
     fn no_bytes_of_an_agent_panic() {
-        let message =
-            SameKernel::Have { to: 1, peer: Peer(3), generation: 1, address: None, why: "gone".into(), fd_count: 2 };
+        let message = SameKernel::Have {
+            to: 1,
+            peer: WorldRank(3),
+            generation: 1,
+            address: None,
+            why: "gone".into(),
+            fd_count: 2,
+        };
         let bytes = encode(&message);
         assert_eq!(decode::<SameKernel>(&bytes).unwrap(), message);
         for at in 0..bytes.len() {

@@ -14,7 +14,7 @@ use super::endpoint_address::EndpointAddress;
 use super::exchange::{Entry, Id, Offer, Startup};
 use super::profile::Orders;
 use super::report::Report;
-use base::Peer;
+use base::WorldRank;
 
 /// Most file descriptors that accompany one message.
 pub const MAX_FDS: usize = 4;
@@ -42,7 +42,7 @@ wire! {
         /// [`super::VERSION`] of the agent.
         pub version: u16,
         /// This process.
-        pub rank: Peer,
+        pub rank: WorldRank,
         /// Number of ranks in `MPI_COMM_WORLD`.
         pub size: u32,
         /// Random number of the job.
@@ -129,7 +129,7 @@ wire! {
         /// Asks for a peer's endpoint address.
         Request = 2 {
             /// Whose.
-            peer: Peer,
+            peer: WorldRank,
         },
         /// From now on an exit without `Finalize` is a failure.
         Initialized = 3 {},
@@ -144,7 +144,7 @@ wire! {
             /// What is shown to the user.
             text: String,
             /// Ranks that shall end; empty for all. Others go on only if the job continues on failure.
-            ranks: Vec<Peer>,
+            ranks: Vec<WorldRank>,
         },
         /// What the rank has for every other one; answered by `Table`, `Entries` or `Exchanged`, as the scheme is.
         Offer = 7 {
@@ -177,7 +177,7 @@ wire! {
         /// The endpoint address of a peer; descriptors come along if the peer is under the same kernel and left some.
         Address = 2 {
             /// Whose.
-            peer: Peer,
+            peer: WorldRank,
             /// The endpoint address.
             address: Box<EndpointAddress>,
             /// Number of descriptors sent with this message.
@@ -188,7 +188,7 @@ wire! {
         /// A peer is dead, or ended without ever registering.
         PeerGone = 3 {
             /// Who.
-            peer: Peer,
+            peer: WorldRank,
             /// Where.
             host: String,
             /// How, in words.
@@ -248,7 +248,7 @@ mod tests {
         };
         let messages = [
             ToAgent::Register { address, fd_count: 3 },
-            ToAgent::Abort { code: -1, text: "no".into(), ranks: vec![Peer(1), Peer(3)] },
+            ToAgent::Abort { code: -1, text: "no".into(), ranks: vec![WorldRank(1), WorldRank(3)] },
             ToAgent::Barrier {},
         ];
         let mut state = 88_172_645_463_325_252_u64;

@@ -11,7 +11,7 @@ use super::near::{Call, Groups, Hints, Spot};
 use super::profile::{Part, RankHead, Row};
 use super::rank::Times;
 use super::report::{Process, Report};
-use base::Peer;
+use base::WorldRank;
 
 /// Destination: `mpiexec`.
 pub const ROOT: u32 = u32::MAX;
@@ -172,7 +172,7 @@ wire! {
             /// Words.
             text: String,
             /// Ranks that shall end; empty for all.
-            ranks: Vec<Peer>,
+            ranks: Vec<WorldRank>,
         },
         /// Down: send a signal to all ranks.
         Signal = 10 {
@@ -189,12 +189,12 @@ wire! {
         /// Down: end these ranks at once; the others go on.
         KillRanks = 42 {
             /// Who, on any node.
-            ranks: Vec<Peer>,
+            ranks: Vec<WorldRank>,
         },
         /// To a rank's home: its endpoint address is wanted.
         Want = 12 {
             /// Whose.
-            peer: Peer,
+            peer: WorldRank,
             /// Node that asks.
             from: u32,
             /// How many programs the asking rank has finalized before.
@@ -203,7 +203,7 @@ wire! {
         /// The answer.
         Have = 13 {
             /// Whose.
-            peer: Peer,
+            peer: WorldRank,
             /// As in `Want`.
             generation: u32,
             /// The endpoint address, or none if the peer has ended.
@@ -214,7 +214,7 @@ wire! {
         /// Down: a rank is dead and the others go on.
         PeerGone = 14 {
             /// Who.
-            peer: Peer,
+            peer: WorldRank,
             /// How.
             why: String,
         },
@@ -335,14 +335,14 @@ wire! {
             /// Program, or [`super::exchange::tree::FOR_EVER`] if nobody is left.
             generation: u32,
             /// The endpoint addresses.
-            addresses: Vec<(Peer, EndpointAddress)>,
+            addresses: Vec<(WorldRank, EndpointAddress)>,
         },
         /// Down: all endpoint addresses.
         Spread = 54 {
             /// Program.
             generation: u32,
             /// The endpoint addresses.
-            addresses: Vec<(Peer, EndpointAddress)>,
+            addresses: Vec<(WorldRank, EndpointAddress)>,
         },
         /// Up: how the ranks of a node have started.
         StartupTimes = 55 {
@@ -442,7 +442,7 @@ mod tests {
             extra: vec![1, 2, 3],
             ..EndpointAddress::default()
         };
-        let have = Message::Have { peer: Peer(3), generation: 1, address: Some(address), why: String::new() };
+        let have = Message::Have { peer: WorldRank(3), generation: 1, address: Some(address), why: String::new() };
         let packet = Packet { to: 4, body: have };
         let bytes = encode(&packet);
         assert_eq!(decode::<Packet>(&bytes).unwrap(), packet);

@@ -387,7 +387,7 @@ enum LinkEvent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::Peer;
+    use base::WorldRank;
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
 
@@ -405,7 +405,7 @@ mod tests {
         let leftovers = Leftovers::over(std::io::stderr().as_fd());
         let mut near = Near::new(Key([1; 16]), 1, leftovers, None);
         near.links.insert(2, FdLink::new(ours.into()));
-        let question = SameKernel::Want { peer: Peer(0), generation: 0, from: 2 };
+        let question = SameKernel::Want { peer: WorldRank(0), generation: 0, from: 2 };
         assert!(FdLink::new(theirs.try_clone().unwrap().into()).send(&question, Vec::new()).is_ok());
         assert_eq!(events_of(&mut near), 0, "its sender knows the trees already, this agent doesn't");
         near.parents = vec![0, 0, 1];

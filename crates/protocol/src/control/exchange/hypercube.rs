@@ -5,7 +5,7 @@
 //! A round is sent only when all before it are complete, so that a partner who is ahead can't make anybody pass on too little.
 
 use super::{Exchange, Known, Offer, Step};
-use base::{Peer, Result, ensure};
+use base::{Result, WorldRank, ensure};
 
 /// One rank's part of it.
 pub struct Hypercube {
@@ -86,7 +86,7 @@ impl Hypercube {
 }
 
 impl Exchange for Hypercube {
-    fn next_outgoing(&mut self) -> Option<(Peer, Step)> {
+    fn next_outgoing(&mut self) -> Option<(WorldRank, Step)> {
         while self.next <= self.last() {
             let round = self.next;
             // What came in the rounds before is passed on in this one.
@@ -99,7 +99,7 @@ impl Exchange for Hypercube {
             self.next += 1;
             if let Some(target) = self.target(round) {
                 let step = Step { generation: self.generation, round, blocks: self.known.all() };
-                return Some((Peer(target), step));
+                return Some((WorldRank(target), step));
             }
         }
         if self.is_heard(self.last()) {
@@ -108,7 +108,7 @@ impl Exchange for Hypercube {
         None
     }
 
-    fn on_step(&mut self, from: Peer, step: Step) -> Result {
+    fn on_step(&mut self, from: WorldRank, step: Step) -> Result {
         if step.generation != self.generation {
             return Ok(());
         }
@@ -150,16 +150,16 @@ mod tests {
     fn messages_out_of_turn_are_refused_and_those_of_other_programs_ignored() {
         let mut cube = Hypercube::new(offer(1, 6, false), 6, 3);
         let step = |round| Step { generation: 3, round, blocks: vec![offer(0, 6, false)] };
-        assert!(cube.on_step(Peer(2), step(1)).is_err());
-        assert!(cube.on_step(Peer(0), step(2)).is_err());
-        assert!(cube.on_step(Peer(0), step(u32::MAX)).is_err());
-        assert!(cube.on_step(Peer(0), Step { blocks: vec![offer(8, 9, false)], ..step(1) }).is_err());
-        cube.on_step(Peer(0), Step { generation: 2, ..step(1) }).unwrap();
+        assert!(cube.on_step(WorldRank(2), step(1)).is_err());
+        assert!(cube.on_step(WorldRank(0), step(2)).is_err());
+        assert!(cube.on_step(WorldRank(0), step(u32::MAX)).is_err());
+        assert!(cube.on_step(WorldRank(0), Step { blocks: vec![offer(8, 9, false)], ..step(1) }).is_err());
+        cube.on_step(WorldRank(0), Step { generation: 2, ..step(1) }).unwrap();
         assert!(!cube.heard[1]);
         // Rank 5 is above the cube and gives its endpoint address first: until then nothing can be passed on.
         assert_eq!(cube.next_outgoing(), None);
-        cube.on_step(Peer(5), Step { blocks: vec![offer(5, 6, false)], ..step(0) }).unwrap();
+        cube.on_step(WorldRank(5), Step { blocks: vec![offer(5, 6, false)], ..step(0) }).unwrap();
         let (to, sent) = cube.next_outgoing().unwrap();
-        assert_eq!((to, sent.round, sent.blocks.len()), (Peer(0), 1, 2));
+        assert_eq!((to, sent.round, sent.blocks.len()), (WorldRank(0), 1, 2));
     }
 }

@@ -3,7 +3,7 @@
 //! N·(endpoint address + (N-1) ids) come in and N times that goes out: O(N³) bytes, N messages up and N down, all through one process.
 
 use super::{Entry, Offer};
-use base::{Peer, Result, ensure};
+use base::{Result, WorldRank, ensure};
 
 enum Place {
     Awaited,
@@ -58,7 +58,7 @@ impl Collector {
 }
 
 /// What `me` needs of the whole table.
-pub fn pick(me: Peer, size: u32, table: Vec<Offer>) -> Result<Vec<Entry>> {
+pub fn pick(me: WorldRank, size: u32, table: Vec<Offer>) -> Result<Vec<Entry>> {
     ensure!(table.iter().all(|o| o.is_sound(size)), ERR_OTHER, "the table of endpoints is wrong");
     let others = table.into_iter().filter(|offer| offer.rank != me);
     Ok(others.map(|offer| Entry { peer: offer.rank, id: offer.id_for(me), address: offer.address }).collect())
@@ -80,10 +80,10 @@ mod tests {
             }
             assert!(collector.is_complete());
             for me in [0, size / 2, size - 1] {
-                let entries = pick(Peer(me), size, collector.offers()).unwrap();
+                let entries = pick(WorldRank(me), size, collector.offers()).unwrap();
                 assert_eq!(entries.len() as u32, size - 1);
                 for entry in entries {
-                    assert_eq!(entry.id, offer(entry.peer.0, size, true).id_for(Peer(me)));
+                    assert_eq!(entry.id, offer(entry.peer.0, size, true).id_for(WorldRank(me)));
                 }
             }
         }
@@ -113,6 +113,6 @@ mod tests {
         collector.add(offer(2, 3, true)).unwrap();
         assert!(collector.is_complete());
         assert_eq!(collector.offers().len(), 2);
-        assert!(pick(Peer(0), 3, vec![offer(5, 9, true)]).is_err());
+        assert!(pick(WorldRank(0), 3, vec![offer(5, 9, true)]).is_err());
     }
 }

@@ -4,7 +4,7 @@
 //! N-1 rounds, all ranks at once: each sends (N-1)·(endpoint address + (N-1) ids), which is O(N²) per rank, without a bottleneck.
 
 use super::{Exchange, Known, Offer, Step};
-use base::{Peer, Result, ensure};
+use base::{Result, WorldRank, ensure};
 
 /// One rank's part of it.
 pub struct Ring {
@@ -23,8 +23,8 @@ impl Ring {
     }
 
     /// The rank that sends to `me`, and the one that `me` sends to.
-    pub fn neighbors(me: Peer, size: u32) -> (Peer, Peer) {
-        (Peer((me.0 + size - 1) % size), Peer((me.0 + 1) % size))
+    pub fn neighbors(me: WorldRank, size: u32) -> (WorldRank, WorldRank) {
+        (WorldRank((me.0 + size - 1) % size), WorldRank((me.0 + 1) % size))
     }
 
     /// Whose block `rank` sends in `round`.
@@ -34,21 +34,21 @@ impl Ring {
 }
 
 impl Exchange for Ring {
-    fn next_outgoing(&mut self) -> Option<(Peer, Step)> {
+    fn next_outgoing(&mut self) -> Option<(WorldRank, Step)> {
         if self.sent + 1 >= self.size {
             return None;
         }
         let block = self.known.offers[self.origin(self.me, self.sent) as usize].clone()?;
         let step = Step { generation: self.generation, round: self.sent, blocks: vec![block] };
         self.sent += 1;
-        Some((Ring::neighbors(Peer(self.me), self.size).1, step))
+        Some((Ring::neighbors(WorldRank(self.me), self.size).1, step))
     }
 
-    fn on_step(&mut self, from: Peer, step: Step) -> Result {
+    fn on_step(&mut self, from: WorldRank, step: Step) -> Result {
         if step.generation != self.generation {
             return Ok(());
         }
-        let left = Ring::neighbors(Peer(self.me), self.size).0;
+        let left = Ring::neighbors(WorldRank(self.me), self.size).0;
         let right_block = step.blocks.first().map(|b| b.rank.0);
         let awaited = step.round < self.size - 1 && Some(self.origin(left.0, step.round)) == right_block;
         ensure!(from == left && awaited, ERR_OTHER, "the left neighbor sent a block that is not its turn's");
@@ -79,12 +79,12 @@ mod tests {
     fn only_the_left_neighbor_is_believed() {
         let mut ring = Ring::new(offer(1, 4, true), 4, 0);
         let step = |round, rank| Step { generation: 0, round, blocks: vec![offer(rank, 4, true)] };
-        assert!(ring.on_step(Peer(2), step(0, 0)).is_err());
-        assert!(ring.on_step(Peer(0), step(0, 3)).is_err());
-        assert!(ring.on_step(Peer(0), step(3, 1)).is_err());
-        assert!(ring.on_step(Peer(0), step(u32::MAX, 1)).is_err());
-        ring.on_step(Peer(0), Step { generation: 7, ..step(9, 9) }).unwrap();
-        ring.on_step(Peer(0), step(0, 0)).unwrap();
+        assert!(ring.on_step(WorldRank(2), step(0, 0)).is_err());
+        assert!(ring.on_step(WorldRank(0), step(0, 3)).is_err());
+        assert!(ring.on_step(WorldRank(0), step(3, 1)).is_err());
+        assert!(ring.on_step(WorldRank(0), step(u32::MAX, 1)).is_err());
+        ring.on_step(WorldRank(0), Step { generation: 7, ..step(9, 9) }).unwrap();
+        ring.on_step(WorldRank(0), step(0, 0)).unwrap();
         assert!(!ring.is_done());
     }
 }

@@ -4,7 +4,7 @@
 //! direction, 2 messages per edge, depth log_k N.
 
 use super::super::endpoint_address::EndpointAddress;
-use base::Peer;
+use base::WorldRank;
 use std::collections::BTreeMap;
 
 /// Stands for this and all later programs: nobody is left below.
@@ -13,7 +13,7 @@ pub const FOR_EVER: u32 = u32::MAX;
 /// What has come from one agent below.
 struct Report {
     generation: u32,
-    addresses: Vec<(Peer, EndpointAddress)>,
+    addresses: Vec<(WorldRank, EndpointAddress)>,
 }
 
 /// What one agent, or mpiexec, has gathered for the present program.
@@ -45,7 +45,7 @@ impl Gather {
     }
 
     /// An agent below has reported its subtree. What is late doesn't count.
-    pub fn report(&mut self, node: u32, generation: u32, addresses: Vec<(Peer, EndpointAddress)>) {
+    pub fn report(&mut self, node: u32, generation: u32, addresses: Vec<(WorldRank, EndpointAddress)>) {
         let report = Report { generation, addresses };
         if generation == FOR_EVER || generation == self.generation {
             self.below.insert(node, report);
@@ -62,8 +62,8 @@ impl Gather {
     }
 
     /// Everything that has been gathered.
-    pub fn take(&mut self) -> Vec<(Peer, EndpointAddress)> {
-        let own = std::mem::take(&mut self.own).into_iter().map(|(rank, address)| (Peer(rank), address));
+    pub fn take(&mut self) -> Vec<(WorldRank, EndpointAddress)> {
+        let own = std::mem::take(&mut self.own).into_iter().map(|(rank, address)| (WorldRank(rank), address));
         let below = self.below.values_mut().flat_map(|report| std::mem::take(&mut report.addresses));
         own.chain(below.collect::<Vec<_>>()).collect()
     }
@@ -90,7 +90,7 @@ mod tests {
     use crate::control::tree::{ROOT, children, parent};
 
     /// Gathers one program in a tree of agents with one rank each, events in random order; what mpiexec has in the end.
-    fn gather(all: &mut [Gather], width: u32, random: &mut Random) -> Vec<(Peer, EndpointAddress)> {
+    fn gather(all: &mut [Gather], width: u32, random: &mut Random) -> Vec<(WorldRank, EndpointAddress)> {
         let nodes = all.len() as u32 - 1;
         let generation = all[0].generation();
         let mut waiting: Vec<u32> = (0..nodes).collect();
@@ -127,7 +127,7 @@ mod tests {
             for program in 0..2 {
                 let mut addresses = gather(&mut all, width, &mut random);
                 addresses.sort_by_key(|c| c.0);
-                let want: Vec<_> = (0..nodes).map(|r| (Peer(r), offer(r, nodes, false).address)).collect();
+                let want: Vec<_> = (0..nodes).map(|r| (WorldRank(r), offer(r, nodes, false).address)).collect();
                 assert_eq!(addresses, want);
                 for gather in &mut all {
                     assert!(!gather.advance(program + 1) && gather.advance(program));
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn late_reports_do_not_count_and_early_ones_wait() {
         let mut gather = Gather::default();
-        let address = |rank| (Peer(rank), offer(rank, 3, false).address);
+        let address = |rank| (WorldRank(rank), offer(rank, 3, false).address);
         gather.report(1, 1, vec![address(1)]);
         gather.report(2, 5, vec![address(2)]);
         assert_eq!(gather.complete(1..2), (false, false));
