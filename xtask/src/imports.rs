@@ -152,7 +152,8 @@ fn parse(tokens: &[Token]) -> Module {
                 inline.pop_if(|end| *end == depth);
             }
             "mod" if tokens.get(i + 2).is_some_and(|t| t.text == "{") => inline.push(depth),
-            "use" => {
+            // Not what a type captures: `+ use<>`.
+            "use" if tokens.get(i + 1).is_some_and(|t| t.text != "<") => {
                 i = read_use(tokens, i + 1, inline.len(), &mut module);
                 continue;
             }

@@ -3,6 +3,7 @@
 mod api;
 mod circles;
 mod floors;
+mod identity;
 mod imports;
 mod neutral;
 mod tidy;

@@ -1,6 +1,6 @@
 //! The rules of STYLE.md and ARCHITECTURE.md that a program can check.
 
-use crate::{circles, floors, imports, neutral, words};
+use crate::{circles, floors, identity, imports, neutral, words};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -126,7 +126,7 @@ fn check_rust(path: &Path, text: &str, report: &mut Report, pairs: &mut BTreeMap
     for (line, what) in words::complaints(path, text).into_iter().filter(|_| !path.starts_with("xtask")) {
         report.add(path, line, &what);
     }
-    for (line, what) in neutral::complaints(path, text) {
+    for (line, what) in neutral::complaints(path, text).into_iter().chain(identity::complaints(path, text)) {
         report.add(path, line, &what);
     }
     let may_read = MAY_READ_ENVIRONMENT.iter().any(|allowed| name.contains(allowed));

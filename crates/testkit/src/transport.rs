@@ -7,7 +7,9 @@
 use crate::memory::{Memory, What};
 use crate::rng::Rng;
 use base::Peer;
+use base::ids::ProcId;
 use protocol::memory::{Atomic, Key, Verbs};
+use protocol::processes::SharedProcesses;
 use protocol::transport::{
     Access, Caps, Delivery, Event, Outcome, Packet, Sink, Source, Token, Transport, UnexpectedPool,
 };
@@ -321,6 +323,14 @@ pub struct SimTransport {
     held: HashMap<Peer, u64>,
     /// Lanes that were asked for.
     opening: Vec<Peer>,
+    edge: Option<Edge>,
+}
+
+/// Where processes of several jobs are: the world numbers them, each process has endpoints of its own for them.
+struct Edge {
+    processes: SharedProcesses,
+    /// The processes of the world in its order.
+    world: Vec<ProcId>,
 }
 
 /// A payload that is on its way into its place.
@@ -352,7 +362,30 @@ impl SimTransport {
             reported: HashSet::new(),
             held: HashMap::new(),
             opening: Vec::new(),
+            edge: None,
         }
+    }
+
+    /// The view of a process that knows `processes`, in a world of processes of several jobs; `of` names them in the order of the world's numbers.
+    pub fn among_jobs(processes: &SharedProcesses, of: Vec<ProcId>, world: &Rc<RefCell<World>>) -> SimTransport {
+        let own = processes.borrow().own_id();
+        let me = of.iter().position(|id| *id == own).expect("the process is in the world");
+        let size = of.len() as u32;
+        let edge = Some(Edge { processes: processes.clone(), world: of });
+        SimTransport { edge, ..SimTransport::new(Peer(me as u32), size, world) }
+    }
+
+    /// The world's number of an endpoint.
+    fn number(&self, peer: Peer) -> Peer {
+        let Some(edge) = &self.edge else { return peer };
+        let id = edge.processes.borrow().id(peer).expect("an endpoint is a process");
+        Peer(edge.world.iter().position(|known| *known == id).expect("the process is in the world") as u32)
+    }
+
+    /// The endpoint of one of the world's numbers.
+    fn endpoint(&self, number: Peer) -> Peer {
+        let Some(edge) = &self.edge else { return number };
+        edge.processes.borrow_mut().learn(edge.world[number.0 as usize]).expect("there is room for an endpoint")
     }
 
     fn send(
@@ -420,10 +453,11 @@ impl Transport for SimTransport {
     type Pool = Heap;
 
     fn connect(&mut self, peer: Peer) {
-        self.opening.push(peer);
+        self.opening.push(self.number(peer));
     }
 
-    fn close_lane(&mut self, peer: Peer, lane: SimLane) {
+    fn close_lane(&mut self, _: Peer, lane: SimLane) {
+        let peer = lane.peer;
         let world = &mut *self.world.borrow_mut();
         world.open.remove(&(self.me, peer, lane.number));
         let (left, incoming) = (world.under_way(self.me, peer), world.under_way(peer, self.me));
@@ -554,7 +588,7 @@ impl Transport for SimTransport {
                 world.lost.remove(&(self.me, peer, number));
                 SimLane { peer, number, address }
             };
-            return Some(Event::Opened(peer, (0..world.lanes_of_a_pair).map(open).collect()));
+            return Some(Event::Opened(self.endpoint(peer), (0..world.lanes_of_a_pair).map(open).collect()));
         }
         let ways = self.size as usize * world.lanes_max;
         let start = world.rng.below(ways);
@@ -568,12 +602,13 @@ impl Transport for SimTransport {
             if self.held.get(&from).is_some_and(|until| world.polls < *until) {
                 continue;
             }
-            if let Some(parcel) = world.take((from, self.me, lane)) {
+            if let Some(mut parcel) = world.take((from, self.me, lane)) {
+                parcel.peer = self.endpoint(from);
                 return Some(Event::Packet(parcel));
             }
             let is_over = world.dead.contains(&from) && world.under_way(from, self.me) == 0;
             if is_over && self.reported.insert(from) {
-                return Some(Event::Lost(from));
+                return Some(Event::Lost(self.endpoint(from)));
             }
         }
         None
@@ -607,17 +642,18 @@ impl Transport for SimTransport {
     }
 
     fn hold(&mut self, packet: Parcel) -> Option<Parcel> {
+        let from = self.number(packet.peer);
         let world = &mut *self.world.borrow_mut();
         if !world.rng.chance(world.faults.hold) {
             return Some(packet);
         }
-        self.held.insert(packet.peer, world.polls + HOLD_POLLS);
-        world.lanes.entry((packet.peer, self.me, packet.lane)).or_default().push_front(packet);
+        self.held.insert(from, world.polls + HOLD_POLLS);
+        world.lanes.entry((from, self.me, packet.lane)).or_default().push_front(packet);
         None
     }
 
     fn resume(&mut self, peer: Peer) {
-        self.held.remove(&peer);
+        self.held.remove(&self.number(peer));
     }
 
     fn release(&mut self, _: Parcel) {}

@@ -64,7 +64,7 @@ impl Words {
     /// The rest.
     pub(super) fn take_peers(&mut self) -> Result<Vec<Peer>> {
         let rest = self.bytes.split_off(self.at);
-        let (ids, odd) = rest.as_chunks::<{ ProcId::BYTES }>();
+        let (ids, odd) = rest.as_chunks();
         ensure!(odd.is_empty(), ERR_INTERN, "a message about a new communicator has a wrong length");
         let found: Option<Vec<Peer>> = ids.iter().map(|id| job::find(ProcId::decode(id)?)).collect();
         let Some(found) = found else {

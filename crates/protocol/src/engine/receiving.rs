@@ -175,7 +175,7 @@ pub(super) fn reject(peer: Peer, header: &Header) {
         let (kind, token) = (header.kind, header.token);
         log!(
             Warn,
-            "dropped a {kind:?} packet of rank {}: operation {token} does not expect it; counting further ones",
+            "dropped a {kind:?} packet from endpoint {}: operation {token} does not expect it; counting further ones",
             peer.0
         );
     }
