@@ -332,6 +332,16 @@ mod tests {
     }
 
     #[test]
+    fn what_a_type_captures_is_no_import() {
+        let found = imports(&[
+            ("src/lib.rs", "mod a; mod b;"),
+            ("src/a.rs", "fn f() -> impl Iterator + use<> { g() } fn h() { crate::b::g(); }"),
+            ("src/b.rs", "pub fn g() {}"),
+        ]);
+        assert_eq!(found, [pair("src/a.rs", "src/b.rs")]);
+    }
+
+    #[test]
     fn a_path_leads_to_the_file_that_defines_the_item() {
         let found = imports(&[
             ("src/lib.rs", "mod a; mod b; pub use a::deep::Thing; pub use b::*;"),
