@@ -16,7 +16,7 @@ use crate::p2p::buffered;
 use crate::thread::Level;
 use crate::{agent, attr, coll, cs, engine, errhandler, job, life, profile, progress, waits};
 use base::ids::Proposer;
-use base::{Class, ContextId, Result, ensure, log};
+use base::{Class, ContextId, Peer, Result, ensure, log};
 use channel::transports::{self, Opened};
 use protocol::engine::Engine;
 use std::cell::Cell;

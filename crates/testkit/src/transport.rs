@@ -563,14 +563,14 @@ impl Transport for SimTransport {
         }
         if let Some(Landing { lane, header, sink, at, len }) = self.landing.take() {
             if !world.lost.contains(&lane) {
-                return Some(Event::Landed { peer: lane.0, header, len });
+                return Some(Event::Landed { peer: self.endpoint(lane.0), header, len });
             }
             sink.write(at, &vec![HALF_LANDED; len]);
         }
         if let Some((peer, lane)) = world.losses.get_mut(&self.me).and_then(VecDeque::pop_front) {
             match lane {
-                Some(number) => return Some(Event::LaneLost(peer, number)),
-                None if self.reported.insert(peer) => return Some(Event::Lost(peer)),
+                Some(number) => return Some(Event::LaneLost(self.endpoint(peer), number)),
+                None if self.reported.insert(peer) => return Some(Event::Lost(self.endpoint(peer))),
                 None => {}
             }
         }
@@ -634,7 +634,7 @@ impl Transport for SimTransport {
         sink.0.borrow_mut()[at..at + len].copy_from_slice(&packet.payload[skip..skip + len]);
         let world = &mut *self.world.borrow_mut();
         if may_land && world.rng.chance(world.faults.land) {
-            let lane = (packet.peer, self.me, packet.lane);
+            let lane = (self.number(packet.peer), self.me, packet.lane);
             self.landing = Some(Landing { lane, header: packet.header, sink: sink.clone(), at, len });
             return Delivery::Landing;
         }
