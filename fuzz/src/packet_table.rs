@@ -46,10 +46,14 @@ pub fn run(data: &[u8]) {
             engines[0].post_get(FOE, &theirs.1, 0, Bytes::new(vec![0; LEN]));
             engines[0].post_atomic(FOE, &theirs.1, 8, add);
         }
-        engines.iter_mut().for_each(|engine| drop(engine.progress()));
+        for engine in &mut engines {
+            engine.progress();
+        }
     }
     for patience in (0..100_000).rev() {
-        engines.iter_mut().for_each(|engine| drop(engine.progress()));
+        for engine in &mut engines {
+            engine.progress();
+        }
         if open.iter().all(|id| engines[0].is_access_complete(*id)) {
             break;
         }
@@ -58,7 +62,9 @@ pub fn run(data: &[u8]) {
     open.drain(..).for_each(|id| assert_eq!(engines[0].take_access(id), Some(Ok(0))));
     let get = engines[0].post_get(FRIEND, &theirs.1, 0, sink.clone());
     for _ in 0..100_000 {
-        engines.iter_mut().for_each(|engine| drop(engine.progress()));
+        for engine in &mut engines {
+            engine.progress();
+        }
         if engines[0].is_access_complete(get) {
             break;
         }

@@ -5,7 +5,7 @@ use crate::handle::{Handle, Kind, Named, Table};
 use crate::inside::Inside;
 use base::{Class, Result, ensure, fail, log};
 use std::cell::Cell;
-use std::rc::Rc;
+use std::sync::Arc;
 
 base::config! {
     /// Error handler until the program sets another one: mpi_errors_are_fatal, mpi_errors_abort or mpi_errors_return.
@@ -55,11 +55,12 @@ pub enum Errhandler {
     Abort,
     /// `MPI_ERRORS_RETURN`.
     Return,
-    /// A handler of the program.
-    User(Rc<UserHandler>),
+    /// A handler of the program. Counted by atomics: below `MPI_THREAD_MULTIPLE` one thread may free it (`MPI_Errhandler_free`) while another
+    /// one makes a communicator that gets it.
+    User(Arc<UserHandler>),
 }
 
-static HANDLERS: Inside<Table<Rc<UserHandler>>> = Inside::new(Table::new(Kind::Errhandler));
+static HANDLERS: Inside<Table<Arc<UserHandler>>> = Inside::new(Table::new(Kind::Errhandler));
 
 /// Whether one more has room.
 pub fn ensure_room(cs: &Section) -> Result {
@@ -68,7 +69,11 @@ pub fn ensure_room(cs: &Section) -> Result {
 
 /// `MPI_*_create_errhandler`.
 pub fn create(cs: &Section, target: Target, function: Function) -> Handle {
-    HANDLERS.get(cs).enter(Rc::new(UserHandler { handle: Cell::default(), target, function }))
+    #[expect(
+        clippy::arc_with_non_send_sync,
+        reason = "other threads only count it; it is used inside the critical section"
+    )]
+    HANDLERS.get(cs).enter(Arc::new(UserHandler { handle: Cell::default(), target, function }))
 }
 
 /// The handler of a live handle.

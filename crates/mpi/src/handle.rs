@@ -16,7 +16,7 @@ use crate::cs::Section;
 use crate::inside::Inside;
 use base::{Result, ensure};
 use std::cell::{Cell, UnsafeCell};
-use std::rc::Rc;
+use std::ops::Deref;
 
 /// The name of an object in this crate.
 #[repr(transparent)]
@@ -266,10 +266,11 @@ pub trait Named {
     fn handle_cell(&self) -> &Cell<Handle>;
 }
 
-impl<T: Named> Table<Rc<T>> {
+/// Objects that are shared: `P` is an `Rc`, or an `Arc` where others count, too.
+impl<P: Clone + Deref<Target: Named>> Table<P> {
     /// The object of a live handle.
     #[inline]
-    pub fn get(&self, handle: Handle) -> Option<Rc<T>> {
+    pub fn get(&self, handle: Handle) -> Option<P> {
         self.slot(handle).and_then(|slot| slot.value.clone())
     }
 
@@ -278,30 +279,30 @@ impl<T: Named> Table<Rc<T>> {
     /// # Safety
     /// Nothing enters or leaves this table as long as the borrow is used.
     #[inline(always)]
-    pub unsafe fn borrow(&self, handle: Handle) -> Option<&Rc<T>> {
+    pub unsafe fn borrow(&self, handle: Handle) -> Option<&P> {
         self.slot(handle)?.value.as_ref()
     }
 
     /// Enters a new object and tells it its handle.
-    pub fn enter(&self, value: Rc<T>) -> Handle {
-        let handle = self.insert(Rc::clone(&value));
+    pub fn enter(&self, value: P) -> Handle {
+        let handle = self.insert(value.clone());
         value.handle_cell().set(handle);
         handle
     }
 
     /// A handle owned by the program for an object that may have one already.
-    pub fn share(&self, value: &Rc<T>) -> Handle {
+    pub fn share(&self, value: &P) -> Handle {
         let handle = value.handle_cell().get();
         if handle.0 != 0 && (handle.0 < PREDEFINED_END || self.retain(handle)) {
             return handle;
         }
-        self.enter(Rc::clone(value))
+        self.enter(value.clone())
     }
 }
 
-impl<T: Named> Inside<Table<Rc<T>>> {
+impl<P: Clone + Deref<Target: Named>> Inside<Table<P>> {
     /// Runs `f` with a handle for a callback, that is live meanwhile: also when the program has freed the object.
-    pub fn lend<R>(&self, cs: &mut Section, value: &Rc<T>, f: impl FnOnce(&mut Section, Handle) -> R) -> R {
+    pub fn lend<R>(&self, cs: &mut Section, value: &P, f: impl FnOnce(&mut Section, Handle) -> R) -> R {
         let handle = self.get(cs).share(value);
         let result = f(cs, handle);
         self.get(cs).release(handle);
@@ -312,6 +313,7 @@ impl<T: Named> Inside<Table<Rc<T>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::rc::Rc;
 
     #[test]
     fn stale_and_foreign_handles_are_not_followed() {
