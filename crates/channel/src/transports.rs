@@ -313,12 +313,6 @@ impl Transports {
         net.into_iter().chain(file).min()
     }
 
-    /// Whether there is something to do of which no bell and no socket tells: packets to this process itself, bytes that
-    /// a connection had no room for or has read ahead.
-    pub fn has_own_work(&self) -> bool {
-        self.own.has_packets() || self.net.as_ref().is_some_and(|net| net.has_own_work())
-    }
-
     fn host(&self, peer: Peer) -> &str {
         let node = self.processes.borrow().rank(peer).and_then(|rank| self.job.node_of.get(rank.0 as usize));
         let node = node.and_then(|n| self.job.node_names.get(*n as usize));
@@ -371,6 +365,13 @@ pub fn tell_lanes(endpoints: &mut Endpoints<Transports>) {
             lane.count_short(transports.profile.short(peer));
         }
     }
+}
+
+/// Whether there is something to do of which no bell and no socket tells: packets to this process itself, bytes that
+/// a connection had no room for or has read ahead.
+pub fn have_own_work(endpoints: &mut Endpoints<Transports>) -> bool {
+    let transports = endpoints.transport();
+    transports.own.has_packets() || transports.net.as_ref().is_some_and(|net| net.has_own_work())
 }
 
 /// The channel to `peer`, and why not the others.

@@ -15,6 +15,7 @@ use crate::cs::Section;
 use crate::inside::Inside;
 use crate::{cs, engine};
 use base::Peer;
+use channel::transports;
 use protocol::engine::OpId;
 use protocol::matching::Pattern;
 use std::cell::{Cell, RefCell};
@@ -155,7 +156,7 @@ fn look_after(cs: &mut Section, returns: bool) {
 
 /// Rings the watcher if there is something to do that it doesn't know of.
 fn tell_watcher(cs: &Section) {
-    let has_work = engine::with(cs, |engine| engine.has_backlog() || engine.endpoints().transport().has_own_work());
+    let has_work = engine::with(cs, |engine| engine.has_backlog() || transports::have_own_work(engine.endpoints()));
     if has_work {
         let mut sleepers = SLEEPERS.get(cs).borrow_mut();
         let watcher = sleepers.watcher;
