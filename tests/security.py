@@ -4,8 +4,8 @@
     tests/security.py [-k WORD]         runs the groups whose name has WORD in it: capture listen relay setuid
 
 `capture` records what two hosts (network namespaces; root only, skipped otherwise) send each other: no secret of the job may be in it.
-`listen` looks at which addresses the processes of a job listen (root only). `setuid` starts a set-user-id program with an environment that names code (root only). `relay` stands between two agents and harms one
-message: the job ends, says why, and nothing of that message is done.
+`listen` looks at which addresses the processes of a job listen (root only). `setuid` starts a set-user-id program with an environment that
+names code (root only). `relay` stands between two agents and harms one message: the job ends, says why, and nothing of that message is done.
 """
 
 from __future__ import annotations
@@ -135,10 +135,10 @@ def listen() -> Cases:
             wanted = {bytes(int(part) for part in address.split("/")[0].split("."))[::-1].hex().upper() for address in addresses}
             program = compiled(pathlib.Path(directory))
             common = ["--launcher", "ip netns exec {host} {command}", "-host", ",".join(f"{name}:2" for name in names), "-n", "4"]
-            for how, env in [(["-iface", network], {}), ([], {"FERRULE_LISTEN": network})]:
-                done = mpiexec(*common, *how, program, prefix=prefix, FERRULE_LOCALITY="node", **env)
+            for option, setting in [(["-iface", network], ""), ([], network)]:
+                done = mpiexec(*common, *option, program, prefix=prefix, FERRULE_LOCALITY="node", FERRULE_LISTEN=setting)
                 found = {line.split()[1] for line in done.text.splitlines() if line.startswith("listens")}
-                check(done.code == 0 and found == wanted, f"{how} {env}: exit code {done.code}, listening at {found}, not {wanted}: {done.text[-600:]}")
+                check(done.code == 0 and found == wanted, f"{option} {setting}: exit code {done.code}, listening at {found}, not {wanted}: {done.text[-600:]}")
             done = mpiexec(*common, program, prefix=prefix, FERRULE_LOCALITY="node")
             check(done.code == 0 and "listens 00000000" in done.text, f"the test sees no listener at every address: {done.text[-600:]}")
             done = mpiexec(*common, "-iface", "no-such0", program, prefix=prefix, FERRULE_LOCALITY="node")

@@ -200,6 +200,11 @@ impl Link {
         self.tx.replay.is_acknowledged()
     }
 
+    /// Sources that nobody needs any more, in the order of their packets.
+    pub fn into_sources(self) -> impl Iterator<Item = Token> {
+        self.tx.replay.into_sources()
+    }
+
     /// Whether the peer has said goodbye: it wants nothing any more.
     pub fn is_finished(&self) -> bool {
         self.rx.goodbye

@@ -26,11 +26,13 @@ const CLOSING_POLLS: usize = 1000;
 impl Net {
     #[cold]
     pub(super) fn ended(&mut self, index: u32, end: End) {
-        let slot = &mut self.slots[index as usize];
+        let slot = &self.slots[index as usize];
         match end {
             End::Goodbye => {
-                slot.state = State::Finished;
-                self.open.retain(|s| *s != index);
+                // The peer wants nothing any more. Acknowledgements that came together with its goodbye have not been told yet.
+                let link = self.take_link(index);
+                self.events.extend(link.into_iter().flat_map(Link::into_sources).map(NetEvent::Sent));
+                self.slots[index as usize].state = State::Finished;
             }
             End::Broken(why) if slot.dead_since.is_none() => self.on_broken(index, why),
             // What had come over the other links of a dead process is read first.
@@ -56,9 +58,10 @@ impl Net {
     pub(super) fn take_link(&mut self, index: u32) -> Option<Link> {
         let slot = &mut self.slots[index as usize];
         match std::mem::replace(&mut slot.state, State::Idle) {
-            State::Open(conn) => {
+            State::Open(mut conn) => {
                 self.open.retain(|s| *s != index);
                 self.readable.retain(|s| *s != index);
+                self.events.extend(std::iter::from_fn(|| conn.pop_sent()).map(NetEvent::Sent));
                 Some(conn.into_link())
             }
             State::Broken(broken) => {

@@ -343,6 +343,37 @@ fn closing_mends_what_is_cut() {
 }
 
 #[test]
+fn sources_are_over_when_the_peer_says_goodbye() {
+    let mut nets = [net(1), net(2)];
+    let b = at(&nets[1]);
+    let slot = nets[0].dial_first(Peer(2), vec![b]);
+    run(&mut nets, &mut Vec::new(), |nets, _| nets.iter().all(|net| net.open.len() == 1));
+    let bytes = vec![3; 70_000];
+    let mut posted = Vec::new();
+    while posted.len() < 2 {
+        // SAFETY: `bytes` lives longer than the processes use it.
+        let source = unsafe { SendBuf::contiguous(bytes.as_ptr(), bytes.len()) };
+        let header = Header { kind: Kind::DATA, ..eager(0) };
+        let Outcome::Posted(token) = nets[0].send(slot, &header, &[9; 8], Some((&source, 0, bytes.len()))) else {
+            panic!("the source of a large packet is in use until the peer has it")
+        };
+        posted.push(token);
+    }
+    assert!(nets[0].is_flushed(), "the kernel has room for so much");
+    // It drops what comes, acknowledges it and says goodbye, all of which the other one sees at once.
+    nets[1].close();
+    let mut over = Vec::new();
+    while !nets[0].open.is_empty() || over.len() < posted.len() {
+        match nets[0].poll() {
+            Some(NetEvent::Sent(token)) => over.push(token),
+            Some(other) => panic!("{other:?}"),
+            None => {}
+        }
+    }
+    assert_eq!(over, posted);
+}
+
+#[test]
 fn whoever_listens_at_a_new_address_must_know_the_key() {
     let spy = Identity { key: [8; 16], ..id(2) };
     let mut nets = [net(1), net(2), Net::open(spy, Arc::new(Epoll::new().unwrap()), true).unwrap()];

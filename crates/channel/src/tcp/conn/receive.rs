@@ -83,7 +83,11 @@ impl Conn {
                 rx.goodbye = true;
                 rx.start += FRAME_BYTES + present;
                 rx.skip = len - present;
-                return Ok(None);
+                if rx.skip > 0 {
+                    return Ok(None);
+                }
+                // Acknowledgements may follow.
+                continue;
             }
             rx.shown = Some(Shown { at: rx.start + FRAME_BYTES, present, missing: len - present });
             return Ok(Some((header, len)));

@@ -192,6 +192,11 @@ impl Replay {
         Ok(())
     }
 
+    /// All sources, when nothing will be sent any more.
+    pub fn into_sources(self) -> impl Iterator<Item = Token> {
+        self.over.into_iter().chain(self.held.into_iter().map(|held| held.token))
+    }
+
     /// The next source that is no longer in use.
     #[inline]
     pub fn pop_over(&mut self) -> Option<Token> {
