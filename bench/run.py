@@ -270,7 +270,7 @@ def main() -> int:
     before = options.out / "results.json"
     if options.only != "*" and before.exists():  # the other plans stay as they were
         data = json.loads(before.read_text())
-        again = {plan.label: machine()["date"] for plan in plans}
+        again = {plan.label: f"{machine()['date']}, {repeats} repeats" for plan in plans}
         data["again"] = [entry for entry in data.get("again", []) if entry["plan"] not in again]
         data["again"] += [{"plan": label, "date": date} for label, date in again.items()]
     old_rows, old_failures = data["rows"], [f for f in data["failures"] if f["plan"] not in {plan.label for plan in plans}]
