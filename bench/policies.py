@@ -163,7 +163,7 @@ def main() -> int:
         revision = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
         conditions = f"Revision {revision}, {time.strftime('%Y-%m-%d')}, {options.pairs} pairs of {options.seconds} s for each row; median (least-most).\n\n"
         options.out.with_suffix(".md").write_text(conditions + table(records, heads))
-        options.out.with_suffix(".json").write_text(json.dumps(records, indent=1))
+        options.out.with_suffix(".json").write_text("[\n" + ",\n".join(map(json.dumps, records)) + "\n]\n")
     return 0
 
 
