@@ -3,7 +3,8 @@
 
 Five arms take turns in one run: `native` (Ferrule, plain processes), `docker` (a default container for each rank; they share a job directory, as
 those that `mpiexec --container` makes do), `cma` (the same with what CMA needs: --pid=host --cap-add=SYS_PTRACE), `mpich` and `openmpi`
-(in the containers of `docker`). A figure is the median over the repeats. Needs root; makes docs/performance/containers.{md,json} and plots.
+(in the containers of `docker`). Each value is kept with what the processors shared meanwhile (`distance.py`, `results.py`). Needs root; makes docs/performance/containers.{md,json}
+and plots.
 
 Usage: bench/containers.py [--quick] [--repeats N] [--arms native,docker,…] [--only PATTERN] [--out DIRECTORY]
 """
@@ -20,7 +21,6 @@ import os
 import pathlib
 import re
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,13 +28,13 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "testbeds/containers")]
-import containers_report
-
 import bed
+import containers_report
 import distance
 import engines
 import image
 import peers as registry
+import results
 
 ROOT = registry.ROOT
 BIN = image.STORE / "bin"
@@ -175,33 +175,28 @@ def measure(world: World, arms: list[str], plans: list[Plan], repeats: int, seco
     """Adds all values of all plans, and the first failure of each arm, to `data`; writes it after each plan.
 
     An arm that fails is left out of the rest of the plan; a peer that has failed in two plans, of all others."""
-    table: dict[tuple, dict] = {}
+    table = {results.identity(row): row for row in data["rows"]}
     failures: dict[str, str] = data["failures"]
     failed_plans: collections.Counter[str] = collections.Counter()
     for plan in plans:
-        begin, place = time.monotonic(), distance.now()
+        begin = time.monotonic()
         given_up = {arm for arm in PEERS if failed_plans[arm] >= 2}
         for repeat in range(repeats):
             turn = arms[repeat % len(arms):] + arms[:repeat % len(arms)]
+            date = results.now()
             for arm in turn:
                 if arm in given_up:
                     continue
-                rows, wrong, elsewhere = distance.run_at(place, functools.partial(run_once, arm, plan, world, seconds))
-                data["elsewhere"] += elsewhere
+                rows, wrong, place, moves = distance.run_still(functools.partial(run_once, arm, plan, world, seconds))
+                data["dropped"] += moves
                 if wrong:
                     given_up.add(arm)
                     failed_plans[arm] += 1
                     failures.setdefault(arm, f"{plan.label}: {wrong}")
                     print(f"  {arm}: {wrong}", flush=True)
                 for row in rows:
-                    key = (row["row"], row["ranks"], row["bytes"])
-                    record = table.setdefault(key, {**{k: row[k] for k in ("row", "ranks", "bytes", "unit")}, "values": {}})
-                    record["values"].setdefault(arm, []).append(row["value"])
+                    results.add(table, row, arm, place, date)
         print(f"{plan.label}: {time.monotonic() - begin:.0f} s", flush=True)
-        for record in table.values():
-            middle = {arm: statistics.median(v) for arm, v in record["values"].items()}
-            record["median"] = middle
-            record["spread"] = {arm: (max(v) - min(v)) / middle[arm] if middle[arm] else 0.0 for arm, v in record["values"].items()}
         data["rows"] = list(table.values())
         write(data, out)
 
@@ -209,24 +204,29 @@ def measure(world: World, arms: list[str], plans: list[Plan], repeats: int, seco
 def write(data: dict, out: pathlib.Path) -> None:
     """Figures, page and plots of what has been measured until now."""
     out.mkdir(parents=True, exist_ok=True)
-    (out / "containers.json").write_text(json.dumps(data, indent=1) + "\n")
+    results.save(out / "containers.json", data)
     containers_report.write(data, out)
 
 
-def detection(world: World, repeats: int) -> list[dict]:
-    """MPI_Init of 16 ranks in 16 containers that look for each other and that don't (FERRULE_LOCALITY=node)."""
-    found: dict[tuple[str, str], list[float]] = {}
+def detection(world: World, repeats: int, data: dict) -> None:
+    """Adds MPI_Init of 16 ranks in 16 containers that look for each other (`auto`) and that don't (`node`, FERRULE_LOCALITY)."""
+    found = {results.identity(row): row for row in data["detection"]}
     for _ in range(repeats):
+        date = results.now()
         for locality in ("auto", "node"):
-            begin = time.monotonic()
-            rows, wrong = run_once("docker", START, world, 0.1, {"FERRULE_LOCALITY": locality})
+            def once(locality: str = locality) -> tuple[list[dict], str]:
+                begin = time.monotonic()
+                rows, wrong = run_once("docker", START, world, 0.1, {"FERRULE_LOCALITY": locality})
+                return [*rows, {"row": "whole job", "ranks": MANY, "bytes": 0, "value": (time.monotonic() - begin) * 1e3, "unit": "ms"}], wrong
+
+            rows, wrong, place, moves = distance.run_still(once)
+            data["dropped"] += moves
             if wrong:
                 print(f"  detection, {locality}: {wrong}", flush=True)
                 continue
-            found.setdefault((locality, "whole job"), []).append((time.monotonic() - begin) * 1e3)
             for row in rows:
-                found.setdefault((locality, row["row"]), []).append(row["value"])
-    return [{"locality": k[0], "row": k[1], "ms": statistics.median(v), "least": min(v), "most": max(v)} for k, v in found.items()]
+                results.add(found, row, locality, place, date)
+    data["detection"] = list(found.values())
 
 
 def compile_programs(arms: list[str]) -> None:
@@ -261,12 +261,16 @@ def main() -> int:
     compile_programs(arms)
     world = World()
     plans = [p for p in PLANS if (p.quick or not options.quick) and fnmatch.fnmatch(p.label, options.only)]
-    data = {"rows": [], "failures": {}, "detection": [], "elsewhere": 0, "repeats": repeats, "quick": options.quick, "ranks_started": MANY,
-            "machine": {"kernel": os.uname().release, "cpus": len(os.sched_getaffinity(0)), "docker": engines.call("docker", "version", "-f", "{{.Server.Version}}"),
-                        "date": time.strftime("%Y-%m-%d")}}
+    conditions = {"machine": {"kernel": os.uname().release, "cpus": len(os.sched_getaffinity(0)), "docker": engines.call("docker", "version", "-f", "{{.Server.Version}}")},
+                  "revision": results.revision(), "quick": options.quick}
+    data, other = results.load(options.out / "containers.json", conditions)
+    if other:
+        print(f"The values in {options.out / 'containers.json'} are dropped: {other}.", flush=True)
+    data = data or {"format": results.FORMAT, **conditions, "rows": [], "detection": [], "dropped": 0, "ranks_started": MANY}
+    data["failures"] = {}
     measure(world, arms, plans, repeats, 0.08 if options.quick else 0.15, data, options.out)
     if fnmatch.fnmatch("detection", options.only):
-        data["detection"] = detection(world, max(3, repeats))
+        detection(world, max(3, repeats), data)
         write(data, options.out)
     return 0
 

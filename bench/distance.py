@@ -14,7 +14,7 @@ import peers
 
 #: Latencies in µs below which two processors share so much.
 SHARED = ((0.045, "a core"), (0.12, "a cache"))
-#: How often a run is made until the processors are where they were when the plan began.
+#: How often a run is made until the processors have stayed where they were.
 TRIES = 3
 
 
@@ -36,11 +36,14 @@ def now() -> str:
     return next((what for limit, what in SHARED if latency_us < limit), "nothing")
 
 
-def run_at(place: str, run: Callable[[], tuple[list[dict], str]]) -> tuple[list[dict], str, bool]:
-    """Rows and error of `run`, made again if the host has moved the processors; last: whether they were still elsewhere at the last try."""
-    for _ in range(TRIES):
+def run_still(run: Callable[[], tuple[list[dict], str]], where: Callable[[], str] = now) -> tuple[list[dict], str, str, int]:
+    """Rows and error of a `run` during which the processors stayed where they were, where that was, and how many runs were dropped because they moved.
+    After TRIES of these there are no rows."""
+    place = where()
+    for moves in range(TRIES):
         rows, error = run()
-        elsewhere = now() != place
-        if error or not elsewhere:
-            break
-    return rows, error, elsewhere
+        after = where()
+        if error or after == place:
+            return rows, error, after, moves
+        place = after
+    return [], "", place, TRIES

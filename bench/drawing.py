@@ -19,6 +19,12 @@ def library() -> Any:
     return plt
 
 
+def legend(axes: Any) -> None:
+    """Where there is something to name."""
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend()
+
+
 def finish(plt: Any, figure: Any, path: pathlib.Path) -> None:
     """Writes the figure."""
     figure.tight_layout()

@@ -2,12 +2,10 @@
 """What each automatic choice brings: every controller of crates/protocol/src/policy on, and off by its switch, in turn.
 
 A pair is a run with the controller and one without, one right after the other; every second pair begins with the one without. Only pairs during which the processors stayed as far
-apart as they were count, and each distance has rows of its own (`distance.py`). The ratio is what the run without takes for each unit of time of the run with, or the
-other way round of rates: above 1 means that the controller helps.
+apart as they were count, and each distance has a table of its own (`distance.py`). The ratio is what the run without takes for each unit of time of the run with, or the
+other way round of rates: above 1 means that the controller helps. Two builds are compared by trees.py.
 
---trees BEFORE AFTER compares two builds (their dist/ folders) in the same way instead: above 1 means that AFTER is better.
-
-Usage: bench/policies.py [--pairs 9] [--seconds 0.1] [--only PATTERN] [--trees BEFORE AFTER] [--out docs/performance/policies]
+Usage: bench/policies.py [--pairs 9] [--seconds 0.1] [--only PATTERN] [--out docs/performance/policies]
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ import fnmatch
 import json
 import os
 import pathlib
-import statistics
 import subprocess
 import sys
 import time
@@ -27,6 +24,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import distance
 import job
 import peers as registry
+import report
+import results
 
 ROOT = registry.ROOT
 PROGRAMS = ("pt2pt", "coll", "updates")
@@ -60,9 +59,6 @@ PLANS = [
     Plan("testing", (("FERRULE_TEST_PATIENCE", "0"),), "updates", (), 4),
     Plan("testing", (("FERRULE_TEST_PATIENCE", "0"),), "updates", (), 8),
 ]
-TREES = [Plan("", (), "pt2pt", ("latency", "8,1024,8192,65536,1048576,4194304")), Plan("", (), "pt2pt", ("bandwidth", "65536,524288,1048576,4194304")),
-         Plan("", (), "pt2pt", ("rate", "8")), Plan("", (), "coll", ("barrier,allreduce,alltoall", "8,65536")),
-         Plan("", (), "coll", ("barrier,allreduce,alltoall", "8,65536"), 4)]
 
 
 class Hosts:
@@ -82,15 +78,15 @@ class Hosts:
             subprocess.run([str(NETNS / "remove.sh"), self.prefix], check=False)
 
 
-def run(plan: Plan, tree: pathlib.Path, env: dict[str, str], hosts: Hosts, seconds: float) -> dict[tuple[str, int], tuple[float, str]]:
+def run(plan: Plan, env: dict[str, str], hosts: Hosts, seconds: float) -> dict[tuple[str, int], tuple[float, str]]:
     """Values and units of one run, by row and bytes; ends the program if the job fails."""
-    env = {**os.environ, "LD_LIBRARY_PATH": str(tree / "lib"), "BENCH_SECONDS": str(seconds), **env}
+    env = {**os.environ, "LD_LIBRARY_PATH": str(ROOT / "dist/lib"), "BENCH_SECONDS": str(seconds), **env}
     options, prefix = [], ["taskset", "-c", plan.processors]
     if plan.hosts:
         names, each = hosts.get(), plan.ranks // 2
         options = ["--launcher-exec", "ip netns exec {host} {command}", "-host", ",".join(f"{name}:{each}" for name in names)]
         prefix, env["FERRULE_LOCALITY"] = ["ip", "netns", "exec", names[0], *prefix], "node"
-    command = [*prefix, str(tree / "bin/mpiexec"), *options, "-n", str(plan.ranks), str(ROOT / "build/bench/policies" / plan.program), *plan.args]
+    command = [*prefix, str(ROOT / "dist/bin/mpiexec"), *options, "-n", str(plan.ranks), str(ROOT / "build/bench/policies" / plan.program), *plan.args]
     done = job.run(command, env, 300, 60)
     if done.error:
         raise SystemExit(f"{plan.controller} {plan.program}: {done.error}")
@@ -98,14 +94,14 @@ def run(plan: Plan, tree: pathlib.Path, env: dict[str, str], hosts: Hosts, secon
     return {(row["row"], row["bytes"]): (row["value"], row["unit"]) for row in rows}
 
 
-def measure(plan: Plan, sides: list[tuple[pathlib.Path, dict[str, str]]], pairs: int, hosts: Hosts, seconds: float) -> list[dict]:
+def measure(plan: Plan, pairs: int, hosts: Hosts, seconds: float) -> list[dict]:
     """A record for each row and distance: both sides' values and the ratios of the pairs."""
     found: dict[tuple, dict] = {}
     moved = 0
     for pair in range(pairs):
         place = distance.now()
         order = (0, 1) if pair % 2 == 0 else (1, 0)
-        values = {side: run(plan, *sides[side], hosts, seconds) for side in order}
+        values = {side: run(plan, dict(plan.off) if side else {}, hosts, seconds) for side in order}
         if distance.now() != place:
             moved += 1
             continue
@@ -121,18 +117,32 @@ def measure(plan: Plan, sides: list[tuple[pathlib.Path, dict[str, str]]], pairs:
     return list(found.values())
 
 
-def spread(values: list[float]) -> str:
-    """Median, least and most."""
-    return f"{statistics.median(values):.3g} ({min(values):.3g}-{max(values):.3g})"
+def page(data: dict) -> str:
+    """The page docs/performance/policies.md."""
+    parts = [f"Written by `make bench-policies` (`bench/policies.py`). Revision {data['revision']}, {data['date']}; runs of {data['seconds']} s for each row. A figure is the median of the "
+             f"pairs' values; in brackets the least, the most, and how many pairs. Fewer than {results.ENOUGH} are \"{results.NOT_MEASURED}\". The ratio is the median of the pairs' ratios: above "
+             "1 means that the controller helps."]
+    records = data["records"]
+    for place in results.PLACES:
+        there = [r for r in records if r["place"] == place]
+        if there or place in (results.NEAR, results.FAR):
+            parts += [f"## {results.PLACES[place]}", f"Revision {data['revision']}, {data['date']}.", table(records, place) if there else "Not measured."]
+    return "\n\n".join(["# What each automatic choice brings", *parts]) + "\n"
 
 
-def table(records: list[dict], heads: tuple[str, str]) -> str:
-    lines = [f"| controller | processors share | ranks | row | bytes | unit | {heads[0]} | {heads[1]} | ratio | pairs |", "|---|---|---|---|---|---|---|---|---|---|"]
-    for r in records:
-        ranks = f"{r['ranks']} on {len(r['processors'].split(','))}"
-        lines.append(f"| {r['controller']} | {r['place']} | {ranks} | {r['row']} | {r['bytes']} | {r['unit']} | {spread(r['with'])} | {spread(r['without'])} | "
-                     f"{spread(r['ratios'])} | {len(r['ratios'])} |")
-    return "\n".join(lines) + "\n"
+def table(records: list[dict], place: str) -> str:
+    """A line for each row that was measured anywhere."""
+    here = {row_of(r): r for r in records if r["place"] == place}
+    lines = []
+    for key, record in {row_of(r): r for r in records}.items():
+        found = [results.summarize(here[key][what]) if key in here else None for what in ("with", "without", "ratios")]
+        ranks = f"{record['ranks']} on {len(record['processors'].split(','))}"
+        lines.append([record["controller"], ranks, record["row"], str(record["bytes"]), record["unit"], *(str(f or results.NOT_MEASURED) for f in found)])
+    return report.markdown_table(["controller", "ranks", "row", "bytes", "unit", "with", "without", "ratio"], lines)
+
+
+def row_of(record: dict) -> tuple:
+    return tuple(record[key] for key in ("controller", "row", "bytes", "ranks", "processors"))
 
 
 def main() -> int:
@@ -140,30 +150,29 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=0.1, help="for each row of a run")
     parser.add_argument("--only", default="*")
-    parser.add_argument("--trees", nargs=2, type=pathlib.Path, metavar=("BEFORE", "AFTER"))
-    parser.add_argument("--out", type=pathlib.Path, help="the table goes to OUT.md and the values to OUT.json")
+    parser.add_argument("--out", type=pathlib.Path, help="the page goes to OUT.md and the values to OUT.json")
     options = parser.parse_args()
     peer = registry.peers(["ferrule"])[0]
     for program in PROGRAMS:
         peer.compile(ROOT / f"bench/{program}.c", ROOT / "build/bench/policies" / program)
     hosts, records = Hosts(), list[dict]()
-    heads = ("after", "before") if options.trees else ("with", "without")
     try:
-        for plan in TREES if options.trees else PLANS:
+        for plan in PLANS:
             if not fnmatch.fnmatch(f"{plan.controller} {plan.program} {' '.join(plan.args)}", options.only):
                 continue
             begin = time.monotonic()
-            sides = [(tree.resolve(), dict[str, str]()) for tree in reversed(options.trees)] if options.trees else [(ROOT / "dist", {}), (ROOT / "dist", dict(plan.off))]
-            new = measure(plan, sides, options.pairs, hosts, options.seconds)
+            new = measure(plan, options.pairs, hosts, options.seconds)
             records += new
-            print(f"{plan.controller} {plan.program}: {time.monotonic() - begin:.0f} s\n{table(new, heads)}", flush=True)
+            print(f"{plan.controller} {plan.program}: {time.monotonic() - begin:.0f} s", flush=True)
+            for place in dict.fromkeys(record["place"] for record in new):
+                print(f"{results.PLACES[place]}\n{table(new, place)}", flush=True)
     finally:
         hosts.remove()
     if options.out:
-        revision = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-        conditions = f"Revision {revision}, {time.strftime('%Y-%m-%d')}, {options.pairs} pairs of {options.seconds} s for each row; median (least-most).\n\n"
-        options.out.with_suffix(".md").write_text(conditions + table(records, heads))
-        options.out.with_suffix(".json").write_text("[\n" + ",\n".join(map(json.dumps, records)) + "\n]\n")
+        data = {"revision": results.revision(), "date": results.now()[:10], "seconds": options.seconds, "records": records}
+        options.out.with_suffix(".md").write_text(page(data))
+        head = json.dumps({key: value for key, value in data.items() if key != "records"})
+        options.out.with_suffix(".json").write_text(head[:-1] + ', "records": [\n' + ",\n".join(map(json.dumps, records)) + "\n]}\n")
     return 0
 
 

@@ -1,5 +1,5 @@
 /* Raw limits of the machine, without MPI: spin ping-pong through shared memory, process_vm_readv, and a two-copy ring.
- * Usage: raw. Prints the same JSON lines as the others. */
+ * Usage: raw [distance|latency|warm|cold]; all but the first without an argument. Prints the same JSON lines as the others. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdatomic.h>
@@ -135,14 +135,15 @@ int main(int argc, char **argv)
     static const long sizes[] = {65536, 524288, 1 << 20, 4 << 20};
     sh = mmap(NULL, sizeof *sh, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     memset(sh, 0, sizeof *sh);
-    int only_distance = argc > 1 && !strcmp(argv[1], "distance");
+    const char *only = argc > 1 ? argv[1] : "";
     if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
         return fprintf(stderr, "raw: there is only one processor\n"), 1;
-    ping_pong(only_distance ? 3 * SLICE : 20 * SLICE);
-    if (only_distance)
-        return 0;
+    if (!strcmp(only, "distance"))
+        ping_pong(3 * SLICE);
+    if (!*only || !strcmp(only, "latency"))
+        ping_pong(20 * SLICE);
     for (int cold = 0; cold < 2; cold++)
-        for (int s = 0; s < 4; s++) {
+        for (int s = 0; s < 4 && (!*only || !strcmp(only, cold ? "cold" : "warm")); s++) {
             readv_rate(sizes[s], cold);
             ring_rate(sizes[s], cold);
         }

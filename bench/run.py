@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 """Runs the micro-benchmarks for Ferrule and its peers side by side and writes docs/performance/.
 
-The libraries take turns within each repeat, so that whatever else the machine does falls on all alike. A figure is the median over
-the repeats, its spread is (max - min) / median, and the ratio is against the best peer: above 1 means that Ferrule is better. A library that
-fails in a plan, or says nothing for a minute, is left out of it from then on and listed. Results are written after each plan.
-A run in which the host of a virtual machine has moved the processors is made again (`distance.py`).
+A round runs each plan once, and the libraries take turns in each plan, so that whatever else the machine does falls on all alike. Each value is kept with what the processors
+shared while it was taken (`distance.py`); a run during which the host of a virtual machine has moved them is made again. results.json grows from run to run: values
+of the same revision and machine are added to, others are dropped. What is said of them is in `results.py` and `report.py`.
+A library that fails in a plan, or says nothing for a minute, is left out of it from then on and listed.
 
-Usage: bench/run.py [--quick] [--repeats 5] [--peers ferrule,mpich,openmpi,impi] [--only PATTERN] [--out docs/performance]
+Usage: bench/run.py [--quick] [--repeats 5] [--budget MINUTES] [--peers ferrule,mpich,openmpi,impi] [--only PATTERN] [--out docs/performance]
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
 import dataclasses
 import fnmatch
 import functools
@@ -21,7 +22,6 @@ import pathlib
 import platform
 import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import time
@@ -33,8 +33,13 @@ import instructions
 import job
 import peers as registry
 import report
+import results
 
 ROOT = registry.ROOT
+#: What each row of a run takes, about.
+SECONDS = 0.15
+#: A whole run stays below an hour.
+BUDGET_MIN = 55
 #: A job that prints no row for so long hangs.
 SILENCE_S = 60
 COLLECTIVES = ("barrier,bcast,reduce,allreduce,reduce_scatter,reduce_scatter_block,scan,exscan,gather,gatherv,scatter,scatterv,"
@@ -134,50 +139,104 @@ def run_once(peer: registry.Peer, plan: Plan, hosts: Hosts, seconds: float) -> t
     return [dict(row, fabric=plan.fabric) for row in rows], ""
 
 
-def measure(plans: list[Plan], who: list[registry.Peer], repeats: int, seconds: float, hosts: Hosts, save: Callable[[list[dict], list[dict]], None]) -> None:
-    """Runs all plans; after each, `save` gets a record for each row so far, with the values of each library, and the failures."""
-    table: dict[tuple, dict] = {}
-    failures: list[dict] = []
-    for plan in plans:
-        start = time.monotonic()
-        there = list(who)
-        place, moved = distance.now(), 0
-        for repeat in range(repeats):
-            turn = [peer for peer in who[repeat % len(who):] + who[:repeat % len(who)] if peer in there]
-            for peer in turn:
-                rows, error, elsewhere = distance.run_at(place, functools.partial(run_once, peer, plan, hosts, seconds))
-                moved += elsewhere
-                if error:
-                    print(f"  {peer.title} is left out of this plan: {error}", flush=True)
-                    failures.append({"plan": plan.label, "peer": peer.name, "error": error})
-                    there.remove(peer)
-                for row in rows:
-                    key = (row["fabric"], row["row"], row["ranks"], row["bytes"])
-                    record = table.setdefault(key, {**{k: row[k] for k in ("fabric", "row", "ranks", "bytes", "unit")}, "place": place, "elsewhere": 0, "values": {}})
-                    record["elsewhere"] += elsewhere
-                    record["values"].setdefault(peer.name, []).append(row["value"])
-            started = table.get((plan.fabric, "startup", plan.ranks, 0)) if plan.program == "empty" else None
-            if started:
-                started.setdefault("floors", []).append(floor(plan.ranks))
-        print(f"{plan.label}: {time.monotonic() - start:.0f} s; the processors share {place}" + (f", but not in {moved} runs" if moved else ""), flush=True)
-        save([summarize(record) for record in table.values()], failures)
+def limit(plan: Plan) -> list[dict]:
+    """What the machine can do without MPI, as rows of the plan: spin ping-pong, the better of two ways to copy, or the start of programs that do nothing."""
+    if plan.program == "empty":
+        return [{"fabric": plan.fabric, "row": "startup", "ranks": plan.ranks, "bytes": 0, "value": floor(plan.ranks), "unit": "s"}]
+    if plan.fabric != "shm" or plan.program != "pt2pt" or plan.args[0] not in ("latency", "bandwidth"):
+        return []
+    cold = " cold" if "cold" in plan.args else ""
+    if plan.args[0] == "latency" and cold:
+        return []
+    what = "latency" if plan.args[0] == "latency" else cold.strip() or "warm"
+    text = subprocess.run([distance.raw(), what], capture_output=True, text=True, timeout=60).stdout
+    best: dict[int, dict] = {}
+    for row in map(json.loads, text.splitlines()):
+        if row["bytes"] not in best or row["value"] > best[row["bytes"]]["value"]:
+            best[row["bytes"]] = {**row, "fabric": plan.fabric, "row": plan.args[0] + cold}
+    return list(best.values())
 
 
-def summarize(record: dict) -> dict:
-    """Adds medians, spreads and the ratio of Ferrule to its best peer (above 1: Ferrule is better)."""
-    medians = {name: statistics.median(values) for name, values in record["values"].items()}
-    spread = {name: (max(values) - min(values)) / medians[name] if medians[name] else 0.0 for name, values in record["values"].items()}
-    more_is_better = record["unit"] in ("GB/s", "million/s") or record["row"].endswith("overlap")
-    others = {name: value for name, value in medians.items() if name != "ferrule"}
-    record.update(median=medians, spread=spread, more_is_better=more_is_better)
-    if "floors" in record:
-        record["floor"] = statistics.median(record["floors"])
-    if others:
-        best = (max if more_is_better else min)(others, key=others.__getitem__)
-        record["best_peer"] = best
-        if medians.get("ferrule") and others[best]:
-            record["ratio"] = medians["ferrule"] / others[best] if more_is_better else others[best] / medians["ferrule"]
-    return record
+@dataclasses.dataclass
+class Budget:
+    """Leaves out whole rounds, so that all plans have as many repeats. Only the first round stops where the time is over."""
+
+    minutes: float
+    clock: Callable[[], float] = time.monotonic
+    begin: float = 0.0
+    rounds: list[float] = dataclasses.field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.begin = self.clock()
+
+    def over(self) -> bool:
+        return self.clock() - self.begin > self.minutes * 60
+
+    def round_ended(self) -> None:
+        self.rounds.append(self.clock() - self.begin - sum(self.rounds))
+
+    def has_room(self) -> bool:
+        """For a round that takes as long as the longest until now."""
+        return self.clock() - self.begin + max(self.rounds, default=0.0) <= self.minutes * 60
+
+
+class Run:
+    """The rows of results.json while values are added to them."""
+
+    def __init__(self, data: dict, hosts: Hosts, seconds: float, out: pathlib.Path) -> None:
+        self.data, self.hosts, self.seconds, self.out = data, hosts, seconds, out
+        self.table = {results.identity(row): row for row in data["rows"]}
+        #: Libraries that have failed in this run, by plan.
+        self.failed: dict[str, set[str]] = {}
+
+    def turn(self, plan: Plan, who: list[registry.Peer], first: int) -> None:
+        """All libraries once, beginning with number `first`; the machine's limit comes last."""
+        date, begin, places, dropped = results.now(), time.monotonic(), collections.Counter[str](), 0
+        runs: list[tuple[str, Callable[[], tuple[list[dict], str]]]] = []
+        runs += [(peer.name, functools.partial(run_once, peer, plan, self.hosts, self.seconds)) for peer in who[first % len(who):] + who[:first % len(who)]]
+        runs.append((results.LIMIT, functools.partial(no_error, limit, plan)))
+        for name, once in runs:
+            if name in self.failed.get(plan.label, set()):
+                continue
+            rows, error, place, moves = distance.run_still(once)
+            dropped += moves
+            if error:
+                self.fail(plan, name, error)
+            places[place] += bool(rows)
+            for row in rows:
+                results.add(self.table, row, name, place, date)
+        there = ", ".join(f"{place} ({count} libraries)" for place, count in places.items() if count)
+        print(f"  {plan.label}: {time.monotonic() - begin:.0f} s; the processors share {there}" + (f"; {dropped} runs dropped: they moved" if dropped else ""), flush=True)
+        self.data["dropped"] += dropped
+        self.save()
+
+    def fail(self, plan: Plan, name: str, error: str) -> None:
+        print(f"  {report.TITLES[name]} is left out of this plan: {error}", flush=True)
+        self.failed.setdefault(plan.label, set()).add(name)
+        self.data["failures"].append({"plan": plan.label, "peer": name, "error": error})
+
+    def save(self) -> None:
+        self.data["rows"] = list(self.table.values())
+        results.save(self.out / "results.json", self.data)
+
+
+def no_error(rows: Callable[[Plan], list[dict]], plan: Plan) -> tuple[list[dict], str]:
+    return rows(plan), ""
+
+
+def rounds(plans: list[Plan], repeats: int, budget: Budget, turn: Callable[[Plan, int], None]) -> None:
+    """`repeats` rounds of all plans, or as many as the budget has room for."""
+    for repeat in range(repeats):
+        if repeat and not budget.has_room():
+            print(f"left out, for want of time: {repeats - repeat} of {repeats} repeats of each plan", flush=True)
+            return
+        print(f"repeat {repeat + 1} of {repeats}", flush=True)
+        for number, plan in enumerate(plans):
+            if not repeat and budget.over():
+                print("left out, for want of time: all but one repeat, and these plans: " + "; ".join(plan.label for plan in plans[number:]), flush=True)
+                return
+            turn(plan, repeat)
+        budget.round_ended()
 
 
 def floor(ranks: int) -> float:
@@ -189,47 +248,30 @@ def floor(ranks: int) -> float:
     return float(subprocess.run([str(target), str(ranks)], capture_output=True, text=True, check=True, timeout=60).stdout)
 
 
-def raw_limits(repeats: int) -> list[dict]:
-    """The machine's own limits, best of the repeats."""
-    best: dict[tuple, dict] = {}
-    for _ in range(repeats):
-        try:
-            text = subprocess.run([distance.raw()], capture_output=True, text=True, timeout=300).stdout
-        except subprocess.TimeoutExpired:
-            continue
-        for row in map(json.loads, text.splitlines()):
-            key = (row["row"], row["bytes"])
-            better = max if row["unit"] == "GB/s" else min
-            best[key] = better(row, best.get(key, row), key=lambda r: r["value"])
-    return list(best.values())
-
-
 def instruction_counts() -> dict[str, float] | None:
-    """Instructions of one MPI_Send and one MPI_Recv of 8 bytes under callgrind, or None without valgrind."""
+    """Instructions of a message of 8 bytes under callgrind, by function, or None without valgrind."""
     if not shutil.which("valgrind"):
         print("no valgrind: instruction counts are left out")
         return None
     try:
-        counts = instructions.count()
+        return instructions.count()
     except RuntimeError as error:
         print(f"instruction counts failed: {error}")
         return None
-    return {name: counts[name] for name in ("send", "recv") if name in counts} or None
 
 
 def machine() -> dict[str, str]:
     """What the figures were taken on."""
     cpu = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "unknown")
-    memory = next((line.split(":", 1)[1].strip() for line in open("/proc/meminfo") if line.startswith("MemTotal")), "unknown")
+    memory = next((line.split()[1] for line in open("/proc/meminfo") if line.startswith("MemTotal")), "0")
     caches = []
     for index in sorted(pathlib.Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:
             caches.append(f"L{(index / 'level').read_text().strip()} {(index / 'size').read_text().strip()}")
         except OSError:
             continue
-    return {"cpu": cpu, "cores": str(len(os.sched_getaffinity(0))), "caches": ", ".join(caches), "memory": memory,
-            "kernel": platform.release(), "libc": " ".join(platform.libc_ver()), "load when started": f"{os.getloadavg()[0]:.1f}",
-            "date": time.strftime("%Y-%m-%d %H:%M %Z")}
+    return {"cpu": cpu, "cores": str(len(os.sched_getaffinity(0))), "caches": ", ".join(caches), "memory": f"{round(int(memory) / 2**20)} GiB",
+            "kernel": platform.release(), "libc": " ".join(platform.libc_ver())}
 
 
 def build(who: list[registry.Peer]) -> None:
@@ -242,59 +284,50 @@ def build(who: list[registry.Peer]) -> None:
                 peer.compile(source, target)
 
 
-def identity(row: dict) -> tuple:
-    return row["fabric"], row["row"], row["ranks"], row["bytes"]
+def chosen(quick: bool, pattern: str) -> list[Plan]:
+    plans = [p for p in PLANS if fnmatch.fnmatch(p.label, pattern) and (p.quick or not quick)]
+    if quick:
+        return plans
+    # The short lists are parts of the long ones.
+    covered = {(p.program, p.ranks, p.fabric) for p in plans if p.args and p.args[0] == COLLECTIVES}
+    return [p for p in plans if p.program != "coll" or p.args[0] == COLLECTIVES or (p.program, p.ranks, p.fabric) not in covered]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="the rows of the peers table, two repeats")
-    parser.add_argument("--repeats", type=int)
+    parser.add_argument("--repeats", type=int, help="how many to add (5)")
+    parser.add_argument("--budget", type=float, default=BUDGET_MIN, metavar="MINUTES", help=f"leave out repeats that don't fit ({BUDGET_MIN})")
     parser.add_argument("--peers", default="ferrule,mpich,openmpi,impi")
-    parser.add_argument("--only", default="*", help="run only the plans whose label matches; the others stay as they are in OUT")
+    parser.add_argument("--only", default="*", help="add to the plans whose label matches")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "docs/performance")
     options = parser.parse_args()
-    repeats = options.repeats or (2 if options.quick else 5)
+    budget = Budget(options.budget)
     names = [n for n in options.peers.split(",") if n]
     registry.install(names)
     who = registry.peers(names)
     build(who)
-    plans = [p for p in PLANS if fnmatch.fnmatch(p.label, options.only) and (p.quick or not options.quick)]
-    if not options.quick:  # the short lists are parts of the long ones
-        covered = {(p.program, p.ranks, p.fabric) for p in plans if p.args and p.args[0] == COLLECTIVES}
-        plans = [p for p in plans if p.program != "coll" or p.args[0] == COLLECTIVES or (p.program, p.ranks, p.fabric) not in covered]
     hosts = Hosts()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the namespaces go in any case
     options.out.mkdir(parents=True, exist_ok=True)
-    data: dict = {"machine": machine(), "repeats": repeats, "raw": [], "instructions": None, "rows": [], "failures": [], "again": []}
-    before = options.out / "results.json"
-    if options.only != "*" and before.exists():  # the other plans stay as they were
-        data = json.loads(before.read_text())
-        again = {plan.label: f"{machine()['date']}, {repeats} repeats" for plan in plans}
-        data["again"] = [entry for entry in data.get("again", []) if entry["plan"] not in again]
-        data["again"] += [{"plan": label, "date": date} for label, date in again.items()]
-    old_rows, old_failures = data["rows"], [f for f in data["failures"] if f["plan"] not in {plan.label for plan in plans}]
-
-    def save(rows: list[dict], failures: list[dict]) -> None:
-        new = {identity(row): row for row in rows}
-        kept = [new.pop(identity(row), row) for row in old_rows]
-        data.update(rows=kept + list(new.values()), failures=old_failures + failures)
-        (options.out / "results.part").write_text(json.dumps(data, indent=1))
-        (options.out / "results.part").replace(options.out / "results.json")
-
+    conditions = {"machine": machine(), "revision": results.revision()}
+    data, other = results.load(options.out / "results.json", conditions)
+    if other:
+        print(f"The values in {options.out / 'results.json'} are dropped: {other}.", flush=True)
+    data = data or {"format": results.FORMAT, **conditions, "instructions": None, "rows": [], "failures": [], "dropped": 0}
+    plans = chosen(options.quick, options.only)
+    labels = {plan.label for plan in plans}
+    data["failures"] = [failure for failure in data["failures"] if failure["plan"] not in labels]
+    run = Run(data, hosts, SECONDS, options.out)
     try:
-        if options.only == "*":
-            data["raw"] = raw_limits(1 if options.quick else 3)
-        measure(plans, who, repeats, 0.05 if options.quick else 0.15, hosts, save)
-        if "ferrule" in names and options.only == "*":
+        rounds(plans, options.repeats or (2 if options.quick else 5), budget, lambda plan, repeat: run.turn(plan, who, repeat))
+        if "ferrule" in names and options.only == "*" and not data["instructions"]:
             data["instructions"] = instruction_counts()
-            save(data["rows"], data["failures"])
+            run.save()
     finally:
         hosts.remove()
-    text = report.markdown(data)
-    (options.out / "README.md").write_text(text)
-    report.plots(data, options.out)
-    print(text)
+    report.write(data, options.out)
+    print((options.out / "README.md").read_text())
     return int(any(failure["peer"] == "ferrule" for failure in data["failures"]))
 
 

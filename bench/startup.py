@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs `ferrule startup` with the peers beside it, then writes docs/performance/startup.{json,md} and the plots.
 
-Schemes run on hosts that are emulated by network namespaces (root), launchers on this host. Needs dist/ and PyPI for the peers.
+Schemes run on hosts that are emulated by network namespaces (root), launchers on this host. Needs dist/ and PyPI for the peers. The page says of how many looks at the processors (every
+LOOK_S seconds) found them how far apart: which point was taken when isn't known.
 
 Usage: bench/startup.py [--quick] [--peers mpich,openmpi,impi] [--budget SECONDS] [--out docs/performance]
 """
@@ -9,6 +10,8 @@ Usage: bench/startup.py [--quick] [--peers mpich,openmpi,impi] [--budget SECONDS
 from __future__ import annotations
 
 import argparse
+import collections
+import json
 import os
 import pathlib
 import shlex
@@ -16,7 +19,9 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import distance
 import peers as registry
+import results
 import startup_plots
 
 ROOT = registry.ROOT
@@ -24,6 +29,8 @@ FULL = ["--ranks", "2,4,8,16,32,64,128", "--repeats", "3", "--local-ranks", "1,2
         "--session-ms", "0,100", "--connect", "demand,all"]
 QUICK = ["--ranks", "2,4,8,16,32,128", "--repeats", "1", "--local-ranks", "1,4,16,64", "--sleepers", "256",
          "--session-ms", "0", "--connect", "demand"]
+#: How often it is looked where the processors are, in seconds.
+LOOK_S = 20
 #: Seconds after which no new point is begun.
 BUDGET_S = {False: 560, True: 170}
 
@@ -55,6 +62,18 @@ def prepare(names: list[str]) -> list[str]:
     return options
 
 
+def run(command: list[str]) -> tuple[int, dict[str, int]]:
+    """Exit code, and how often the processors were found at each place meanwhile."""
+    places = collections.Counter([distance.now()])
+    process = subprocess.Popen(command)
+    while True:
+        try:
+            code = process.wait(LOOK_S)
+            return code, dict(places + collections.Counter([distance.now()]))
+        except subprocess.TimeoutExpired:
+            places[distance.now()] += 1
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer points, one repeat; done in 4 minutes")
@@ -67,10 +86,12 @@ def main() -> int:
     target = options.out / "startup.json"
     command = [str(ROOT / "dist/bin/ferrule"), "startup", *(QUICK if options.quick else FULL), *peers, "--predict", "--timeout", "60",
                "--budget", str(options.budget or BUDGET_S[options.quick]), "--out", str(target), *more]
-    code = subprocess.run(command).returncode
+    target.unlink(missing_ok=True)
+    code, places = run(command)
     if target.exists():
         # Where this tree lies is nobody's business.
-        target.write_text(target.read_text().replace(f"{ROOT}/", ""))
+        data = json.loads(target.read_text().replace(f"{ROOT}/", ""))
+        target.write_text(json.dumps({**data, "revision": results.revision(), "places": places}, indent=2) + "\n")
         startup_plots.write(target)
     return code
 

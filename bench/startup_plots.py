@@ -13,6 +13,8 @@ from collections.abc import Callable
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import drawing
+import results
+from results import NOT_MEASURED, PLACES, verdict
 
 SCHEMES = ["original", "dr", "bc", "mpd-bc", "tree", "hypercube", "lazy"]
 COLOURS = {"original": "#444444", "dr": "#8a6fb0", "bc": "#3b6ea5", "mpd-bc": "#5a9e6f", "tree": "#c9a227", "hypercube": "#d98a5f", "lazy": "#b5422b"}
@@ -55,6 +57,12 @@ def times(point: dict) -> list[float]:
     return point["init_s"] if point.get("init_s") and len(point["init_s"]) == len(point["wall_s"]) else point["wall_s"]
 
 
+def middle(point: dict | None) -> float | None:
+    """The median of enough times."""
+    found = results.summarize(times(point)) if point else None
+    return found.median if found else None
+
+
 def settings(data: dict) -> list[tuple[int, str]]:
     return sorted({(p["session_ms"], p["connect"]) for p in data["schemes"]}, key=lambda s: (s[1] != "demand", s[0]))
 
@@ -79,36 +87,49 @@ def scheme_table(data: dict, setting: tuple[int, str], value: Callable[[dict], s
     rows = [["ranks", "hosts", *(f"`{s}`" for s in names), *(["original / lazy", "original / tree"] if last else [])]]
     for ranks in sorted({k[1] for k in points}):
         row = [str(ranks), str(next(p["hosts"] for k, p in points.items() if k[1] == ranks))]
-        row += [value(points[s, ranks]) if (s, ranks) in points else "–" for s in names]
+        row += [value(points[s, ranks]) if (s, ranks) in points else NOT_MEASURED for s in names]
         for other in ("lazy", "tree") if last else ():
-            pair = [points.get((s, ranks)) for s in ("original", other)]
-            row.append(f"{statistics.median(times(pair[0])) / statistics.median(times(pair[1])):.2f}" if pair[0] and pair[1] else "–")
+            ours, theirs = (middle(points.get((s, ranks))) for s in (other, "original"))
+            row.append(f"{theirs / ours:.2f}" if ours and theirs else NOT_MEASURED)
         rows.append(row)
     return table(rows)
 
 
 def time_cell(point: dict) -> str:
     values = times(point)
-    return f"{seconds(statistics.median(values))} ({seconds(min(values))}–{seconds(max(values))})" if len(values) > 1 else seconds(values[0])
+    if len(values) < results.ENOUGH:
+        return NOT_MEASURED
+    return f"{seconds(statistics.median(values))} ({seconds(min(values))}–{seconds(max(values))}; {len(values)})"
 
 
 def traffic_cell(point: dict) -> str:
     sent = (point.get("report") or {}).get("exchange")
     if not sent:
-        return "–"
+        return NOT_MEASURED
     return f"{sent['bytes']:,} B, {sent['messages']:,} ({sent['per_rank']['messages']['max']:,})"
 
 
 def launcher_table(data: dict) -> str:
     names = list(dict.fromkeys(["floor", "Ferrule", *(p["name"] for p in data["launchers"])]))
-    found = {(p["name"], p["ranks"]): statistics.median(p["wall_s"]) for p in data["launchers"]}
+    found = launcher_times(data)
+    points = {(p["name"], p["ranks"]): {"wall_s": p["wall_s"]} for p in data["launchers"]}
     rows = [["ranks", *names, "Ferrule / floor", "best peer / Ferrule"]]
     for ranks in sorted({p["ranks"] for p in data["launchers"]}):
-        ours, floor = found.get(("Ferrule", ranks)), found.get(("floor", ranks))
-        best = min((found[n, ranks] for n in names[2:] if (n, ranks) in found), default=None)
-        rows.append([str(ranks), *(seconds(found[n, ranks]) if (n, ranks) in found else "–" for n in names),
-                     f"{ours / floor:.1f}" if ours and floor else "–", f"{best / ours:.2f}" if ours and best else "–"])
+        ours, floor, best = found.get(("Ferrule", ranks)), found.get(("floor", ranks)), best_peer(data, ranks)
+        rows.append([str(ranks), *(time_cell(points[n, ranks]) if (n, ranks) in points else NOT_MEASURED for n in names),
+                     f"{ours / floor:.1f}" if ours and floor else NOT_MEASURED, f"{best / ours:.2f}" if ours and best else NOT_MEASURED])
     return table(rows)
+
+
+def launcher_times(data: dict) -> dict[tuple[str, int], float]:
+    return {(p["name"], p["ranks"]): found.median for p in data["launchers"] if (found := results.summarize(p["wall_s"]))}
+
+
+def best_peer(data: dict, ranks: int) -> float | None:
+    """The best peer's time. None as long as one of them has too few runs: it might be the best."""
+    there = {p["name"] for p in data["launchers"] if p["ranks"] == ranks and p["name"] not in ("floor", "Ferrule")}
+    found = [value for (name, at), value in launcher_times(data).items() if at == ranks and name in there]
+    return min(found) if found and len(found) == len(there) else None
 
 
 def paper_table() -> str:
@@ -123,7 +144,7 @@ def model_table(models: list[dict]) -> str:
                  for t in m["terms"] if t["constant"] > 0 or t["half_width"]]
         held = m.get("held_out_error")
         rows.append([f"`{m['scheme']}`", where, " + ".join(f"`{t}`" for t in terms), str(m["ranks_max"]), f"{100 * m['error']:+.1f}%",
-                     "–" if held is None else f"{100 * held:+.1f}%"])
+                     NOT_MEASURED if held is None else f"{100 * held:+.1f}%"])
     return table(rows)
 
 
@@ -140,38 +161,41 @@ def meanings(models: list[dict]) -> str:
     return "Terms: " + "; ".join(f"`{g.replace('^', '**')}` {text}" for g, text in found.items()) + "."
 
 
-def verdict(met: bool) -> str:
-    return "met" if met else "not met"
-
-
-def goals(data: dict) -> list[str]:
+def goals(data: dict) -> str:
     """What was to be reached, and what was."""
-    lines = []
+    lines: list[list[str]] = []
     for setting in settings(data):
         points = chosen(data, setting)
         for other in ("lazy", "tree"):
             at = max((n for s, n in points if s == "original" and (other, n) in points), default=None)
-            if at:
-                ratio = statistics.median(times(points["original", at])) / statistics.median(times(points[other, at]))
-                lines.append(f"- `{other}` against `original` at {at} ranks, {setting_title(setting)}: {ratio:.1f} times as fast "
-                             f"(goal: 4; {verdict(ratio >= 4)})")
-    found = {(p["name"], p["ranks"]): statistics.median(p["wall_s"]) for p in data["launchers"]}
-    sizes = sorted({n for _, n in found})
-    best = {n: min((v for (name, at), v in found.items() if at == n and name not in ("floor", "Ferrule")), default=None) for n in sizes}
-    ratios = {n: value / found["Ferrule", n] for n, value in best.items() if value and ("Ferrule", n) in found}
-    if ratios:
-        last = max(ratios)
-        faster = sum(r > 1 for r in ratios.values())
-        lines.append(f"- faster than the best peer at {faster} of {len(ratios)} sizes (goal: all; {verdict(faster == len(ratios))})")
-        lines.append(f"- {ratios[last]:.1f} times as fast as the best peer at {last} ranks (goal: 2; {verdict(ratios[last] >= 2)})")
-    else:
-        lines.append("- faster than the best peer (goal: at all sizes, and 2 times at the largest; not measured)")
+            ours, theirs = (middle(points.get((s, at))) for s in (other, "original")) if at else (None, None)
+            ratio = theirs / ours if ours and theirs else None
+            lines.append([f"`{other}` 4 times as fast as `original`" + (f" at {at} ranks" if at else "") + f", {setting_title(setting)}",
+                          "" if ratio is None else f"{ratio:.1f} times", verdict(None if ratio is None else ratio >= 4)])
+    sizes = sorted({p["ranks"] for p in data["launchers"] if p["name"] == "Ferrule"})
+    found = launcher_times(data)
+    ratios = {n: best / found["Ferrule", n] for n in sizes if ("Ferrule", n) in found and (best := best_peer(data, n))}
+    faster = sum(r > 1 for r in ratios.values())
+    lines.append(["faster than the best peer at all sizes", f"{faster} of {len(ratios)}" if ratios else "",
+                  verdict(False if faster < len(ratios) else True if ratios and len(ratios) == len(sizes) else None)])
+    last = max(sizes, default=0)
+    lines.append(["twice as fast as the best peer at the largest size", f"{ratios[last]:.1f} times, {last} ranks" if last in ratios else "",
+                  verdict(ratios[last] >= 2 if last in ratios else None)])
     for s in data["sleepers"]:
         each = s["launcher_bytes"] / s["ranks"] / 1024
-        lines.append(f"- memory of mpiexec and its agent at {s['ranks']:,} ranks: {each:.1f} KiB a rank (goal: under 16 KiB; {verdict(each < 16)})")
+        lines.append([f"memory of mpiexec and its agent at {s['ranks']:,} ranks: under 16 KiB a rank", f"{each:.1f} KiB", verdict(each < 16)])
     if not data["sleepers"]:
-        lines.append("- memory of mpiexec and its agent (goal: under 16 KiB a rank; not measured)")
-    return lines
+        lines.append(["memory of mpiexec and its agent: under 16 KiB a rank", "", verdict(None)])
+    return table([["goal", "measured", ""], *lines])
+
+
+def places(data: dict) -> str:
+    """Where the processors were."""
+    found = data.get("places")
+    if not found:
+        return "not recorded"
+    looks = sum(found.values())
+    return "; ".join(f"{PLACES[place].lower()} in {count} of {looks} looks" for place, count in found.items())
 
 
 def markdown(data: dict) -> str:
@@ -180,10 +204,12 @@ def markdown(data: dict) -> str:
     when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(machine["unix_time"]))
     parts = ["# Starting jobs",
              "Written by `make bench-startup` (`bench/startup.py`, `ferrule startup`). Arms take turns; a figure is the median of the repeats, "
-             "in brackets the fastest and the slowest.",
+             f"in brackets the fastest, the slowest, and how many repeats. Fewer than {results.ENOUGH} are \"{NOT_MEASURED}\". Points are not told apart by the distance of the processors, "
+             "which the host of a virtual machine moves about (docs/design/0003-cells.md).",
+             f"- revision: {data.get('revision', 'not recorded')}\n- processors: {places(data)}\n"
              f"- cpu: {machine['cpu']}, {machine['processors']} processors for all hosts and ranks\n- kernel: {machine['kernel']}\n"
              f"- load when started: {machine['load']}\n- date: {when}\n- command: `ferrule startup {' '.join(w for w in data['command'] if '=' not in w)}`",
-             "## Goals\n" + "\n".join(goals(data))]
+             "## Goals", goals(data)]
     if data["schemes"]:
         parts.append(f"## Schemes\nHosts are network namespaces with {data['ranks_per_host']} ranks each and links of {data['rate']}; agents come to them by "
                      f"`nsenter`, with a tree of width {data['tree_width']}. Times are from the start of mpiexec until all ranks have returned from `MPI_Init` where "

@@ -1,6 +1,6 @@
 # make demo     what is missing, build, then two programs on two network-namespace hosts (examples/demo.sh)
 # make test     all that CI runs: what is missing, build, then each target of TEST_GROUPS (tests/groups.py), with a table at the end
-# make bench    micro-benchmarks against the peers, into docs/performance/ (QUICK=1 for the peers table only)
+# make bench    micro-benchmarks against the peers, into docs/performance/ (QUICK=1 for the peers table only; BUDGET=55 minutes)
 # A new group is a target and a line `TEST_GROUPS += target`.
 # Rust installed by rustup is found also when the shell has not read its profile.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -57,7 +57,7 @@ test-resources: build
 bench: build
 	$(PYTHON) -m venv build/venv
 	build/venv/bin/pip install -q --disable-pip-version-check matplotlib==3.11.2
-	build/venv/bin/python bench/run.py $(if $(QUICK),--quick)
+	build/venv/bin/python bench/run.py $(if $(QUICK),--quick) $(if $(BUDGET),--budget $(BUDGET))
 
 test-locality: build
 	$(PYTHON) tests/locality.py
