@@ -139,7 +139,7 @@ int main(int argc, char **argv)
     if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
         return fprintf(stderr, "raw: there is only one processor\n"), 1;
     if (!strcmp(only, "distance"))
-        ping_pong(3 * SLICE);
+        ping_pong(6 * SLICE);
     if (!*only || !strcmp(only, "latency"))
         ping_pong(20 * SLICE);
     for (int cold = 0; cold < 2; cold++)

@@ -8,12 +8,12 @@ Everything is said of one place. Fewer than ENOUGH values are not measured.
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import hashlib
 import json
 import pathlib
 import statistics
 import subprocess
-import time
 from collections.abc import Iterable
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -53,8 +53,8 @@ def verdict(met: bool | None) -> str:
 
 
 def now() -> str:
-    """When a repeat begins."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
+    """When a repeat begins, so exactly that no two have the same."""
+    return datetime.datetime.now(datetime.UTC).isoformat(" ", "milliseconds").removesuffix("+00:00")
 
 
 def identity(row: dict) -> tuple:

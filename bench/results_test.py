@@ -11,6 +11,7 @@ import io
 import pathlib
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -57,6 +58,15 @@ def runs() -> None:
     assert [(r["place"], r["date"], r["values"]) for r in found["runs"]] == [
         (NEAR, "a", {"ferrule": 1.0, "mpich": 1.0}), (FAR, "a", {"impi": 1.0}), (NEAR, "b", {"ferrule": 2.0})]
     assert "more" not in found
+
+
+def repeats() -> None:
+    """Short repeats that follow at once are repeats of their own."""
+    table: dict[tuple, dict] = {}
+    for value in (1.0, 2.0, 3.0):
+        results.add(table, {"fabric": "shm", "row": "rate", "ranks": 2, "bytes": 8, "unit": "us", "value": value}, "ferrule", NEAR, results.now())
+        time.sleep(0.002)
+    assert results.values(table["shm", "rate", 2, 8], NEAR, "ferrule") == [1.0, 2.0, 3.0]
 
 
 def distances_apart() -> None:
@@ -248,7 +258,7 @@ def startup() -> None:
 
 
 def main() -> int:
-    cases: list[Callable[[], None]] = [runs, distances_apart, too_few, best_peer, peers_goal, limits, ping_pong, whole_page, grows, moves, budgets, plans, two_builds, containers,
+    cases: list[Callable[[], None]] = [runs, repeats, distances_apart, too_few, best_peer, peers_goal, limits, ping_pong, whole_page, grows, moves, budgets, plans, two_builds, containers,
                                        controllers, startup]
     failed = 0
     for case in cases:

@@ -118,11 +118,11 @@ class Hosts:
             subprocess.run([str(ROOT / "testbeds/netns/remove.sh"), self.prefix], check=False)
 
 
-def run_once(peer: registry.Peer, plan: Plan, hosts: Hosts, seconds: float) -> tuple[list[dict], str]:
+def run_once(peer: registry.Peer, plan: Plan, hosts: Hosts) -> tuple[list[dict], str]:
     """One run of one library: its rows, and what went wrong."""
     where = hosts.get() if plan.fabric == "netns" else []
     env = peer.environment(plan.fabric)
-    env["BENCH_SECONDS"] = str(seconds)
+    env["BENCH_SECONDS"] = str(SECONDS)
     binary = ROOT / "build/bench" / ("abi" if peer.standard_abi else peer.name) / plan.program
     command = [*peer.command(plan.ranks, where), str(binary), *plan.args]
     if where:
@@ -157,6 +157,14 @@ def limit(plan: Plan) -> list[dict]:
     return list(best.values())
 
 
+def limit_once(plan: Plan) -> tuple[list[dict], str]:
+    """The limit's turn: rows, and what went wrong."""
+    try:
+        return limit(plan), ""
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        return [], str(error)
+
+
 @dataclasses.dataclass
 class Budget:
     """Leaves out whole rounds, so that all plans have as many repeats. Only the first round stops where the time is over."""
@@ -183,8 +191,8 @@ class Budget:
 class Run:
     """The rows of results.json while values are added to them."""
 
-    def __init__(self, data: dict, hosts: Hosts, seconds: float, out: pathlib.Path) -> None:
-        self.data, self.hosts, self.seconds, self.out = data, hosts, seconds, out
+    def __init__(self, data: dict, hosts: Hosts, out: pathlib.Path) -> None:
+        self.data, self.hosts, self.out = data, hosts, out
         self.table = {results.identity(row): row for row in data["rows"]}
         #: Libraries that have failed in this run, by plan.
         self.failed: dict[str, set[str]] = {}
@@ -193,8 +201,8 @@ class Run:
         """All libraries once, beginning with number `first`; the machine's limit comes last."""
         date, begin, places, dropped = results.now(), time.monotonic(), collections.Counter[str](), 0
         runs: list[tuple[str, Callable[[], tuple[list[dict], str]]]] = []
-        runs += [(peer.name, functools.partial(run_once, peer, plan, self.hosts, self.seconds)) for peer in who[first % len(who):] + who[:first % len(who)]]
-        runs.append((results.LIMIT, functools.partial(no_error, limit, plan)))
+        runs += [(peer.name, functools.partial(run_once, peer, plan, self.hosts)) for peer in who[first % len(who):] + who[:first % len(who)]]
+        runs.append((results.LIMIT, functools.partial(limit_once, plan)))
         for name, once in runs:
             if name in self.failed.get(plan.label, set()):
                 continue
@@ -218,10 +226,6 @@ class Run:
     def save(self) -> None:
         self.data["rows"] = list(self.table.values())
         results.save(self.out / "results.json", self.data)
-
-
-def no_error(rows: Callable[[Plan], list[dict]], plan: Plan) -> tuple[list[dict], str]:
-    return rows(plan), ""
 
 
 def rounds(plans: list[Plan], repeats: int, budget: Budget, turn: Callable[[Plan, int], None]) -> None:
@@ -302,6 +306,8 @@ def main() -> int:
     parser.add_argument("--only", default="*", help="add to the plans whose label matches")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "docs/performance")
     options = parser.parse_args()
+    if os.getloadavg()[0] > 0.5 * len(os.sched_getaffinity(0)):
+        print(f"The machine is busy (load {os.getloadavg()[0]:.1f}): figures and distances will be wrong.", flush=True)
     budget = Budget(options.budget)
     names = [n for n in options.peers.split(",") if n]
     registry.install(names)
@@ -318,7 +324,7 @@ def main() -> int:
     plans = chosen(options.quick, options.only)
     labels = {plan.label for plan in plans}
     data["failures"] = [failure for failure in data["failures"] if failure["plan"] not in labels]
-    run = Run(data, hosts, SECONDS, options.out)
+    run = Run(data, hosts, options.out)
     try:
         rounds(plans, options.repeats or (2 if options.quick else 5), budget, lambda plan, repeat: run.turn(plan, who, repeat))
         if "ferrule" in names and options.only == "*" and not data["instructions"]:

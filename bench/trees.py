@@ -81,7 +81,7 @@ def pair(plan: bench.Plan, sides: list[tuple[str, registry.Peer]], hosts: bench.
     """Both builds once; nothing is kept if the processors have moved."""
     place, date, found = distance.now(), results.now(), list[tuple[str, list[dict]]]()
     for name, peer in sides:
-        rows, error = bench.run_once(peer, plan, hosts, bench.SECONDS)
+        rows, error = bench.run_once(peer, plan, hosts)
         if error:
             raise SystemExit(f"{plan.label}, {name}: {error}")
         found.append((name, rows))

@@ -1,6 +1,7 @@
 # make demo     what is missing, build, then two programs on two network-namespace hosts (examples/demo.sh)
 # make test     all that CI runs: what is missing, build, then each target of TEST_GROUPS (tests/groups.py), with a table at the end
 # make bench    micro-benchmarks against the peers, into docs/performance/ (QUICK=1 for the peers table only; BUDGET=55 minutes)
+# make test-flaky   what depends on time, N=20 times, every second time on a busy machine: which test has failed how often (PARTS="kill launch")
 # A new group is a target and a line `TEST_GROUPS += target`.
 # Rust installed by rustup is found also when the shell has not read its profile.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -8,7 +9,7 @@ PYTHON ?= python3
 DEPS ?= build demo test
 
 .PHONY: deps demo test test-rust test-oracle test-mpi4py test-kill test-environment test-diagnosis test-resources bench test-locality \
-  test-install test-deps test-groups test-licences
+  test-install test-deps test-groups test-licences test-flaky
 
 deps:
 	@examples/prepare.sh $(DEPS)
@@ -85,6 +86,9 @@ test-deps:
 
 test-groups:
 	$(PYTHON) tests/groups_test.py
+
+test-flaky: build
+	$(PYTHON) tests/flaky.py --rounds $(or $(N),20) $(PARTS)
 
 test-licences:
 	@test -x build/venv/bin/python || $(PYTHON) -m venv build/venv

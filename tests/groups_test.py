@@ -15,6 +15,7 @@ import time
 import xml.etree.ElementTree as xml
 from collections.abc import Callable
 
+import flaky
 import groups
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -122,6 +123,16 @@ def strict(place: pathlib.Path) -> None:
     assert code == 0 and row(text, "whole")[0] == "skipped", text
 
 
+def time_limit(place: pathlib.Path) -> None:
+    """A run that takes too long has failed if it is strict, and says so in any case."""
+    code, text = Bed(place, options="--limit-s 0.001").make("ours")
+    assert code == 0 and "make test: all passed" in text, text
+    code, text = Bed(place, options="--strict --limit-s 0.001").make("quiet")
+    assert code == 2 and "TOO LONG: all groups took 0:00 min" in text and "make test: FAILED" in text, text
+    assert groups.total_time(2000, 3600) == "all groups took 33:20 min of 60:00; the goal is 40:00"
+    assert groups.total_time(2500, 3600) == "all groups took 41:40 min of 60:00; that is 1:40 of the margin above 40:00"
+
+
 def left_process(place: pathlib.Path) -> None:
     """What a group leaves behind holds its output open; the next group runs all the same."""
     begin = time.monotonic()
@@ -157,8 +168,29 @@ def lines(place: pathlib.Path) -> None:
         assert group.skips == wanted, (line, group.skips)
 
 
+def flaky_tests(place: pathlib.Path) -> None:
+    """Failures are summed up by test, whatever differs in their lines."""
+    cargo = "\nrunning 2 tests\n.F\nfailures:\n\n---- kill::late stdout ----\nno\n\nfailures:\n    kill::late\n    link::x\n\ntest result: FAILED. 0 passed; 2 failed; 0 ignored\n"
+    for text, code, wanted in [
+        ("FAIL     1.2 s  thread/x n=2 3\n  exit code 1\nferrule: 1 passed, 1 failed, 0 skipped\n", 1, ["thread/x n=2 3"]),
+        ("FAIL security: relay: left behind 77: x\nFAIL  moment 12, rank: 3 left\n", 1, ["security: relay", "moment N, rank: N left"]),
+        (cargo, 101, ["kill::late", "link::x"]),
+        ("a panic without a name\n", 3, ["exit code 3"]),
+        ("FAIL  it hung\n", None, ["it hung"]),
+        ("", None, [f"no end after {flaky.LIMIT_S} s"]),
+        ("FAIL  is only a word here\n", 0, []),
+    ]:
+        assert flaky.failures_of(text, code) == wanted, (text, flaky.failures_of(text, code))
+    part = flaky.Part()
+    for number, failures in enumerate([[], ["b", "a", "b"], ["a"]], 1):
+        part.add(number, 30, failures)
+    text = flaky.summary({"kill": part})
+    assert text.splitlines()[1].split() == ["kill", "3", "2", "1:30"], text
+    assert "FAIL kill: a: 2 of 3 runs, first in build/flaky/kill-2.log" in text and "b: 1 of 3 runs" in text and "flaky: 1 passed, 2 failed" in text, text
+
+
 def main() -> int:
-    cases: list[Callable[[pathlib.Path], None]] = [counts, keeps_going, stops, variables, build_fails, strict, left_process, junit, lines]
+    cases: list[Callable[[pathlib.Path], None]] = [counts, keeps_going, stops, variables, build_fails, strict, time_limit, left_process, junit, lines, flaky_tests]
     failed = 0
     for case in cases:
         with tempfile.TemporaryDirectory(prefix="ferrule-groups-") as place:

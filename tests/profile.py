@@ -17,7 +17,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -163,15 +162,13 @@ def lost_agent() -> None:
     """What its ranks have sent is gone with it; the file says so."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "profile.json"
-        command = [MPIEXEC, "--profile", str(path), *TWO_HOSTS, "-n", "4", str(BUILD / "traffic"), "naps"]
-        with subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as job:
-            deadline = time.monotonic() + LIMIT_S
-            while not (agents := agents_below(job.pid)) and time.monotonic() < deadline:
-                time.sleep(0.02)
-            time.sleep(0.5)
-            if not agents:
+        command = [MPIEXEC, "--profile", str(path), *TWO_HOSTS, "-n", "4", str(BUILD / "traffic"), "linger"]
+        with open(pathlib.Path(folder) / "said", "w+") as said, subprocess.Popen(command, env=environment(), stdout=said, stderr=subprocess.DEVNULL) as job:
+            all_are_ready = patience.until(lambda: pathlib.Path(said.name).read_text().count("ready") == 4)
+            agents = agents_below(job.pid)
+            if not all_are_ready or not agents:
                 job.kill()
-                raise Failed("there is no node agent to kill")
+                raise Failed("there is no node agent to kill" if all_are_ready else "the ranks don't start")
             os.kill(agents[-1], signal.SIGKILL)
             try:
                 job.wait(LIMIT_S)

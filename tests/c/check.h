@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static int check_rank = -1, check_size = 0, check_failed = 0;
@@ -124,6 +125,14 @@ static inline int on_mpich(void)
     int length;
     MPI_Get_library_version(text, &length);
     return !strncmp(text, "MPICH", 5);
+}
+
+/* Seconds of a clock that all processes of the machine share. */
+static inline double check_clock(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
 /* A small deterministic generator, equal on all ranks when seeded alike (splitmix64). */

@@ -114,6 +114,11 @@ int main(int argc, char **argv)
             ring(i, 50);
             nap(0.5);
         }
+    } else if (!strcmp(what, "linger")) {
+        ring(1, 50);
+        puts("ready");
+        fflush(stdout);
+        nap(1000);
     } else if (!strcmp(what, "kill") || !strcmp(what, "abort") || !strcmp(what, "exit")) {
         ring(10, 100);
         MPI_Pcontrol(3);
