@@ -119,6 +119,8 @@ def strict(place: pathlib.Path) -> None:
     assert code == 0, text
     code, text = Bed(place, options="--strict").make("pytest whole", "-k")
     assert code == 2 and "not in tests/skips.toml: tests/net/test_x.py:20: no device" in text and "nothing of it ran" in text, text
+    code, text = Bed(place, options="--strict").make("cargo")
+    assert code == 2 and "not in tests/skips.toml: 1 without names" in text and "skipped in cargo: 1 without names" in text, text
     code, text = Bed(place).make("whole")
     assert code == 0 and row(text, "whole")[0] == "skipped", text
 

@@ -22,6 +22,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from typing import IO
@@ -257,19 +258,22 @@ def bad() -> Cases:
     yield "half a message", half_a_message
 
     def wrong_key() -> None:
-        mark = uuid.uuid4().hex
-        process = subprocess.Popen([MPIEXEC, "--launcher", "sh -c \"sleep 4; exec {command}\"", "-host", "a,b", "-n", "2", str(BUILD / "all")], env={**os.environ, runner.MARKER: mark},
-                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
-        check(patience.until(lambda: listening(process.pid)), "mpiexec listens nowhere")
-        ports = listening(process.pid)
-        with socket.create_connection(("127.0.0.1", ports[0]), 5) as stranger:
-            challenge = stranger.recv(24)
-            check(challenge[:6] == b"FERRUL", f"{challenge!r}")
-            stranger.sendall(challenge[:8] + struct.pack("<I", 0) + bytes(32))
-            stranger.settimeout(10)
-            check(stranger.recv(16) == b"", "a stranger without the key was welcomed")
-        text, _ = process.communicate(timeout=patience.WATCHDOG_S)
-        check(process.returncode == 0 and "job key is wrong" in text and "all 2 agree" in text, text[-600:])
+        with tempfile.TemporaryDirectory() as folder:
+            # The agents come when the stranger is gone.
+            gone = pathlib.Path(folder) / "gone"
+            launcher = f'sh -c "while [ ! -e {gone} ]; do sleep 0.05; done; exec {{command}}"'
+            process = subprocess.Popen([MPIEXEC, "--launcher", launcher, "-host", "a,b", "-n", "2", str(BUILD / "all")],
+                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+            check(patience.until(lambda: listening(process.pid)), "mpiexec listens nowhere")
+            ports = listening(process.pid)
+            with socket.create_connection(("127.0.0.1", ports[0]), patience.WATCHDOG_S) as stranger:
+                challenge = stranger.recv(24)
+                check(challenge[:6] == b"FERRUL", f"{challenge!r}")
+                stranger.sendall(challenge[:8] + struct.pack("<I", 0) + bytes(32))
+                check(stranger.recv(16) == b"", "a stranger without the key was welcomed")
+            gone.touch()
+            text, _ = process.communicate(timeout=patience.WATCHDOG_S)
+            check(process.returncode == 0 and "job key is wrong" in text and "all 2 agree" in text, text[-600:])
     yield "wrong key", wrong_key
 
     def words() -> None:
