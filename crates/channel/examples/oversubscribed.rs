@@ -5,7 +5,8 @@
 use base::Peer;
 use channel::bootstrap::Bootstrap;
 use channel::buffer::{RecvBuf, SendBuf};
-use channel::transports::{Opened, Transports};
+use channel::opened::Opened;
+use channel::transports::Transports;
 use channel::wait;
 use channel::waiting::Waiting;
 use protocol::engine::{Address, Engine, Mode};

@@ -11,7 +11,7 @@ mod in_band;
 pub mod startup;
 
 use crate::bootstrap::Exchanged;
-use crate::transports::Opened;
+use crate::opened::Opened;
 use base::{Result, counters, ensure};
 use protocol::control::exchange::hypercube::Hypercube;
 use protocol::control::exchange::original::pick;

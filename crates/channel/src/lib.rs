@@ -10,6 +10,7 @@ pub mod exchange;
 pub mod finder;
 pub mod locality;
 pub mod memory;
+pub mod opened;
 pub mod profile;
 pub mod protocols;
 pub mod self_;
@@ -26,8 +27,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 /// Opens this process's transports, takes part in the exchange of endpoints that the job wants, and hands out the parts.
-pub fn open(bootstrap: bootstrap::Bootstrap) -> base::Result<transports::Opened> {
-    let mut opened = transports::Transports::open(Rc::new(RefCell::new(bootstrap)))?;
+pub fn open(bootstrap: bootstrap::Bootstrap) -> base::Result<opened::Opened> {
+    let mut opened = opened::Opened::new(Rc::new(RefCell::new(bootstrap)))?;
     exchange::run(&mut opened)?;
     if why::WHY.value() {
         // To see which channels they get.

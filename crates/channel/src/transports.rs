@@ -18,8 +18,6 @@ use crate::profile::SharedProfile;
 use crate::self_::{SelfLane, SelfPacket};
 use crate::shm::{ShmHub, ShmLane, ShmPacket};
 use crate::tcp::{Net, NetPacket, ids};
-use crate::wait::Waiter;
-use crate::waiting::Waiting;
 use crate::why::{self, Why};
 use base::{Class, Error, Peer, Result, log};
 use protocol::endpoint::Endpoints;
@@ -130,27 +128,18 @@ fn refused(what: &'static str, error: &std::io::Error) -> Error {
     Error::new(Class::ERR_OTHER, what)
 }
 
-/// What a process has once it has joined its job: the parts of which MPI is made.
-pub struct Opened {
-    /// The ways to all processes.
-    pub endpoints: Endpoints<Transports>,
-    /// How this process waits.
-    pub waiting: Waiting,
-    /// The conversation with the node agent.
-    pub bootstrap: SharedBootstrap,
-    /// Where messages are counted.
-    pub profile: SharedProfile,
-}
-
 impl Transports {
-    /// Opens the receiving sides and registers this process's endpoint address with the node agent. No exchange with peers.
-    pub fn open(bootstrap: SharedBootstrap) -> Result<Opened> {
+    /// Opens the receiving sides, which `epoll` watches from then on, and registers this process's endpoint address with the node agent.
+    /// No exchange with peers.
+    pub fn open(
+        bootstrap: SharedBootstrap,
+        epoll: &Arc<Epoll>,
+        oversubscribed: bool,
+        profile: SharedProfile,
+    ) -> Result<Transports> {
         let job = bootstrap.borrow().job().clone();
         let processes = bootstrap.borrow().processes().clone();
         let me = processes.borrow().me();
-        let waiter = Waiter::new(crate::wait::ranks_per_cpu_of(&job));
-        let epoll = Arc::new(Epoll::new().map_err(|e| refused("cannot create an epoll set", &e))?);
-        let profile = SharedProfile::begin(&job, &mut bootstrap.borrow_mut());
         let mut transports = Transports {
             me,
             job: Rc::clone(&job),
@@ -162,20 +151,19 @@ impl Transports {
             registered: Registered::default(),
             net: None,
             net_every: 1,
-            finder: Finder::new(Rc::clone(&job), bootstrap.clone()),
+            finder: Finder::new(Rc::clone(&job), bootstrap),
             gone: VecDeque::new(),
             changes: VecDeque::new(),
             moved: HashMap::new(),
             parked: HashMap::new(),
             armed: 0,
             sleeps_shortly: false,
-            profile: profile.clone(),
+            profile,
         };
         if job.size > 1 {
-            transports.open_receiving(&epoll, waiter.job_oversubscribed())?;
+            transports.open_receiving(epoll, oversubscribed)?;
         }
-        let endpoints = Endpoints::new(transports);
-        Ok(Opened { endpoints, waiting: Waiting::new(waiter, epoll), bootstrap, profile })
+        Ok(transports)
     }
 
     /// Opens the receiving sides and tells the node agent.

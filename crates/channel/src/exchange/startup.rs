@@ -1,7 +1,8 @@
 //! What an exchange of endpoints needs of this process before MPI runs: waiting for an arrival, and opening all lanes at once.
 
 use crate::bootstrap::{JobInfo, SharedBootstrap};
-use crate::transports::{self, AnyPacket, Lane, Opened, Transports};
+use crate::opened::Opened;
+use crate::transports::{self, AnyPacket, Lane, Transports};
 use crate::wait;
 use crate::waiting::Waiting;
 use base::{Peer, Result, WorldRank, ensure, fail, log};

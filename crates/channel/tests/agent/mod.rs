@@ -3,7 +3,8 @@
 use base::WorldRank;
 use channel::bootstrap::SharedBootstrap;
 use channel::bootstrap::{Bootstrap, EndpointAddress, JobInfo};
-use channel::transports::{self, Opened, Transports};
+use channel::opened::Opened;
+use channel::transports::{self, Transports};
 use channel::waiting::Waiting;
 use protocol::control::frame::{self, Splitter};
 use protocol::control::rank::Region;
