@@ -40,7 +40,7 @@ use crate::transport::{Packet, Token, Transport, UnexpectedPool};
 use crate::wire::Header;
 use base::{Class, Error, Peer, Result};
 use flows::Flows;
-use one_sided::Accessing;
+use one_sided::{Accessing, Turns};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sending::Send;
 use std::collections::HashSet;
@@ -180,6 +180,8 @@ pub struct Engine<T: Transport> {
     access_serial: u64,
     /// Those that the transport works on, and packets of some whose source it uses, by token.
     posted_accesses: FxHashMap<Token, u32>,
+    /// Accesses by packets, by peer.
+    turns: FxHashMap<Peer, Turns>,
     flows: Flows,
     /// Messages in fragments that have not arrived in full, by sender and its operation.
     fragmented: FxHashMap<(Peer, u32), Fragmented>,
@@ -219,6 +221,7 @@ impl<T: Transport> Engine<T> {
             accesses: Slab::default(),
             access_serial: 0,
             posted_accesses: FxHashMap::default(),
+            turns: FxHashMap::default(),
             flows: Flows::default(),
             fragmented: FxHashMap::default(),
             pullable_streams: FxHashSet::default(),

@@ -4,8 +4,11 @@ use base::{Class, Peer};
 use protocol::endpoint::Endpoints;
 use protocol::engine::Engine;
 use protocol::engine::one_sided::AccessId;
-use protocol::memory::{Atomic, Change, Key, Verbs};
+use protocol::kind::Kind;
+use protocol::memory::{Atomic, Change, Key, Target, Verbs};
+use protocol::order::Number;
 use protocol::transport::Caps;
+use protocol::wire::Header;
 use std::cell::RefCell;
 use std::rc::Rc;
 use testkit::rng::Rng;
@@ -200,6 +203,47 @@ fn bad_keys_are_refused_and_touch_nothing() {
         assert!(refused(job.finish(0, odd)));
         assert_eq!(job.memory.iter().map(|m| m.0.bytes()).collect::<Vec<_>>(), [[0; 64]; 2]);
     }
+}
+
+#[test]
+fn a_peer_that_takes_no_answers_is_kept_few() {
+    let mut job = Job::new(0, 2, 64, Faults::default(), Verbs::NONE);
+    let key = job.memory[0].1;
+    let body = Target { number: key.number, nonce: key.nonce, at: 0 }.encode_range(8).to_vec();
+    for token in 0..20_000 {
+        let header = Header { kind: Kind::GET, number: Number::NONE, source: 0, tag: 0, token, context: 0 };
+        job.world.borrow_mut().inject(Peer(1), Peer(0), header, body.clone());
+    }
+    // Only the target moves on, so the lane to the peer is full.
+    while job.engines[0].progress() {}
+    let waiting = job.engines[0].describe_pending();
+    let count: usize = waiting[0].split(' ').find_map(|word| word.parse().ok().filter(|n| *n > 1)).expect("a number");
+    assert!((1000..=4096).contains(&count), "{waiting:?}");
+    // It reads what there is, none of which it has asked for, and may go on.
+    job.until("room", |job| job.engines[0].describe_pending().is_empty());
+    let sink = Bytes::new(vec![1; 64]);
+    let get = job.engines[1].post_get(Peer(0), &key, 0, sink.clone());
+    assert_eq!((job.finish(1, get), sink.bytes()), (Ok(0), vec![0; 64]));
+}
+
+#[test]
+fn any_number_of_accesses_may_be_open() {
+    const OPEN: usize = 6000;
+    let mut job = Job::new(0, 2, OPEN, Faults::default(), Verbs::NONE);
+    job.memory[1].0.overwrite(7);
+    let key = job.memory[1].1;
+    let sinks: Vec<Bytes> = (0..OPEN).map(|_| Bytes::new(vec![0])).collect();
+    let post = |(at, sink): (usize, &Bytes)| job.engines[0].post_get(Peer(1), &key, at as u64, sink.clone());
+    let ids: Vec<AccessId> = sinks.iter().enumerate().map(post).collect();
+    // The target reads everything before the other one looks for its answers again.
+    for _ in 0..OPEN {
+        job.engines[0].progress();
+        while job.engines[1].progress() {}
+    }
+    for id in ids {
+        assert_eq!(job.finish(0, id), Ok(0));
+    }
+    assert!(sinks.iter().all(|sink| sink.bytes() == [7]));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::Fetch;
 use super::one_sided_target::Reply;
-use crate::kind::BODY_MAX;
+use crate::kind::{BODY_MAX, Kind};
 use crate::wire::Header;
 use base::Peer;
 use rustc_hash::FxHashMap;
@@ -23,7 +23,9 @@ pub(super) enum Queued {
 pub(super) struct Flow {
     pub(super) peer: Peer,
     /// While there is something, everything else queues behind it.
-    pub(super) queue: VecDeque<Queued>,
+    queue: VecDeque<Queued>,
+    /// How much of it answers accesses of the peer.
+    answers: usize,
     /// Sends that stream, in the order in which they began; only the first one sends.
     pub(super) streams: VecDeque<u32>,
     /// Matched rendezvous messages of the peer.
@@ -32,7 +34,41 @@ pub(super) struct Flow {
     pub(super) accesses: Vec<u32>,
 }
 
+impl Queued {
+    /// Whether it answers an access of the peer to memory of this process.
+    fn is_answer(&self) -> bool {
+        match self {
+            Queued::Reply(_) => true,
+            Queued::Control(header, ..) => header.kind == Kind::ACCESSED,
+            Queued::Message(_) => false,
+        }
+    }
+}
+
 impl Flow {
+    /// Queues a packet behind everything else.
+    pub(super) fn push(&mut self, packet: Queued) {
+        self.answers += usize::from(packet.is_answer());
+        self.queue.push_back(packet);
+    }
+
+    /// Queues a packet that is no answer before everything else.
+    pub(super) fn push_first(&mut self, packet: Queued) {
+        debug_assert!(!packet.is_answer());
+        self.queue.push_front(packet);
+    }
+
+    /// The packet that goes next.
+    pub(super) fn first(&mut self) -> Option<&mut Queued> {
+        self.queue.front_mut()
+    }
+
+    /// The first packet has gone.
+    pub(super) fn pop(&mut self) {
+        let gone = self.queue.pop_front();
+        self.answers -= usize::from(gone.is_some_and(|packet| packet.is_answer()));
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.queue.is_empty() && self.streams.is_empty() && self.fetches.is_empty() && self.accesses.is_empty()
     }
@@ -76,12 +112,23 @@ impl Flows {
         self.get(peer).is_some_and(|flow| !flow.queue.is_empty())
     }
 
+    /// How many answers to accesses of `peer` wait.
+    pub(super) fn answers(&mut self, peer: Peer) -> usize {
+        self.get(peer).map_or(0, |flow| flow.answers)
+    }
+
+    /// The peers for whose accesses answers wait, and how many.
+    pub(super) fn all_answers(&self) -> impl Iterator<Item = (Peer, usize)> {
+        self.busy.iter().filter(|flow| flow.answers > 0).map(|flow| (flow.peer, flow.answers))
+    }
+
     /// The flow of a peer, to which something is added.
     pub(super) fn of(&mut self, peer: Peer) -> &mut Flow {
         let place = *self.places.entry(peer).or_insert_with(|| {
             self.busy.push(Flow {
                 peer,
                 queue: VecDeque::new(),
+                answers: 0,
                 streams: VecDeque::new(),
                 fetches: Vec::new(),
                 accesses: Vec::new(),

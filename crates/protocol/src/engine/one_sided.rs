@@ -22,6 +22,7 @@ use crate::memory::{Atomic, Key, RANGE_BYTES, Target, Verbs, is_inside};
 use crate::transport::{Access, Caps, Outcome, Packet, Sink, Source, Token, Transport};
 use crate::wire::Header;
 use base::{Class, Error, Peer, Result};
+use std::collections::VecDeque;
 
 /// An access that is not forgotten yet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -33,6 +34,8 @@ pub const REFUSED: Error =
 
 /// Packets, or pieces that were asked for, that may be under way for one access.
 const WINDOW: u64 = 8;
+/// Accesses to one peer that may be under way by packets. It answers each packet, and what it keeps for that is limited ([`super::one_sided_target`]).
+const UNDER_WAY_MAX: usize = 128;
 /// Bytes of the body of `GOT`: the place.
 pub(super) const PLACE_BYTES: usize = size_of::<u64>();
 
@@ -49,11 +52,22 @@ enum What<T: Transport> {
 enum Progress {
     /// Waits for a lane, or room in it; in the peer's flow.
     Waiting,
+    /// Waits for others that go by packets; in the peer's [`Turns`].
+    Behind,
     /// The lane does it.
     Posted,
     /// By packets.
     Packets(Pieces),
     Complete(Result<u64>),
+}
+
+/// The accesses to one peer that go by packets.
+#[derive(Default)]
+pub(super) struct Turns {
+    /// How many are under way.
+    under_way: usize,
+    /// Those that wait until one of them is complete.
+    behind: VecDeque<u32>,
 }
 
 /// An access by packets.
@@ -202,7 +216,7 @@ impl<T: Transport> Engine<T> {
         let (moved, waits) = match access.progress {
             Progress::Waiting => self.start_access(id),
             Progress::Packets(_) => self.send_pieces(id),
-            Progress::Posted | Progress::Complete(_) => (false, false),
+            Progress::Behind | Progress::Posted | Progress::Complete(_) => (false, false),
         };
         if waits {
             self.flows.of(peer).accesses.push(id);
@@ -245,6 +259,13 @@ impl<T: Transport> Engine<T> {
             }
             Access::Unable => {
                 access.by_packets = true;
+                let turns = self.turns.entry(peer).or_default();
+                if turns.under_way == UNDER_WAY_MAX {
+                    access.progress = Progress::Behind;
+                    turns.behind.push_back(id);
+                    return (true, false);
+                }
+                turns.under_way += 1;
                 access.progress = Progress::Packets(Pieces::default());
                 return (true, self.send_pieces(id).1);
             }
@@ -299,10 +320,10 @@ impl<T: Transport> Engine<T> {
             }
             pieces.begun += len;
         }
-        access.progress = match outcome {
-            Outcome::Lost => Progress::Complete(Err(PEER_LOST)),
-            _ => Progress::Packets(pieces),
-        };
+        access.progress = Progress::Packets(pieces);
+        if outcome == Outcome::Lost {
+            self.end_packets(id, Err(PEER_LOST));
+        }
         (pieces.begun > before, outcome == Outcome::Again)
     }
 
@@ -313,10 +334,34 @@ impl<T: Transport> Engine<T> {
         pieces.ended += len;
         pieces.refused |= outcome.is_none();
         pieces.value = outcome.unwrap_or(0);
-        access.settle();
+        self.settle(id);
+        let Some(access) = self.accesses.get(id) else { return };
         if !access.is_complete() && !self.flows.get(access.peer).is_some_and(|flow| flow.accesses.contains(&id)) {
             self.advance_access(id);
         }
+    }
+
+    /// Completes an access by packets that has come to its end.
+    fn settle(&mut self, id: u32) {
+        let Some(access) = self.accesses.get(id) else { return };
+        let Progress::Packets(pieces) = access.progress else { return };
+        let is_over = pieces.ended == pieces.begun && (pieces.refused || pieces.begun == access.len());
+        if is_over && access.in_use == 0 {
+            self.end_packets(id, if pieces.refused { Err(REFUSED) } else { Ok(pieces.value) });
+        }
+    }
+
+    /// Completes an access by packets; the next one has its turn.
+    fn end_packets(&mut self, id: u32, outcome: Result<u64>) {
+        let Some(access) = self.accesses.get_mut(id) else { return };
+        access.progress = Progress::Complete(outcome);
+        let Some(turns) = self.turns.get_mut(&access.peer) else { return };
+        turns.under_way -= 1;
+        let Some(next) = turns.behind.pop_front() else { return };
+        if let Some(next) = self.accesses.get_mut(next) {
+            next.progress = Progress::Waiting;
+        }
+        self.advance_access(next);
     }
 
     /// The access by packets that `token` names, if it expects the end of `len` bytes from `peer`.
@@ -328,9 +373,10 @@ impl<T: Transport> Engine<T> {
 
     /// The transport no longer needs the source of a packet of an access.
     pub(super) fn on_piece_sent(&mut self, token: Token) {
-        if let Some(access) = self.posted_accesses.remove(&token).and_then(|id| self.accesses.get_mut(id)) {
+        let Some(id) = self.posted_accesses.remove(&token) else { return };
+        if let Some(access) = self.accesses.get_mut(id) {
             access.in_use = access.in_use.saturating_sub(1);
-            access.settle();
+            self.settle(id);
         }
     }
 
@@ -355,14 +401,17 @@ impl<T: Transport> Engine<T> {
                 access.progress = Progress::Complete(Err(PEER_LOST));
             }
         }
+        self.turns.remove(&peer);
         let accesses = &self.accesses;
         self.posted_accesses.retain(|_, id| accesses.get(*id).is_some_and(|access| access.peer != peer));
     }
 
-    /// Accesses that are not complete, one line each.
+    /// Accesses that are not complete, and how many answers to those of peers wait for room, one line each.
     pub(super) fn describe_accesses(&self) -> impl Iterator<Item = String> {
         let pending = self.accesses.iter().filter(|(_, access)| !access.is_complete());
-        pending.map(|(_, access)| {
+        let answers = self.flows.all_answers();
+        let answers = answers.map(|(peer, count)| format!("answers to accesses of {}: {count} wait for room", peer.0));
+        let accesses = pending.map(|(_, access)| {
             let what = match access.what {
                 What::Put(_) => "put to",
                 What::Get(_) => "get from",
@@ -370,7 +419,8 @@ impl<T: Transport> Engine<T> {
                 What::Flush => "flush of",
             };
             format!("{what} {}: {} bytes at {}", access.peer.0, access.len(), access.at)
-        })
+        });
+        accesses.chain(answers)
     }
 
     /// `GOT`: a part of what was asked for.
@@ -411,17 +461,6 @@ impl<T: Transport> Engine<T> {
     pub(super) fn refuse_packet(&mut self, packet: T::Packet) {
         reject(packet.peer(), &packet.header());
         self.endpoints.transport().release(packet);
-    }
-}
-
-impl<T: Transport> Accessing<T> {
-    /// Completes an access by packets that has come to its end.
-    fn settle(&mut self) {
-        let Progress::Packets(pieces) = self.progress else { return };
-        let is_over = pieces.ended == pieces.begun && (pieces.refused || pieces.begun == self.len());
-        if is_over && self.in_use == 0 {
-            self.progress = Progress::Complete(if pieces.refused { Err(REFUSED) } else { Ok(pieces.value) });
-        }
     }
 }
 

@@ -11,6 +11,10 @@ use crate::transport::{Outcome, Packet, Region, Transport};
 use crate::wire::{BODY_BYTES, Header};
 use base::Peer;
 
+/// Answers to one peer that may wait for room. A peer that keeps to its own limits ([`super::one_sided`]) never has half as many accesses under way; what
+/// one beyond them asks is dropped.
+pub(super) const ANSWERS_MAX: usize = 4096;
+
 /// What a `GET` still has to get.
 #[derive(Clone, Copy)]
 pub(super) struct Reply {
@@ -20,9 +24,17 @@ pub(super) struct Reply {
 }
 
 impl<T: Transport> Engine<T> {
+    /// Whether a peer asks for more than it takes answers.
+    fn is_flooded_by(&mut self, peer: Peer) -> bool {
+        self.flows.answers(peer) >= ANSWERS_MAX
+    }
+
     /// `PUT`: bytes for memory of this process.
     pub(super) fn on_put(&mut self, packet: T::Packet, packet_header: &Header) {
         let peer = packet.peer();
+        if self.is_flooded_by(peer) {
+            return self.refuse_packet(packet);
+        }
         let transport = self.endpoints.transport();
         let Some(body) = transport.body::<RANGE_BYTES>(&packet) else { return self.refuse_packet(packet) };
         let (target, whole) = Target::decode_range(&body);
@@ -38,6 +50,9 @@ impl<T: Transport> Engine<T> {
     /// `ATOMIC`: changes a number in memory of this process.
     pub(super) fn on_atomic(&mut self, packet: T::Packet, packet_header: &Header) {
         let peer = packet.peer();
+        if self.is_flooded_by(peer) {
+            return self.refuse_packet(packet);
+        }
         let transport = self.endpoints.transport();
         let Some(body) = transport.body::<CHANGE_BYTES>(&packet) else { return self.refuse_packet(packet) };
         transport.release(packet);
@@ -51,6 +66,9 @@ impl<T: Transport> Engine<T> {
     /// `GET`: the peer wants bytes of this process's memory.
     pub(super) fn on_get(&mut self, packet: T::Packet, packet_header: &Header) {
         let peer = packet.peer();
+        if self.is_flooded_by(peer) {
+            return self.refuse_packet(packet);
+        }
         let transport = self.endpoints.transport();
         let Some(body) = transport.body::<RANGE_BYTES>(&packet) else { return self.refuse_packet(packet) };
         transport.release(packet);
@@ -61,7 +79,7 @@ impl<T: Transport> Engine<T> {
             false => self.send_reply(peer, reply),
         };
         if let Some(left) = left {
-            self.flows.of(peer).queue.push_back(Queued::Reply(left));
+            self.flows.of(peer).push(Queued::Reply(left));
         }
     }
 

@@ -110,7 +110,7 @@ impl<T: Transport> Engine<T> {
         let inserted = self.sends.insert(Send { source, to, mode, state, in_use: 0, recall: Recall::No });
         debug_assert_eq!(inserted, id);
         match (state, flow) {
-            (SendState::Queued, _) => self.flows.of(to.peer).queue.push_back(Queued::Message(id)),
+            (SendState::Queued, _) => self.flows.of(to.peer).push(Queued::Message(id)),
             (_, Some(_)) => self.start_stream(to.peer, id),
             _ => {}
         }
@@ -154,7 +154,7 @@ impl<T: Transport> Engine<T> {
         }
         let mut bytes = [0; BODY_MAX];
         bytes[..body.len()].copy_from_slice(body);
-        self.flows.of(peer).queue.push_back(Queued::Control(header, bytes, body.len()));
+        self.flows.of(peer).push(Queued::Control(header, bytes, body.len()));
     }
 
     /// Moves everything that waits for a lane. True if anything moved.
@@ -178,7 +178,7 @@ impl<T: Transport> Engine<T> {
     /// Sends queued packets of a flow, in their order.
     fn flush_queue(&mut self, place: usize) -> bool {
         let mut moved = false;
-        while let Some(&first) = self.flows.at(place).queue.front() {
+        while let Some(&mut first) = self.flows.at(place).first() {
             let peer = self.flows.at(place).peer;
             let gone = match first {
                 Queued::Message(id) => self.start_queued(id),
@@ -187,7 +187,9 @@ impl<T: Transport> Engine<T> {
                 }
                 Queued::Reply(reply) => match self.send_reply(peer, reply) {
                     Some(left) => {
-                        self.flows.at(place).queue[0] = Queued::Reply(left);
+                        if let Some(first) = self.flows.at(place).first() {
+                            *first = Queued::Reply(left);
+                        }
                         false
                     }
                     None => true,
@@ -196,7 +198,7 @@ impl<T: Transport> Engine<T> {
             if !gone {
                 break;
             }
-            self.flows.at(place).queue.pop_front();
+            self.flows.at(place).pop();
             moved = true;
         }
         moved

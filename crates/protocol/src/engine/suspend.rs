@@ -49,7 +49,7 @@ impl<T: Transport> Engine<T> {
     pub fn resume(&mut self, peer: Peer) {
         if self.endpoints.resume(peer) {
             let packet = Queued::Control(own(Kind::RESUME, 0), [0; BODY_MAX], 0);
-            self.flows.of(peer).queue.push_front(packet);
+            self.flows.of(peer).push_first(packet);
         }
     }
 
