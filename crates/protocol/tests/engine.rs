@@ -4,7 +4,7 @@ mod job;
 
 use base::{Class, Peer};
 use job::{CONTEXT, Job, message};
-use protocol::engine::{Address, Mode, OpId};
+use protocol::engine::{Address, Mode, OpId, PEER_LOST};
 use protocol::kind::Kind;
 use protocol::matching::{Envelope, Pattern};
 use protocol::order::Number;
@@ -286,6 +286,20 @@ fn a_cancelled_send_is_received_or_gone() {
         }
         job.finish(0, next);
         assert_eq!(job.engines[1].unexpected_count(), 0);
+    }
+}
+
+#[test]
+fn a_cancelled_send_to_a_process_that_ends_is_gone() {
+    for (mode, len) in [(Mode::Synchronous, 8), (Mode::Standard, 5000)] {
+        let mut job = Job::new(7, 2, Faults::default());
+        let cancelled = job.send(0, 1, 1, mode, vec![7; len]).expect("pending");
+        let other = job.send(0, 1, 2, mode, vec![7; len]).expect("pending");
+        job.engines[0].cancel(cancelled);
+        job.world.borrow_mut().kill(Peer(1));
+        let ended = job.finish(0, cancelled);
+        assert_eq!((ended.cancelled, ended.error), (true, None));
+        assert_eq!(job.finish(0, other).error, Some(PEER_LOST));
     }
 }
 

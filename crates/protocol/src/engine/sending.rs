@@ -321,11 +321,16 @@ impl<T: Transport> Engine<T> {
         Some(completion)
     }
 
-    /// Ends every send to a peer that is gone. The transport uses none of their sources any more.
+    /// Ends every send to a peer that is gone. The transport uses none of their sources any more. A message that is being cancelled is cancelled: no
+    /// process that lives has it.
     pub(super) fn fail_sends_to(&mut self, peer: Peer) {
         for (_, send) in self.sends.iter_mut().filter(|(_, send)| send.to.peer == peer) {
             send.in_use = 0;
-            if !matches!(send.state, SendState::Complete(_)) {
+            let was_offered = matches!(send.state, SendState::Offered { .. } | SendState::Acknowledged);
+            if was_offered && send.recall == Recall::Cancelling {
+                send.recall = Recall::Cancelled;
+                send.state = SendState::Complete(None);
+            } else if !matches!(send.state, SendState::Complete(_)) {
                 send.state = SendState::Complete(Some(PEER_LOST));
             }
         }
