@@ -14,12 +14,12 @@ use crate::inside::Inside;
 use crate::life::World;
 use crate::p2p::buffered;
 use crate::thread::Level;
-use crate::{agent, attr, coll, cs, engine, errhandler, job, life, profile, progress, waits};
+use crate::{agent, attr, coll, cs, engine, errhandler, job, life, losses, profile, progress, waits};
 use base::ids::Proposer;
-use base::{Class, ContextId, Peer, Result, ensure, log};
+use base::{Class, ContextId, Error, Peer, Result, ensure, log};
 use channel::opened::Opened;
 use channel::transports;
-use protocol::engine::Engine;
+use protocol::engine::{Awaits, Engine};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -106,7 +106,7 @@ fn open(cs: &mut Section) -> Result {
     agent::replace(cs, Some(bootstrap));
     profile::begin(cs, profile);
     let mut engine = Engine::new(endpoints);
-    engine.set_membership(contains);
+    engine.set_loss_policy(ends);
     engine::set(cs, Some(engine));
     Ok(())
 }
@@ -121,10 +121,11 @@ fn close(cs: &mut Section) -> Result {
     }
 }
 
-/// What the engine asks ([`comm::contains`]).
-fn contains(context: u64, peer: Peer) -> bool {
+/// What the engine asks ([`losses::ends`]).
+fn ends(awaits: Awaits, lost: Peer) -> Option<Error> {
     // SAFETY: the engine runs inside, and its caller has lent the section to it.
-    comm::contains(unsafe { Section::assume() }, context, peer)
+    let cs = unsafe { Section::assume() };
+    losses::ends(awaits, lost, |context| comm::contains(cs, context, lost))
 }
 
 extern "C" fn close_at_exit() {

@@ -2,9 +2,10 @@
 //!
 //! | operation | whom it needs | after a loss among them |
 //! |---|---|---|
-//! | send; receive from a rank | that process | the engine ends it |
-//! | receive or probe from any source | all of the communicator | the engine ends it, as the message may never come |
-//! | collective; making a communicator | all members, on both sides | see below |
+//! | send; receive that has its message | the process at the other end | the engine ends it: the data are lost |
+//! | receive or probe from a rank | that process | ends ([`ends`], which the engine asks) |
+//! | receive or probe from any source | all of the communicator | ends ([`ends`]), as the message may never come |
+//! | collective; making a communicator | all members, on both sides | see below ([`Participants`], [`Fate`]) |
 //!
 //! An operation of several processes waits for nothing any more once one of them is known to be lost: what should come may hang on messages
 //! that the lost one, or somebody who has left before, never sends. What it has offered to others is taken back, as they may have left
@@ -18,12 +19,22 @@ use crate::group::Group;
 use crate::progress::{self, Awaited};
 use crate::transfer::{self, Transfer};
 use base::{Class, Error, Peer, Result};
-use protocol::engine::PEER_LOST;
+use protocol::engine::{Awaits, PEER_LOST};
 use std::cell::Cell;
 use std::rc::Rc;
 
 /// The error of an operation that needs a process which is lost.
 pub const LOST: Error = PEER_LOST;
+
+/// The error with which a loss ends a receive or probe that has no message yet; `None` if it goes on. `may_contain` says whether the communicator of
+/// a context contains the lost process.
+pub fn ends(awaits: Awaits, lost: Peer, may_contain: impl FnOnce(u64) -> bool) -> Option<Error> {
+    let needs_it = match awaits {
+        Awaits::From(peer) => peer == lost,
+        Awaits::FromAny(context) => may_contain(context),
+    };
+    needs_it.then_some(LOST)
+}
 
 /// The processes that an operation needs.
 pub struct Participants {
@@ -156,6 +167,16 @@ mod tests {
         fate.note(Err(LOST));
         fate.note(Err(other));
         assert_eq!((fate.outcome(), fate.is_lost()), (Err(LOST), true));
+    }
+
+    #[test]
+    fn a_loss_ends_only_what_needs_the_process() {
+        let lost = Peer(3);
+        let contains = |context| context == 16;
+        assert_eq!(ends(Awaits::From(Peer(3)), lost, contains), Some(LOST));
+        assert_eq!(ends(Awaits::From(Peer(2)), lost, contains), None);
+        assert_eq!(ends(Awaits::FromAny(16), lost, contains), Some(LOST));
+        assert_eq!(ends(Awaits::FromAny(24), lost, contains), None);
     }
 
     #[test]

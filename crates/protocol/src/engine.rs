@@ -22,6 +22,7 @@
 
 mod eager;
 mod flows;
+mod losses;
 pub mod one_sided;
 mod one_sided_target;
 pub mod pending;
@@ -40,6 +41,7 @@ use crate::transport::{Packet, Token, Transport, UnexpectedPool};
 use crate::wire::Header;
 use base::{Class, Error, Peer, Result};
 use flows::Flows;
+pub use losses::{Awaits, LossPolicy, PEER_LOST};
 use one_sided::{Accessing, Turns};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sending::Send;
@@ -160,9 +162,6 @@ type Buffer<T> = <<T as Transport>::Pool as UnexpectedPool>::Buffer;
 /// What handles a packet of one kind.
 type Handler<T> = fn(&mut Engine<T>, <T as Transport>::Packet, &Header);
 
-/// Whether the communicator of a context ([`base::ContextId::plane`]) contains a process.
-pub type Membership = fn(context: u64, peer: Peer) -> bool;
-
 /// All operations of one process.
 pub struct Engine<T: Transport> {
     endpoints: Endpoints<T>,
@@ -196,11 +195,8 @@ pub struct Engine<T: Transport> {
     /// Endpoints that are being suspended.
     suspensions: FxHashMap<Peer, Suspension>,
     lost: HashSet<Peer>,
-    membership: Membership,
+    loss_policy: LossPolicy,
 }
-
-/// The error of operations with a process that is gone.
-pub const PEER_LOST: Error = Error::new(Class::ERR_PROC_ABORTED, "the peer process is gone");
 
 /// The error of a message that its sender has given up.
 pub const WITHDRAWN: Error =
@@ -230,13 +226,13 @@ impl<T: Transport> Engine<T> {
             has_pulled_streams: false,
             suspensions: FxHashMap::default(),
             lost: HashSet::new(),
-            membership: |_, _| true,
+            loss_policy: losses::end_all,
         }
     }
 
-    /// Says who belongs to which context. Until then, everybody belongs to all.
-    pub fn set_membership(&mut self, membership: Membership) {
-        self.membership = membership;
+    /// Says what a loss means. Until then, it ends everything that may wait for the process.
+    pub fn set_loss_policy(&mut self, policy: LossPolicy) {
+        self.loss_policy = policy;
     }
 
     /// The ways to the peers.
@@ -333,8 +329,8 @@ impl<T: Transport> Engine<T> {
         if let Some(message) = self.matching.take(&pattern) {
             return self.receive_unexpected(message, pattern, expected, sink);
         }
-        if self.is_in_vain(&pattern, expected) {
-            let state = ReceiveState::Ended(Box::new(failed(envelope_of(&pattern), PEER_LOST)));
+        if let Some(error) = self.in_vain(&pattern, expected) {
+            let state = ReceiveState::Ended(Box::new(failed(envelope_of(&pattern), error)));
             return OpId(self.receives.insert(Receive { sink, pattern, expected, state, found: NOTHING }));
         }
         self.post_recv_unseen(pattern, expected, sink)
@@ -361,27 +357,12 @@ impl<T: Transport> Engine<T> {
         self.unexpected.get(id).map(|m| m.found)
     }
 
-    /// As [`Engine::probe`]; an error if no message can come because the expected peer is gone, or with a wildcard somebody who could
-    /// have sent it.
+    /// As [`Engine::probe`]; an error if a receive would end because of a loss.
     pub fn probe_or_lost(&self, pattern: &Pattern, expected: Option<Peer>) -> Option<Result<Found>> {
         if let Some(found) = self.probe(pattern) {
             return Some(Ok(found));
         }
-        self.is_in_vain(pattern, expected).then_some(Err(PEER_LOST))
-    }
-
-    /// Whether a message that `pattern` accepts may never come, because a process is lost: the expected one, or one of the communicator.
-    #[inline]
-    fn is_in_vain(&self, pattern: &Pattern, expected: Option<Peer>) -> bool {
-        !self.lost.is_empty() && self.is_in_vain_after_losses(pattern, expected)
-    }
-
-    #[cold]
-    fn is_in_vain_after_losses(&self, pattern: &Pattern, expected: Option<Peer>) -> bool {
-        match expected {
-            Some(peer) => self.lost.contains(&peer),
-            None => self.lost.iter().any(|peer| (self.membership)(pattern.context, *peer)),
-        }
+        self.in_vain(pattern, expected).map(Err)
     }
 
     /// Takes a message out of the queue, for [`Engine::post_recv_message`]. Makes no progress.
@@ -496,46 +477,6 @@ impl<T: Transport> Engine<T> {
     #[inline]
     pub fn has_backlog(&self) -> bool {
         !self.flows.is_empty() || !self.suspensions.is_empty()
-    }
-
-    /// How many peers are gone.
-    #[inline]
-    pub fn losses(&self) -> usize {
-        self.lost.len()
-    }
-
-    /// Whether any peer that is gone fulfils the condition.
-    pub fn any_lost(&self, mut condition: impl FnMut(Peer) -> bool) -> bool {
-        self.lost.iter().any(|peer| condition(*peer))
-    }
-
-    /// Ends every operation with a peer that is gone, and every receive that it could have sent to.
-    fn on_lost(&mut self, peer: Peer) {
-        if !self.lost.insert(peer) {
-            return;
-        }
-        for (id, receive) in self.receives.iter_mut() {
-            let hit = match receive.state {
-                ReceiveState::Posted => {
-                    let context = receive.pattern.context;
-                    let hit = receive.expected.map_or_else(|| (self.membership)(context, peer), |p| p == peer);
-                    if hit {
-                        self.matching.withdraw(&receive.pattern, id);
-                    }
-                    hit
-                }
-                ReceiveState::Matched { peer: from } => from == peer,
-                ReceiveState::Streaming(ref stream) => stream.peer == peer,
-                ReceiveState::Received | ReceiveState::Ended(_) => false,
-            };
-            if hit {
-                receive.state = ReceiveState::Ended(Box::new(failed(envelope_of(&receive.pattern), PEER_LOST)));
-            }
-        }
-        self.flows.remove(peer);
-        self.fragmented.retain(|(from, _), _| *from != peer);
-        self.fail_sends_to(peer);
-        self.fail_accesses_to(peer);
     }
 }
 

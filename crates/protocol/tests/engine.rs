@@ -4,7 +4,7 @@ mod job;
 
 use base::{Class, Peer};
 use job::{CONTEXT, Job, message};
-use protocol::engine::{Address, Mode, OpId, PEER_LOST};
+use protocol::engine::{Address, Awaits, Mode, OpId, PEER_LOST};
 use protocol::kind::Kind;
 use protocol::matching::{Envelope, Pattern};
 use protocol::order::Number;
@@ -151,7 +151,7 @@ fn death_of_a_peer_ends_what_waits_for_it() {
 fn a_loss_concerns_only_contexts_that_contain_the_process() {
     const OTHER: u64 = 128;
     let mut job = Job::new(3, 3, Faults::default());
-    job.engines[0].set_membership(|context, peer| context == CONTEXT || peer != Peer(1));
+    job.engines[0].set_loss_policy(|awaits, _| (awaits == Awaits::FromAny(CONTEXT)).then_some(PEER_LOST));
     let post = |job: &mut Job, context, source| {
         let pattern = Pattern { context, source: None, tag: Some(1) };
         let op = job.engines[0].post_recv(pattern, None, Bytes::new(vec![0; 8]));

@@ -3,7 +3,7 @@
 use base::ids::{JobId, ProcId, Proposer};
 use base::{Class, ContextId, Peer, WorldRank};
 use protocol::endpoint::Endpoints;
-use protocol::engine::{Address, Engine, Mode, OpId};
+use protocol::engine::{Address, Awaits, Engine, Mode, OpId, PEER_LOST};
 use protocol::matching::{Envelope, Pattern};
 use protocol::processes::{Processes, SharedProcesses};
 use protocol::realm::Realm;
@@ -161,8 +161,12 @@ fn contexts_of_two_jobs_are_told_apart() {
 }
 
 /// Communicators made after the loss don't contain the lost process.
-fn may_contain_the_lost(context: u64, _: Peer) -> bool {
-    context & u64::from(u32::MAX) < ContextId::new(Proposer(0), COUNTER + 1).0
+fn ends(awaits: Awaits, lost: Peer) -> Option<base::Error> {
+    let ends = match awaits {
+        Awaits::From(peer) => peer == lost,
+        Awaits::FromAny(context) => context & u64::from(u32::MAX) < ContextId::new(Proposer(0), COUNTER + 1).0,
+    };
+    ends.then_some(PEER_LOST)
 }
 
 #[test]
@@ -199,7 +203,7 @@ fn the_lost_process_is_the_right_one() {
         let left: Vec<ProcId> = survivors.iter().map(|at| ids[*at]).collect();
         let next = ContextId::new(jobs.realm.proposer(ids[0]).unwrap(), COUNTER + 1);
         jobs.all.retain(|process| process.id != ids[victim]);
-        jobs.all.iter_mut().for_each(|process| process.engine.set_membership(may_contain_the_lost));
+        jobs.all.iter_mut().for_each(|process| process.engine.set_loss_policy(ends));
         jobs.swap_messages(next, &left);
     }
 }
