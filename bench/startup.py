@@ -17,6 +17,7 @@ import pathlib
 import shlex
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import distance
@@ -27,7 +28,7 @@ import startup_plots
 ROOT = registry.ROOT
 FULL = ["--ranks", "2,4,8,16,32,64,128", "--repeats", "3", "--local-ranks", "1,2,4,8,16,32,64,128", "--sleepers", "1024",
         "--session-ms", "0,100", "--connect", "demand,all"]
-QUICK = ["--ranks", "2,4,8,16,32,128", "--repeats", "1", "--local-ranks", "1,4,16,64", "--sleepers", "256",
+QUICK = ["--ranks", "2,4,8,16,32", "--repeats", "3", "--local-ranks", "1,4,16,64", "--sleepers", "256",
          "--session-ms", "0", "--connect", "demand"]
 #: How often it is looked where the processors are, in seconds.
 LOOK_S = 20
@@ -76,7 +77,7 @@ def run(command: list[str]) -> tuple[int, dict[str, int]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="fewer points, one repeat; done in 4 minutes")
+    parser.add_argument("--quick", action="store_true", help="fewer points; done in 4 minutes")
     parser.add_argument("--peers", default="mpich,openmpi,impi")
     parser.add_argument("--budget", type=int, help="seconds after which no new point is begun")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "docs/performance")
@@ -86,9 +87,9 @@ def main() -> int:
     target = options.out / "startup.json"
     command = [str(ROOT / "dist/bin/ferrule"), "startup", *(QUICK if options.quick else FULL), *peers, "--predict", "--timeout", "60",
                "--budget", str(options.budget or BUDGET_S[options.quick]), "--out", str(target), *more]
-    target.unlink(missing_ok=True)
+    begin = time.time()
     code, places = run(command)
-    if target.exists():
+    if target.exists() and target.stat().st_mtime >= begin:
         # Where this tree lies is nobody's business.
         data = json.loads(target.read_text().replace(f"{ROOT}/", ""))
         target.write_text(json.dumps({**data, "revision": results.revision(), "places": places}, indent=2) + "\n")
