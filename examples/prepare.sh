@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what building, testing and the demonstration need and a bare Debian or Ubuntu lacks. Prints first what it will do; silent where all is there.
-# Usage: prepare.sh [--check] build|test|demo|interconnect|launchers|vm …
+# Usage: prepare.sh [--check] build|test|demo|interconnect|launchers|ssh|vm …
 #   --check   names what is missing and fails, installs nothing
 set -eu
 here=$(cd "$(dirname "$0")/../mk" && pwd)
@@ -45,6 +45,12 @@ for want in "$@"; do
       need munged munge
       # Slurm's plugin loads libpmix.so, which is in the package for developers.
       ls /usr/lib/*/pmix2/lib/libpmix.so >/dev/null 2>&1 || missing slurm-wlm-basic-plugins libpmix2 libpmix-dev
+      ;;
+    ssh)
+      need sshd openssh-server
+      need ssh openssh-client
+      need ip iproute2
+      need tcsh tcsh
       ;;
     interconnect)
       need ovs-vswitchd openvswitch-switch

@@ -38,7 +38,8 @@ pub fn run(data: &[u8]) {
 fn names_a_file(word: &[u8]) -> bool {
     let text = String::from_utf8_lossy(word);
     let name = text.trim_start_matches('-').split('=').next().unwrap_or("");
-    table::find(name).is_some_and(|s| matches!(s.kind, Kind::HostFile | Kind::ConfigFile))
+    table::find(name).is_some_and(|s| matches!(s.kind, Kind::HostFile | Kind::ConfigFile | Kind::RankFile))
+        || text.to_ascii_lowercase().contains("rankfile")
 }
 
 fn check(options: &Options) {

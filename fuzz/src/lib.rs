@@ -13,6 +13,7 @@ pub mod host_lists;
 pub mod input;
 pub mod packet_table;
 pub mod pmi;
+pub mod rank_files;
 pub mod region;
 pub mod schedule;
 pub mod sealed;
@@ -38,6 +39,7 @@ pub const TARGETS: &[Target] = &[
     ("host_lists", host_lists::run),
     ("packet_table", packet_table::run),
     ("pmi", pmi::run),
+    ("rank_files", rank_files::run),
     ("region", region::run),
     ("schedule", schedule::run),
     ("sealed", sealed::run),

@@ -4,7 +4,7 @@
 //! first cores), and a bound rank's threads all share one core. `--bind-to` is for whoever owns the node.
 //! Only CPUs that this process may use are given away.
 
-use protocol::control::tree::Bind;
+use protocol::control::tree::{ALL_CORES, Bind, CoreRange};
 use sys::affinity::CpuSet;
 use sys::topology::{Thread, Topology};
 
@@ -64,7 +64,8 @@ pub fn binding(topology: &Topology, local: usize, rule: &Rule<'_>) -> Result<Opt
         return Ok(None);
     }
     if !rule.user.is_empty() {
-        return listed(topology, &rule.user[local % rule.user.len()]).map(Some);
+        let list = &rule.user[local % rule.user.len()];
+        return listed(topology, list).map(Some).map_err(|why| format!("--bind-to user: {why}"));
     }
     let places = places(topology, rule);
     match places.len() {
@@ -79,12 +80,56 @@ pub fn binding(topology: &Topology, local: usize, rule: &Rule<'_>) -> Result<Opt
     }
 }
 
+/// The CPUs of those cores (or hardware threads, if that is the unit), and how many cores they are.
+pub fn cores(topology: &Topology, unit: Bind, ranges: &[CoreRange]) -> Result<(CpuSet, u32), String> {
+    let mut packages: Vec<Object> = Vec::new();
+    let mut there: Vec<(usize, Object, CpuSet)> = Vec::new();
+    for thread in topology.threads() {
+        let (outer, inner) = (object(Bind::Socket, thread), object(unit, thread));
+        let package = packages.iter().position(|p| *p == outer).unwrap_or_else(|| {
+            packages.push(outer);
+            packages.len() - 1
+        });
+        let at = there.iter().position(|one| one.1 == inner).unwrap_or_else(|| {
+            there.push((package, inner, CpuSet::default()));
+            there.len() - 1
+        });
+        there[at].2.insert(thread.cpu);
+    }
+    let mut chosen = std::collections::BTreeSet::new();
+    for range in ranges {
+        let of_package = |i: &usize| range.package.is_none_or(|package| there[*i].0 == package as usize);
+        let numbered: Vec<usize> = (0..there.len()).filter(of_package).collect();
+        let last = if range.last == ALL_CORES { numbered.len().saturating_sub(1) } else { range.last as usize };
+        let Some(found) = numbered.get(range.first as usize..=last) else {
+            let whole = range.package.map_or_else(|| "this host".into(), |package| format!("package {package}"));
+            let (what, count) = (name(unit), numbered.len());
+            return Err(format!(
+                "{what} {last} of {whole} is not there, or this job may not use it; there are {count}"
+            ));
+        };
+        chosen.extend(found.iter().copied());
+    }
+    let set = chosen.iter().fold(CpuSet::default(), |all, i| all.union(&there[*i].2));
+    Ok((set, chosen.len() as u32))
+}
+
+/// The part of a machine that `--cpu-set` names, and its CPUs; all of it if that names none.
+pub fn within(topology: &Topology, cpu_set: &[u32]) -> Result<(Topology, CpuSet), String> {
+    let cpus = match cpu_set {
+        [] => topology.cpus(),
+        list => listed(topology, list).map_err(|why| format!("--cpu-set: {why}"))?,
+    };
+    let threads = topology.threads().iter().filter(|thread| cpus.contains(thread.cpu)).copied().collect();
+    Ok((Topology::new(threads, topology.is_here()), cpus))
+}
+
 /// The CPUs that the user lists for a rank.
 fn listed(topology: &Topology, list: &[u32]) -> Result<CpuSet, String> {
     let (there, mut cpus) = (topology.cpus(), CpuSet::default());
     for cpu in list {
         if !there.contains(*cpu as usize) {
-            return Err(format!("--bind-to user: cpu {cpu} is not there, or this job may not use it"));
+            return Err(format!("cpu {cpu} is not there, or this job may not use it"));
         }
         cpus.insert(*cpu as usize);
     }
@@ -140,6 +185,34 @@ mod tests {
         let lists = [vec![0, 2], vec![7]];
         assert_eq!(sets(Bind::HwThread, Bind::None, 1, &lists).unwrap(), ["0,2", "7", "0,2", "7", "0,2"]);
         assert!(sets(Bind::HwThread, Bind::None, 1, &[vec![8]]).unwrap_err().contains("cpu 8"));
+    }
+
+    #[test]
+    fn cores_of_a_rank_file_are_counted_in_their_package() {
+        let some = |unit, ranges: &[(Option<u32>, u32, u32)]| {
+            let range = |r: &(Option<u32>, u32, u32)| CoreRange { package: r.0, first: r.1, last: r.2 };
+            let ranges: Vec<CoreRange> = ranges.iter().map(range).collect();
+            cores(&machine(), unit, &ranges).map(|(set, count)| (set.to_list(), count))
+        };
+        assert_eq!(some(Bind::Core, &[(None, 1, 2)]), Ok(("1-2,5-6".into(), 2)));
+        assert_eq!(some(Bind::Core, &[(Some(1), 0, 0), (None, 0, 0)]), Ok(("0,2,4,6".into(), 2)));
+        assert_eq!(some(Bind::Core, &[(Some(1), 0, ALL_CORES), (None, 3, 3)]), Ok(("2-3,6-7".into(), 2)));
+        assert_eq!(some(Bind::HwThread, &[(None, 0, 2)]), Ok(("0-1,4".into(), 3)));
+        let why = some(Bind::Core, &[(Some(0), 1, 2)]).unwrap_err();
+        assert_eq!(why, "core 2 of package 0 is not there, or this job may not use it; there are 2");
+        assert!(some(Bind::Core, &[(Some(2), 0, ALL_CORES)]).unwrap_err().contains("package 2 is not there"));
+        assert!(some(Bind::Core, &[(None, 4, 4)]).unwrap_err().contains("core 4 of this host is not there"));
+    }
+
+    #[test]
+    fn a_set_of_cpus_is_divided_as_a_machine() {
+        let (part, cpus) = within(&machine(), &[6, 2, 3]).unwrap();
+        assert_eq!(cpus.to_list(), "2-3,6");
+        let rule = Rule { unit: Bind::Core, map: Bind::None, count: 1, user: &[] };
+        let one = |local| binding(&part, local, &rule).unwrap().unwrap().to_list();
+        assert_eq!([one(0), one(1), one(2)], ["2,6", "3", "2,6"]);
+        assert_eq!(within(&machine(), &[]).unwrap().1.count(), 8);
+        assert!(within(&machine(), &[8]).err().unwrap().contains("--cpu-set: cpu 8 is not there"));
     }
 
     #[test]

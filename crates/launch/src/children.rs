@@ -64,6 +64,8 @@ struct Child {
     stdout: Option<File>,
     /// The other end of the socket that the agent may have inherited.
     switch: Option<OwnedFd>,
+    /// The agent's program on its host.
+    agent_path: String,
     /// What the launcher has printed and may be the beginning of an answer.
     text: Vec<u8>,
 }
@@ -127,6 +129,7 @@ impl Children {
             stdin: None,
             stdout: None,
             switch: None,
+            agent_path: String::new(),
             text: Vec::new(),
         });
         self.list.last_mut().expect("just added")
@@ -174,6 +177,7 @@ impl Children {
         let child = self.add(node, host, pid);
         child.nonce = nonce;
         child.switch = switch;
+        child.agent_path = launcher.agent_path.clone();
         // An engine may have to fetch its image first; if it fails, it says so.
         let patience_s = if preamble.is_empty() { u64::from(timeout_s) + 2 } else { 10 * u64::from(timeout_s) };
         child.call_by = Some(Instant::now() + Duration::from_secs(patience_s));
@@ -465,10 +469,15 @@ impl Child {
         match self.ended {
             Some(Ended::Exit(0)) | None => {}
             Some(how) => {
-                return Some(format!(
-                    "the launcher of the node agent on {host} {} before the agent called",
-                    describe(how)
-                ));
+                // What a shell says of a program that it can't find or run.
+                let hint = match how {
+                    Ended::Exit(126 | 127) => {
+                        format!("; {} can't be run there (--agent-path names another one)", self.agent_path)
+                    }
+                    _ => String::new(),
+                };
+                let how = describe(how);
+                return Some(format!("the launcher of the node agent on {host} {how} before the agent called{hint}"));
             }
         }
         let late = self.call_by.is_some_and(|by| Instant::now() >= by);

@@ -43,6 +43,8 @@ struct Place {
     app: u32,
     local: u32,
     cpus: Option<CpuSet>,
+    /// Cores or hardware threads that the user has given it.
+    units: u32,
     /// Whether `cpus` are those of this machine, not of one that is only described.
     is_real: bool,
 }
@@ -96,24 +98,31 @@ impl Agent {
             count: job.bind_count,
             user: &job.bind_user,
         };
-        let topology = match rule.unit {
-            Bind::None => None,
-            _ => match Topology::current() {
-                Ok(topology) => Some(topology),
-                Err(why) => return self.send_up(ROOT, Message::NodeLost { node: self.node, why }),
-            },
+        let is_bound = rule.unit != Bind::None || !job.cpu_set.is_empty();
+        let part = || Topology::current().and_then(|whole| bind::within(&whole, &job.cpu_set));
+        let topology = match is_bound.then(part).transpose() {
+            Ok(topology) => topology,
+            Err(why) => return self.refuse(job, why),
         };
         let everywhere = sys::affinity::allowed().ok();
         let local = |w: &(usize, &protocol::control::tree::Placed)| w.1.node == self.node;
         let place = |(world, placed): (usize, &protocol::control::tree::Placed)| {
-            let bound = topology.as_ref().map(|t| bind::binding(t, placed.local as usize, &rule)).transpose()?;
-            let is_real = topology.as_ref().is_none_or(|t| t.is_here());
-            Ok(Place { world: world as u32, app: placed.app, local: placed.local, cpus: bound.flatten(), is_real })
+            let (world, app, local) = (world as u32, placed.app, placed.local);
+            let Some((topology, all)) = &topology else {
+                return Ok(Place { world, app, local, cpus: None, units: 1, is_real: true });
+            };
+            let (cpus, units) = match job.rank_cores.get(world as usize) {
+                Some(ranges) => {
+                    bind::cores(topology, rule.unit, ranges).map_err(|why| format!("rank file: rank {world}: {why}"))?
+                }
+                None => (bind::binding(topology, local as usize, &rule)?.unwrap_or(*all), rule.count),
+            };
+            Ok(Place { world, app, local, cpus: Some(cpus), units, is_real: topology.is_here() })
         };
         let mine: Vec<Place> =
             match job.ranks.iter().enumerate().filter(local).map(place).collect::<std::result::Result<_, String>>() {
                 Ok(mine) => mine,
-                Err(why) => return self.send_up(ROOT, Message::NodeLost { node: self.node, why }),
+                Err(why) => return self.refuse(job, why),
             };
         let locals: Vec<u32> = mine.iter().map(|p| p.world).collect();
         let node_cpus = node_cpus();
@@ -150,6 +159,12 @@ impl Agent {
         }
     }
 
+    /// What the user wants can't be done on this host.
+    fn refuse(&mut self, job: &JobSpec, why: String) {
+        let why = format!("{}: {why}", job.hosts[self.node as usize]);
+        self.send_up(ROOT, Message::NodeLost { node: self.node, why });
+    }
+
     fn report_start(&mut self, job: &JobSpec, place: &Place, rank: &Rank) {
         let host = &job.hosts[self.node as usize];
         let real = if place.is_real { "" } else { " of the machine that FERRULE_TOPOLOGY describes" };
@@ -179,7 +194,9 @@ fn prepare(app: &App, files: Option<&Receiver>) -> Program {
     }
     let argv: Vec<CString> = app.argv.iter().filter_map(|a| CString::new(a.as_slice()).ok()).collect();
     let mut directory = app.working_directory.clone();
-    if !app.directory_required && !std::path::Path::new(OsStr::from_bytes(&directory)).is_dir() {
+    // The account here may be another one, so the directory must not only exist: `/.` asks whether it can be entered.
+    let inside = [&directory, b"/.".as_slice()].concat();
+    if !app.directory_required && !Path::new(OsStr::from_bytes(&inside)).is_dir() {
         directory = b"/".to_vec();
     }
     environment::set(&mut env, b"PWD", &directory);
@@ -325,21 +342,22 @@ fn rank_environment(job: &JobSpec, place: &Place, locals: &[u32], program: &Prog
         env.push((b"FERRULE_BOUND_TO".to_vec(), cpus.to_list().into_bytes()));
     }
     env.extend(values.map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())));
-    add_openmp(&mut env, job);
+    add_openmp(&mut env, Bind::from_number(job.bind_to), place.units);
     env.iter().filter_map(|(name, value)| environment::join(name, value)).collect()
 }
 
-/// A rank that is bound to several cores or hardware threads runs a thread on each, unless the user says otherwise.
-fn add_openmp(env: &mut Vec<Pair>, job: &JobSpec) {
-    let places = match Bind::from_number(job.bind_to) {
-        Bind::Core => "cores",
-        Bind::HwThread => "threads",
+/// A rank that is bound to several cores or hardware threads runs a thread on each, unless the user says anything about OpenMP's threads.
+fn add_openmp(env: &mut Vec<Pair>, unit: Bind, units: u32) {
+    let places: &[u8] = match unit {
+        Bind::Core => b"cores",
+        Bind::HwThread => b"threads",
         _ => return,
     };
-    let said = |name: &[u8]| env.iter().any(|(n, _)| n == name);
-    if job.bind_count > 1 && !said(b"OMP_NUM_THREADS") && !said(b"OMP_PLACES") {
-        env.push((b"OMP_NUM_THREADS".to_vec(), job.bind_count.to_string().into_bytes()));
-        env.push((b"OMP_PLACES".to_vec(), places.into()));
+    let count = units.to_string();
+    let hints: [(&[u8], &[u8]); 3] =
+        [(b"OMP_NUM_THREADS", count.as_bytes()), (b"OMP_PLACES", places), (b"OMP_PROC_BIND", b"close")];
+    if units > 1 && !env.iter().any(|(name, _)| hints.iter().any(|hint| hint.0 == name)) {
+        env.extend(hints.map(|(name, value)| (name.to_vec(), value.to_vec())));
     }
 }
 
@@ -347,7 +365,7 @@ fn add_openmp(env: &mut Vec<Pair>, job: &JobSpec) {
 pub(super) fn adopted_info(job: &JobSpec, world: u32, locals: &[u32]) -> JobInfo {
     let program =
         Program { argv: Vec::new(), env: Vec::new(), directory: CString::default(), path: Ok(CString::default()) };
-    job_info(job, &Place { world, app: 0, local: 0, cpus: None, is_real: true }, locals, &program)
+    job_info(job, &Place { world, app: 0, local: 0, cpus: None, units: 1, is_real: true }, locals, &program)
 }
 
 fn job_info(job: &JobSpec, place: &Place, locals: &[u32], program: &Program) -> JobInfo {

@@ -1,7 +1,7 @@
 //! `--bind-to` and `--map-by`, in the words of both traditions. What is not supported is an error, never another binding.
 
 use super::parse::{RANKS_MAX, number};
-use super::{BindTo, MapBy, Options};
+use super::{BindTo, MapBy, Options, RankFile};
 use protocol::control::tree::Bind;
 
 /// Most objects of one rank.
@@ -12,11 +12,13 @@ const CPU_MAX: u32 = 1023;
 /// Reads the argument of `--bind-to`: an object, Hydra's `core:2` and `user:0+1,2+3`, Open MPI's qualifiers.
 pub fn bind_to(text: &str) -> Result<BindTo, String> {
     let (object, rest) = text.split_once(':').map_or((text, None), |(object, rest)| (object, Some(rest)));
-    let unit = match object {
+    let unit = match object.to_ascii_lowercase().as_str() {
+        // Only a qualifier.
+        "" if rest.is_some() => Bind::None,
         "none" | "board" | "machine" => Bind::None,
         "hwthread" | "thread" | "pu" => Bind::HwThread,
         "core" => Bind::Core,
-        "numa" => Bind::Numa,
+        "numa" | "numanode" => Bind::Numa,
         "socket" | "package" => Bind::Socket,
         "user" => return Ok(BindTo { unit: Bind::HwThread, count: 1, user: user(rest.unwrap_or(""))? }),
         _ => return Err(format!("--bind-to knows none, hwthread, core, numa, socket and user:LIST, not '{object}'")),
@@ -24,7 +26,7 @@ pub fn bind_to(text: &str) -> Result<BindTo, String> {
     let mut said = BindTo { unit, ..BindTo::default() };
     for word in rest.iter().flat_map(|rest| rest.split(':')) {
         match word.to_ascii_lowercase().as_str() {
-            "overload-allowed" | "if-supported" => {}
+            "overload-allowed" | "overload" | "if-supported" => {}
             count if unit != Bind::None && count.starts_with(|c: char| c.is_ascii_digit()) => {
                 said.count = number("--bind-to", count, COUNT_MAX)?;
             }
@@ -34,17 +36,26 @@ pub fn bind_to(text: &str) -> Result<BindTo, String> {
     Ok(said)
 }
 
+/// Reads a list of CPUs: `0,2-5`.
+pub(super) fn cpu_set(shown: &str, text: &str) -> Result<Vec<u32>, String> {
+    let wrong = || format!("{shown} needs a list of cpus like 0,2-5, not '{text}'");
+    let lists: Option<Vec<Vec<u32>>> = text.split(',').map(cpus_of).collect();
+    lists.map(|lists| lists.concat()).ok_or_else(wrong)
+}
+
+/// The CPUs of `3` or `2-5`.
+fn cpus_of(part: &str) -> Option<Vec<u32>> {
+    let cpu = |text: &str| text.parse::<u32>().ok().filter(|cpu| *cpu <= CPU_MAX);
+    let (first, last) = part.split_once('-').unwrap_or((part, part));
+    Some(cpu(first)?..=cpu(last)?).filter(|range| !range.is_empty()).map(Iterator::collect)
+}
+
 /// Each rank of a host takes the next of these lists: `0+1,2+3`, also with ranges (`0-1,2-3`).
 fn user(text: &str) -> Result<Vec<Vec<u32>>, String> {
     let wrong = || format!("--bind-to user: needs lists of cpus like 0+1,2+3, not '{text}'");
-    let cpu = |text: &str| text.parse::<u32>().ok().filter(|cpu| *cpu <= CPU_MAX);
-    let range = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(cpu(first)?..=cpu(last)?).filter(|range| !range.is_empty())
-    };
     let one = |list: &str| -> Option<Vec<u32>> {
-        let ranges: Option<Vec<_>> = list.split('+').map(range).collect();
-        Some(ranges?.into_iter().flatten().collect())
+        let ranges: Option<Vec<Vec<u32>>> = list.split('+').map(cpus_of).collect();
+        ranges.map(|ranges| ranges.concat())
     };
     text.split(',').map(|list| one(list).ok_or_else(wrong)).collect()
 }
@@ -52,12 +63,15 @@ fn user(text: &str) -> Result<Vec<Vec<u32>>, String> {
 /// Reads the argument of `--map-by`.
 pub(super) fn map_by(text: &str, options: &mut Options) -> Result<(), String> {
     let mut parts = text.split(':');
-    match parts.next().unwrap_or("") {
+    let policy = parts.next().unwrap_or("");
+    let mut file = None;
+    let mut is_ordered = false;
+    match policy.to_ascii_lowercase().as_str() {
         "slot" | "" => options.map_by = MapBy::Slot(Bind::None),
         "node" => options.map_by = MapBy::Node,
         "hwthread" => options.map_by = MapBy::Slot(Bind::HwThread),
         "core" => options.map_by = MapBy::Slot(Bind::Core),
-        "numa" => options.map_by = MapBy::Slot(Bind::Numa),
+        "numa" | "numanode" => options.map_by = MapBy::Slot(Bind::Numa),
         "socket" | "package" => options.map_by = MapBy::Slot(Bind::Socket),
         "ppr" => {
             options.per_node = Some(number("--map-by ppr:", parts.next().unwrap_or(""), RANKS_MAX)?);
@@ -66,20 +80,76 @@ pub(super) fn map_by(text: &str, options: &mut Options) -> Result<(), String> {
                 Some(other) => return Err(format!("--map-by ppr:N:{other} is not supported, only ppr:N:node")),
             }
         }
-        other => {
+        "rankfile" => {}
+        list if list.starts_with("pe-list=") => options.cpu_set = cpu_set("--map-by pe-list=", &list[8..])?,
+        _ => {
             return Err(format!(
-                "--map-by knows slot, node, core, hwthread, numa, socket and ppr:N:node, not '{other}'"
+                "--map-by knows slot, node, core, hwthread, numa, socket, ppr:N:node, rankfile:file=FILE and pe-list=CPUS, not '{policy}'"
             ));
         }
     }
     for word in parts.flat_map(|part| part.split(',')) {
         match word.to_ascii_lowercase().as_str() {
             // How things are anyway.
-            "oversubscribe" | "inherit" | "noinherit" | "corecpus" => {}
+            "" | "oversubscribe" | "inherit" | "noinherit" | "corecpus" | "donotresolve" => {}
             "nooversubscribe" => return Err("--map-by: give hosts max_slots instead of NOOVERSUBSCRIBE".into()),
+            "nolocal" => return Err("--map-by: leave this host out of the list of hosts instead of NOLOCAL".into()),
+            "hwtcpus" => return Err("--map-by: use --bind-to hwthread instead of HWTCPUS".into()),
+            "donotlaunch" => options.do_not_launch = true,
+            "ordered" => is_ordered = true,
+            path if path.starts_with("file=") => file = Some(&word[5..]),
             pe if pe.starts_with("pe=") => options.map_by_pe = Some(number("--map-by PE=", &pe[3..], COUNT_MAX)?),
             _ => return Err(format!("--map-by: '{word}' is not supported, only PE=N")),
         }
+    }
+    match (policy.eq_ignore_ascii_case("rankfile"), file) {
+        (true, Some(path)) => options.rank_file = Some(RankFile::read(path.as_ref())?),
+        (true, None) => return Err("--map-by rankfile needs the file: --map-by rankfile:file=FILE".into()),
+        (false, Some(_)) => return Err("--map-by: file= goes together with rankfile only".into()),
+        (false, None) => {}
+    }
+    if is_ordered {
+        let list = std::mem::take(&mut options.cpu_set);
+        if list.is_empty() {
+            return Err("--map-by: ordered goes together with pe-list=CPUS only".into());
+        }
+        let user = list.into_iter().map(|cpu| vec![cpu]).collect();
+        options.bind_to = Some(BindTo { unit: Bind::HwThread, count: 1, user });
+    }
+    Ok(())
+}
+
+/// Options about places that contradict each other. None of them is left out in silence.
+pub(super) fn check(options: &Options) -> Result<(), String> {
+    let mapping =
+        options.map_by != MapBy::Slot(Bind::None) || options.map_by_pe.is_some() || options.per_node.is_some();
+    let placing = match (&options.rank_file, options.rank_map.is_empty()) {
+        (Some(_), false) => return Err("a rank file doesn't go together with -rankmap".into()),
+        (Some(_), true) => Some("a rank file"),
+        (None, false) => Some("-rankmap"),
+        (None, true) => None,
+    };
+    if let Some(what) = placing.filter(|_| mapping || options.rank_by.is_some()) {
+        return Err(format!(
+            "{what} says where each rank runs: --map-by, --rank-by and ranks for each host don't go together with it"
+        ));
+    }
+    if options.rank_file.is_some() {
+        let bound = options.bind_to.as_ref();
+        let is_plain = bound.is_none_or(|b| {
+            b.count == 1 && b.user.is_empty() && matches!(b.unit, Bind::None | Bind::Core | Bind::HwThread)
+        });
+        if !is_plain || !options.cpu_set.is_empty() {
+            return Err(
+                "a rank file goes together with --bind-to none, core or hwthread only, and not with --cpu-set".into()
+            );
+        }
+    }
+    if !options.rank_map.is_empty() && options.apps.iter().any(|app| app.hosts.is_some()) {
+        return Err("-rankmap numbers the hosts of -hosts or a host file; -host doesn't go together with it".into());
+    }
+    if options.rank_by.is_some_and(|by| by != options.map_by) {
+        return Err("--rank-by: ranks are numbered in the order of --map-by; only slot with --map-by slot, and node with --map-by node".into());
     }
     Ok(())
 }

@@ -48,12 +48,26 @@ fn parse_line(line: &str) -> Result<Host, String> {
         match key {
             "slots" | "cpu" | "count" => host.slots = Some(number(value)?),
             "max_slots" | "max-slots" => host.max_slots = Some(number(value)?),
-            // Hydra and Open MPI know more keys, which say nothing about placement.
-            "user" | "ifhn" | "binding" | "map" | "port" => {}
+            "user" => host.name = of_user(value, &host.name)?,
+            "port" => return Err(
+                "port= is not supported: set the host's port in ~/.ssh/config, or use --launcher-exec 'ssh -p PORT'"
+                    .into(),
+            ),
+            "binding" | "map" => return Err(format!("{key}= is not supported: use --bind-to and --map-by")),
+            "ifhn" => return Err("ifhn= is not supported: use -iface".into()),
             _ => return Err(format!("unknown key '{key}' (slots, max_slots)")),
         }
     }
     Ok(host)
+}
+
+/// The launcher's name for a host and a login there.
+fn of_user(user: &str, host: &str) -> Result<String, String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    match user.is_empty() || user.starts_with('-') || !user.chars().all(plain) || host.contains('@') {
+        true => Err(format!("'{user}' is not a user's name, or the host has one already")),
+        false => Ok(format!("{user}@{host}")),
+    }
 }
 
 /// `host`, `host:4`, `[fe80::1]:4`; an address with several colons has no count unless in brackets.
@@ -98,9 +112,13 @@ mod tests {
 
     #[test]
     fn both_file_formats_are_read() {
-        let text = "# comment\n a:4 # here\nb slots=2 max_slots = 8\n\nc\nd:2 binding=x\nc\n";
-        let wanted =
-            [host("a", Some(4), None), host("b", Some(2), Some(8)), host("c", Some(2), None), host("d", Some(2), None)];
+        let text = "# comment\n a:4 # here\nb slots=2 max_slots = 8\n\nc\nd:2 user=bob\nc\n";
+        let wanted = [
+            host("a", Some(4), None),
+            host("b", Some(2), Some(8)),
+            host("c", Some(2), None),
+            host("bob@d", Some(2), None),
+        ];
         assert_eq!(parse_file(text).unwrap(), wanted);
     }
 
@@ -122,6 +140,9 @@ mod tests {
             assert!(parse_list(wrong).is_err(), "{wrong}");
         }
         assert!(parse_file("a slot=3").unwrap_err().contains("line 1"));
+        for wrong in ["port=23", "user=", "user=-oX", "user=a;b", "binding=core", "ifhn=eth0"] {
+            assert!(parse_file(&format!("a {wrong}")).unwrap_err().starts_with("line 1: "), "{wrong}");
+        }
     }
 
     #[test]

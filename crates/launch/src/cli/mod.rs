@@ -4,16 +4,18 @@ mod binding;
 pub mod hostfile;
 mod output;
 mod parse;
+pub mod rankfile;
 pub mod table;
 
 use crate::container::ContainerOptions;
 pub use binding::bind_to;
 pub use hostfile::Host;
 pub use output::OutputDirectory;
-pub(crate) use parse::{RANKS_MAX, words_of};
-pub use parse::{connect, parse, scheme, seconds};
+pub(crate) use parse::words_of;
+pub use parse::{RANKS_MAX, connect, parse, scheme, seconds};
 use protocol::control::exchange::Scheme;
 use protocol::control::tree::Bind;
+pub use rankfile::RankFile;
 
 /// What the user wants.
 #[derive(Debug)]
@@ -116,8 +118,16 @@ pub struct Options {
     pub bind_to: Option<BindTo>,
     /// Cores, or what `bind_to` says, of each rank: `PE=N` of the mapping.
     pub map_by_pe: Option<u32>,
+    /// CPUs of each host that ranks may use; empty for all.
+    pub cpu_set: Vec<u32>,
+    /// The rank file, which says where each rank runs.
+    pub rank_file: Option<RankFile>,
+    /// For each rank the number of its host, again and again.
+    pub rank_map: Vec<u32>,
     /// Mapping.
     pub map_by: MapBy,
+    /// How `--rank-by` wants ranks to be numbered, which must be how they are.
+    pub rank_by: Option<MapBy>,
     /// Show bindings.
     pub report_bindings: bool,
     /// Plan the job and start nothing.
@@ -132,6 +142,8 @@ pub struct Options {
     pub tree_width: Option<u32>,
     /// Path of mpiexec elsewhere.
     pub agent_path: Option<String>,
+    /// Seconds that node agents may take to call back, if said.
+    pub spawn_timeout_s: Option<u32>,
     /// Where to listen, if said.
     pub listen: Option<String>,
     /// Who gets standard input.
@@ -183,6 +195,10 @@ impl Default for Options {
             tag: false,
             bind_to: None,
             map_by_pe: None,
+            cpu_set: Vec::new(),
+            rank_file: None,
+            rank_map: Vec::new(),
+            rank_by: None,
             map_by: MapBy::Slot(Bind::None),
             report_bindings: false,
             do_not_launch: false,
@@ -190,6 +206,7 @@ impl Default for Options {
             verbose: false,
             launcher: None,
             tree_width: None,
+            spawn_timeout_s: None,
             listen: None,
             agent_path: None,
             stdin: StdinTo::Rank(0),

@@ -37,6 +37,35 @@ impl OutputDirectory {
     }
 }
 
+/// Reads `--output`: a directory for the output of each rank, marks before its lines, and words that only change how it looks.
+pub(super) fn words(shown: &str, text: &str, options: &mut Options) -> Result<(), String> {
+    let (words, qualifiers) = text.split_once(':').unwrap_or((text, ""));
+    let lower = words.to_ascii_lowercase();
+    for (word, low) in words.split(',').zip(lower.split(',')) {
+        match low {
+            "tag" | "rank" => options.tag = true,
+            _ if low.starts_with("dir=") => {
+                options.output_directory = Some(OutputDirectory::parse(
+                    shown,
+                    &format!("{}:{}", &word[4..], qualifiers.to_ascii_lowercase()),
+                )?);
+            }
+            _ if low.starts_with("file=") => {
+                return Err(format!(
+                    "{shown} {word} is not supported: use --output-filename, or --outfile-pattern and --errfile-pattern"
+                ));
+            }
+            _ if low.starts_with("merge") => {
+                return Err(format!(
+                    "{shown} {word} is not supported: give both patterns (--outfile-pattern, --errfile-pattern) the same file, or use 2>&1"
+                ));
+            }
+            _ => options.warnings.push(format!("option {shown} {word} is ignored")),
+        }
+    }
+    Ok(())
+}
+
 /// Reads a pattern of file names; `head::files` puts in what its letters stand for.
 pub(super) fn pattern(shown: &str, text: &str) -> Result<String, String> {
     let mut letters = text.chars();

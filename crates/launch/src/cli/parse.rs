@@ -1,18 +1,20 @@
 //! Reads the command line, word by word.
 
-use super::binding::{bind_to, map_by};
+use super::binding::{self, bind_to, map_by};
 use super::hostfile;
 use super::output::{self, OutputDirectory};
+use super::rankfile::{self, RankFile};
 use super::table::{self, Kind, Spelling};
 use super::{AppOptions, Command, Keep, MapBy, Options, StdinTo};
 use crate::container::Engine;
 use protocol::control::exchange::{SCHEMES, Scheme};
+use protocol::control::tree::Bind;
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// Most ranks of a job.
-pub(crate) const RANKS_MAX: u32 = 1 << 20;
+pub const RANKS_MAX: u32 = 1 << 20;
 
 /// Reads the words after the program's name; an error is a sentence for the user.
 pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Command, String> {
@@ -27,6 +29,7 @@ pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Command, String> {
     parser.end_app()?;
     parser.options.container.check()?;
     output::check(&parser.options)?;
+    binding::check(&parser.options)?;
     if parser.options.apps.is_empty() {
         return Err("no program given; see mpiexec --help".into());
     }
@@ -62,6 +65,10 @@ impl Parser {
             let hint = table::nearest(&name).map(|n| format!("; did you mean {}?", dashed(n))).unwrap_or_default();
             return Err(format!("unknown option {}{hint}", word.to_string_lossy()));
         };
+        if spelling.kind == Kind::Refused {
+            let shown = dashed(&name);
+            return Err(format!("option {shown} is not supported: {}", table::instead(&shown)));
+        }
         let values = self.values(&name, spelling, value)?;
         self.apply(&name, spelling.kind, values)
     }
@@ -129,10 +136,21 @@ impl Parser {
             Kind::Count => self.app.count = Some(number(&shown, &text, RANKS_MAX)?),
             Kind::PerNode => options.per_node = Some(number(&shown, &text, RANKS_MAX)?),
             Kind::AppHosts => self.app.hosts = Some(hostfile::parse_list(&text).map_err(|e| format!("{shown}: {e}"))?),
+            Kind::Alias(option, value) => {
+                for word in [value, option].into_iter().filter(|word| !word.is_empty()) {
+                    self.words.push_front(word.into());
+                }
+            }
             Kind::Hosts => options.hosts = Some(hostfile::parse_list(&text).map_err(|e| format!("{shown}: {e}"))?),
             Kind::HostFile => options.hosts = Some(read_hosts(&os)?),
             Kind::WorkingDirectory => self.app.directory = Some(os),
-            Kind::Export => self.app.set.push(export(&shown, &os)?),
+            Kind::Export => self.app.set.extend(exported(&shown, &os)?),
+            Kind::ExportValue => match export(&shown, &os)? {
+                (name, Some(value)) => self.app.set.push((name, Some(value))),
+                (name, None) => return Err(format!("option {shown} needs VAR=VALUE, not '{name}'")),
+            },
+            Kind::RankFile => options.rank_file = Some(RankFile::read(&os)?),
+            Kind::Parameter => parameter(&shown, &values.remove(0).to_string_lossy(), &mut options.warnings)?,
             Kind::Set => self.app.set.push((values.remove(0).to_string_lossy().into_owned(), Some(os))),
             Kind::GlobalSet => options.set.push((values.remove(0).to_string_lossy().into_owned(), Some(os))),
             Kind::EnvList => self.app.keep = Some(Keep::Only(split(&text))),
@@ -152,8 +170,15 @@ impl Parser {
         let options = &mut self.options;
         match kind {
             Kind::Tag => options.tag = true,
+            // A qualifier alone leaves what is bound to as it is.
+            Kind::BindTo if text.starts_with(':') => _ = bind_to(text)?,
             Kind::BindTo => options.bind_to = Some(bind_to(text)?),
             Kind::MapBy => map_by(text, options)?,
+            Kind::PerResource => map_by(&format!("ppr:{text}"), options)?,
+            Kind::CoresPerRank => map_by(&format!(":PE={text}"), options)?,
+            Kind::RankBy => options.rank_by = Some(rank_by(shown, text)?),
+            Kind::CpuSet => options.cpu_set = binding::cpu_set(shown, text)?,
+            Kind::RankMap => options.rank_map = rankfile::parse_map(text)?,
             Kind::ReportBindings => options.report_bindings = true,
             Kind::DoNotLaunch => options.do_not_launch = true,
             Kind::Timeout => options.timeout_s = Some(seconds(text).map_err(|e| format!("{shown}: {e}"))?),
@@ -170,18 +195,19 @@ impl Parser {
             Kind::OutFile => options.file_patterns[0] = Some(output::pattern(shown, text)?),
             Kind::ErrFile => options.file_patterns[1] = Some(output::pattern(shown, text)?),
             Kind::OutputDirectory => options.output_directory = Some(OutputDirectory::parse(shown, text)?),
+            // Its slots, which is what it is anyway.
+            Kind::UniverseSize if text == "SYSTEM" => options.universe_size = None,
             Kind::UniverseSize => options.universe_size = Some(number(shown, text, u32::MAX)?),
-            Kind::Output => {
-                options.tag |= text.split(',').any(|w| matches!(w, "tag" | "rank"));
-                if let Some(place) = text.split([',', ':']).find(|w| w.starts_with("file") || w.starts_with("dir")) {
-                    return Err(format!(
-                        "{shown} {place} is not supported: use --output-filename, or --outfile-pattern and --errfile-pattern"
-                    ));
-                }
-                if !text.split(',').all(|w| matches!(w, "tag" | "rank")) {
-                    options.warnings.push(format!("{shown} {text} is ignored but for 'tag'"));
-                }
+            Kind::Output => output::words(shown, text, options)?,
+            Kind::Display => options.report_bindings |= shows_bindings(text, shown, &mut options.warnings),
+            Kind::Prefix => options.agent_path = Some(format!("{}/bin/mpiexec", text.trim_end_matches('/'))),
+            Kind::ForwardSignals => forwarded(shown, text)?,
+            Kind::SpawnTimeout => options.spawn_timeout_s = Some(number(shown, text, 3600)?),
+            Kind::Personality if text == "ompi" => {}
+            Kind::Personality => {
+                return Err(format!("{shown}: '{text}' is not supported, only ompi, which changes nothing"));
             }
+            Kind::RunDirectives => run_directives(shown, text, options)?,
             Kind::Container => options.container.engine = Some(Engine::from_name(text)?),
             Kind::ContainerImage => options.container.image = Some(text.into()),
             Kind::ContainerName => options.container.names.extend(split(text)),
@@ -204,8 +230,6 @@ impl Parser {
                 options.report_startup = true;
                 options.startup_file = (!text.is_empty()).then(|| text.into()).or(options.startup_file.take());
             }
-            Kind::Refused => return Err(format!("option {shown} is not supported: {}", table::instead(shown))),
-            Kind::MapByNode => options.map_by = MapBy::Node,
             Kind::Ignored => options.warnings.push(format!("option {shown} is ignored")),
             _ => {}
         }
@@ -308,6 +332,96 @@ fn read_hosts(path: &OsString) -> Result<Vec<hostfile::Host>, String> {
     hostfile::parse_file(&text).map_err(|e| format!("host file {shown}: {e}"))
 }
 
+/// `VAR`, `VAR=value`, or `VAR*` for all variables of mpiexec that begin so.
+fn exported(shown: &str, text: &OsString) -> Result<Vec<(String, Option<OsString>)>, String> {
+    let (name, value) = export(shown, text)?;
+    match name.strip_suffix('*').filter(|_| value.is_none()) {
+        None => Ok(vec![(name, value)]),
+        Some(start) => {
+            let all = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, Some(value))));
+            Ok(all.filter(|(name, _)| name.starts_with(start)).collect())
+        }
+    }
+}
+
+/// How ranks are to be numbered.
+fn rank_by(shown: &str, text: &str) -> Result<MapBy, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "slot" => Ok(MapBy::Slot(Bind::None)),
+        "node" => Ok(MapBy::Node),
+        _ => Err(format!("{shown} knows slot and node, not '{text}': ranks are numbered in the order of --map-by")),
+    }
+}
+
+/// `--display`: bindings are shown, the rest is not.
+fn shows_bindings(text: &str, shown: &str, warnings: &mut Vec<String>) -> bool {
+    let is_bindings = |word: &str| word.len() >= 4 && "bindings".starts_with(&word.to_ascii_lowercase());
+    let (bindings, others): (Vec<&str>, Vec<&str>) = text.split(',').partition(|word| is_bindings(word));
+    if !others.is_empty() {
+        warnings.push(format!("option {shown} {} is ignored", others.join(",")));
+    }
+    !bindings.is_empty()
+}
+
+/// `--forward-signals`: those that mpiexec forwards anyway.
+fn forwarded(shown: &str, text: &str) -> Result<(), String> {
+    let is_forwarded = |name: &str| {
+        let name = name.to_ascii_uppercase();
+        matches!(name.strip_prefix("SIG").unwrap_or(&name), "INT" | "USR1" | "USR2" | "TSTP" | "CONT" | "TERM" | "HUP")
+    };
+    match text.split(',').find(|name| !is_forwarded(name.trim())) {
+        None => Ok(()),
+        Some(name) => Err(format!(
+            "{shown}: '{name}' is not supported: mpiexec forwards INT, TERM, HUP, USR1, USR2, TSTP and CONT, always"
+        )),
+    }
+}
+
+/// Parameters of Open MPI's parts. Those of the parts that place, bind and start processes would change what runs.
+fn parameter(shown: &str, name: &str, warnings: &mut Vec<String>) -> Result<(), String> {
+    const STARTING: &[&str] = &[
+        "rmaps_",
+        "ras_",
+        "plm_",
+        "odls_",
+        "hwloc_base_",
+        "hwloc_default_",
+        "orte_",
+        "prte_",
+        "mpi_abort_",
+        "mpi_paffinity_",
+    ];
+    if STARTING.iter().any(|part| name.starts_with(part)) {
+        return Err(format!(
+            "{shown} {name} is not supported: say it by options (-host, --map-by, --bind-to, --launcher-exec, --agent-path)"
+        ));
+    }
+    let warning = format!("option {shown} is ignored");
+    if !warnings.contains(&warning) {
+        warnings.push(warning);
+    }
+    Ok(())
+}
+
+/// `--runtime-options`: what is so anyway, and what an option of ours does.
+fn run_directives(shown: &str, text: &str, options: &mut Options) -> Result<(), String> {
+    for word in text.split(',') {
+        let (name, value) = word.split_once('=').unwrap_or((word, "true"));
+        match (name.to_ascii_lowercase().as_str(), value) {
+            ("donotlaunch" | "do-not-launch", "true") => options.do_not_launch = true,
+            ("recoverable" | "recovery" | "continuous", "true") => options.continue_on_failure = true,
+            ("recoverable" | "recovery" | "continuous" | "donotlaunch" | "do-not-launch", "false") => {}
+            (
+                "abort-nonzero-exit" | "error-nonzero-status" | "forward-environment" | "report-state-on-timeout",
+                "true",
+            ) => {}
+            ("show-progress", _) => {}
+            _ => return Err(format!("{shown}: '{word}' is not supported, only donotlaunch and recoverable")),
+        }
+    }
+    Ok(())
+}
+
 /// `VAR` or `VAR=value`.
 fn export(shown: &str, text: &OsString) -> Result<(String, Option<OsString>), String> {
     let bytes = text.as_bytes();
@@ -332,7 +446,9 @@ fn stdin_to(text: &str) -> Result<StdinTo, String> {
     match text {
         "all" => Ok(StdinTo::All),
         "none" => Ok(StdinTo::None),
-        _ => text.parse().map(StdinTo::Rank).map_err(|_| format!("--stdin knows all, none and a rank, not '{text}'")),
+        _ => text.parse().map(StdinTo::Rank).map_err(|_| {
+            format!("--stdin (-s) knows all, none and a rank, not '{text}'; Open MPI's -s is --preload here")
+        }),
     }
 }
 
@@ -362,8 +478,11 @@ mod tests {
         let o = run("-genv A=1=2 -env B =3 -env C= hostname").unwrap();
         assert_eq!(o.set, [("A".into(), Some("1=2".into()))]);
         assert_eq!(o.apps[0].set, [("B".into(), Some("=3".into())), ("C".into(), Some("".into()))]);
-        let o = run("--forward-signals none hostname -q").unwrap();
-        assert_eq!((o.warnings.len(), o.apps[0].argv.len()), (1, 2));
+        let o = run("--forward-signals SIGUSR1,tstp hostname -q").unwrap();
+        assert_eq!((o.warnings.len(), o.apps[0].argv.len()), (0, 2));
+        assert!(run("--forward-signals SIGALRM x").unwrap_err().contains("'SIGALRM' is not supported"));
+        assert!(run("--mca plm_rsh_agent rsh x").unwrap_err().contains("plm_rsh_agent is not supported"));
+        assert_eq!(run("--prefix /opt/f/ x").unwrap().agent_path.as_deref(), Some("/opt/f/bin/mpiexec"));
         assert_eq!(run("--bynode hostname").unwrap().map_by, MapBy::Node);
     }
 
@@ -373,11 +492,40 @@ mod tests {
             let why = run(&format!("--{name} 1 x")).unwrap_err();
             assert!(why.contains(name) && why.contains("is not supported: "), "{why}");
         }
-        assert!(run("--rankfile f x").unwrap_err().contains("--bind-to user:"));
-        assert!(run("--cpu-set 0-3 x").unwrap_err().contains("--bind-to user:"));
+        assert!(run("--rank-by fill x").is_err() && run("--rank-by node x").is_err());
+        assert_eq!(run("--rank-by node --bynode x").unwrap().map_by, MapBy::Node);
         assert!(run("--output-filename d -outfile-pattern %r x").unwrap_err().contains("doesn't go together"));
-        assert!(run("--output dir=d x").unwrap_err().contains("--outfile-pattern"));
+        assert!(run("--output file=d x").unwrap_err().contains("--outfile-pattern"));
         assert!(run("--membind local x").is_err() && run("--nolocal x").is_err());
+    }
+
+    #[test]
+    fn places_and_cpus_are_read() {
+        let o = run("--cpu-set 0,2-3 x").unwrap();
+        assert_eq!(o.cpu_set, [0, 2, 3]);
+        assert_eq!(run("--map-by pe-list=4-5 x").unwrap().cpu_set, [4, 5]);
+        let bound = run("--map-by pe-list=5,4:ordered x").unwrap();
+        assert_eq!((bound.bind_to.unwrap().user, bound.cpu_set.len()), (vec![vec![5], vec![4]], 0));
+        assert_eq!(run("--cpus-per-proc 3 x").unwrap().map_by_pe, Some(3));
+        assert_eq!(run("--pernode x").unwrap().per_node, Some(1));
+        assert_eq!(run("-rankmap (0,2,1) x").unwrap().rank_map, [0, 1]);
+        assert_eq!(run("--bind-to :overload-allowed x").unwrap().bind_to, None);
+        for wrong in [
+            "--cpu-set a",
+            "--cpu-set 3-1",
+            "--map-by ordered",
+            "--map-by slot:ordered",
+            "--map-by rankfile",
+            "--map-by slot:file=f",
+        ] {
+            assert!(run(&format!("{wrong} x")).is_err(), "{wrong}");
+        }
+        let why = run("--rankfile /nowhere/f x").unwrap_err();
+        assert!(why.starts_with("cannot read rank file /nowhere/f: "), "{why}");
+        for wrong in ["-ppn 2", "--map-by core", "--rank-by slot", "--map-by slot:PE=2", "-host a"] {
+            let why = run(&format!("-rankmap 0 {wrong} x")).unwrap_err();
+            assert!(why.contains("go together with it"), "{wrong}: {why}");
+        }
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The options of mpiexec: ours, Hydra's and Open MPI's, as one table.
 //!
 //! One dash or two make no difference, and `--option=value` is `--option value`. Options that mean nothing here are known all the
-//! same, so that the right number of words is skipped; each gets one line of warning. Options that this mpiexec lacks, and without which the job
-//! would be another one, are refused.
+//! same, so that the right number of words is skipped; those that would change what is shown get one line of warning. Options that this mpiexec lacks,
+//! and without which the job would be another one, are refused. `tests/options.toml` says of each option of both manuals which it is.
 
 /// What an option does; [`TABLE`] says it in words.
 #[allow(missing_docs)]
@@ -69,9 +69,25 @@ pub enum Kind {
     Supervisor,
     AdoptHead,
     AdoptAgent,
+    ExportValue,
+    RankFile,
+    RankMap,
+    RankBy,
+    CpuSet,
+    CoresPerRank,
+    PerResource,
+    Display,
+    Prefix,
+    ForwardSignals,
+    SpawnTimeout,
+    Personality,
+    RunDirectives,
+    /// A parameter of one of Open MPI's parts.
+    Parameter,
+    /// Stands for these words.
+    Alias(&'static str, &'static str),
     /// Accepted and needless: it is how things are anyway.
     Needless,
-    MapByNode,
     /// Accepted and ignored, with a warning: it changes nothing that runs.
     Ignored,
     /// Not supported, and the job would be another one without it; [`instead`] says what to do.
@@ -99,15 +115,15 @@ pub const TABLE: &[Spelling] = &[
     option(&["n", "np", "c", "num-procs"], 1, Kind::Count, "N\tnumber of ranks of this program"),
     option(&["ppn", "N", "npernode", "perhost", "ranks-per-node", "grr"], 1, Kind::PerNode, "N\tranks on each host"),
     option(&["host", "H"], 1, Kind::AppHosts, "A[:S],B\thosts of this program, with S slots"),
-    option(&["hosts"], 1, Kind::Hosts, "A[:S],B\thosts of the job"),
+    option(&["hosts", "hostlist", "machine", "machines", "machinelist"], 1, Kind::Hosts, "A[:S],B\thosts of the job"),
     option(
-        &["hostfile", "f", "machinefile", "machine", "default-hostfile"],
+        &["hostfile", "f", "machinefile", "default-hostfile"],
         1,
         Kind::HostFile,
         "FILE\thosts of the job, a line each: host, host:4 or host slots=4 max_slots=8",
     ),
     option(&["wdir", "wd"], 1, Kind::WorkingDirectory, "DIR\tworking directory of this program"),
-    option(&["x"], 1, Kind::Export, "VAR[=VALUE]\tvariable of this program"),
+    option(&["x"], 1, Kind::Export, "VAR[=VALUE]\tvariable of this program; VAR*: all that begin so"),
     option(&["env"], 2, Kind::Set, "VAR VALUE\tvariable of this program"),
     option(&["genv"], 2, Kind::GlobalSet, "VAR VALUE\tvariable of all programs"),
     option(&["envlist"], 1, Kind::EnvList, "A,B\tpass only these variables to this program"),
@@ -118,7 +134,25 @@ pub const TABLE: &[Spelling] = &[
     option(&["genvnone"], 0, Kind::GlobalEnvNone, "\tpass no variables"),
     option(&["l", "prepend-rank", "tag-output"], 0, Kind::Tag, "\tbegin each line of output with [rank]"),
     option(
-        &["bind-to"],
+        &["rankfile", "rf"],
+        1,
+        Kind::RankFile,
+        "FILE\twhere each rank runs and which cores it gets, a line each: rank 0=HOST slot=0-2 or slot=1:0-2 (package 1); +n2: the third host",
+    ),
+    option(
+        &["rankmap"],
+        1,
+        Kind::RankMap,
+        "MAP\tnumber of the host of each rank, from 0: 0,0,1; (0,2,4): two hosts from number 0 on, four ranks each",
+    ),
+    option(
+        &["cpu-set", "cpu-list"],
+        1,
+        Kind::CpuSet,
+        "CPUS\tranks use only these cpus of each host, like 0,2-5; --bind-to divides them, else each rank gets them all",
+    ),
+    option(
+        &["bind-to", "binding"],
         1,
         Kind::BindTo,
         "WHAT\tnone (default), hwthread, core, numa or socket; core:4 for four of them; user:0+1,2+3 for these cpus",
@@ -127,7 +161,8 @@ pub const TABLE: &[Spelling] = &[
         &["map-by"],
         1,
         Kind::MapBy,
-        "HOW\tslot (default), node, core, numa, socket, hwthread or ppr:N:node; with :PE=N each rank is bound to N cores",
+        "HOW\tslot (default), node, core, numa, socket, hwthread, ppr:N:node, rankfile:file=FILE or pe-list=CPUS; with :PE=N each rank is \
+         bound to N cores",
     ),
     option(&["report-bindings"], 0, Kind::ReportBindings, "\tshow the cpus of each rank"),
     option(&["do-not-launch"], 0, Kind::DoNotLaunch, "\tplan the job, show where ranks would run, and start nothing"),
@@ -243,88 +278,152 @@ pub const TABLE: &[Spelling] = &[
     option(&["keeper"], 0, Kind::Supervisor, ""),
     option(&["adopt-front"], 0, Kind::AdoptHead, ""),
     option(&["adopt-agent"], 1, Kind::AdoptAgent, ""),
-    option(
-        &["oversubscribe", "allow-run-as-root", "map-by-oversubscribe", "nolocal-ok", "byslot", "overload-allowed"],
-        0,
-        Kind::Needless,
-        "",
-    ),
-    option(
-        &[
-            "rank-by",
-            "order-nodes",
-            "runtime-options",
-            "pset",
-            "dvm",
-            "hosts-order",
-            "gpus-per-proc",
-            "ranks-per-proc",
-            "membind",
-            "cpu-set",
-            "cpu-list",
-            "rankfile",
-            "rf",
-            "max-restarts",
-            "path",
-        ],
-        1,
-        Kind::Refused,
-        "",
-    ),
-    option(
-        &[
-            "nooversubscribe",
-            "use-hwthread-cpus",
-            "merge-stderr-to-stdout",
-            "skip-launch-node",
-            "nolocal",
-            "debug",
-            "tv",
-            "bycore",
-        ],
-        0,
-        Kind::Refused,
-        "",
-    ),
-    option(&["bynode"], 0, Kind::MapByNode, ""),
-    option(&["mca", "gmca", "prtemca", "pmixmca", "omca", "tune-param"], 2, Kind::Ignored, ""),
-    option(&["am", "tune"], 1, Kind::Ignored, ""),
-    option(
-        &[
-            "rmk",
-            "demux",
-            "localhost",
-            "prefix",
-            "topolib",
-            "display",
-            "personality",
-            "pmi-port-range",
-            "report-uri",
-            "forward-signals",
-        ],
-        1,
-        Kind::Ignored,
-        "",
-    ),
-    option(
-        &[
-            "q",
-            "quiet",
-            "print-all-exitcodes",
-            "display-map",
-            "display-allocation",
-            "timestamp-output",
-            "disable-hostname-propagation",
-            "pmi-port",
-            "novm",
-            "get-stack-traces",
-            "enable-x",
-            "disable-x",
-        ],
-        0,
-        Kind::Ignored,
-        "",
-    ),
+    option(&["set-env"], 1, Kind::ExportValue, ""),
+    option(&["rank-by"], 1, Kind::RankBy, ""),
+    option(&["cpus-per-proc", "cpus-per-rank"], 1, Kind::CoresPerRank, ""),
+    option(&["ppr"], 1, Kind::PerResource, ""),
+    option(&["pernode"], 0, Kind::Alias("--map-by", "ppr:1:node"), ""),
+    option(&["bynode"], 0, Kind::Alias("--map-by", "node"), ""),
+    option(&["byslot"], 0, Kind::Alias("--map-by", "slot"), ""),
+    option(&["bycore"], 0, Kind::Alias("--map-by", "core"), ""),
+    option(&["bind-to-core"], 0, Kind::Alias("--bind-to", "core"), ""),
+    option(&["bind-to-socket"], 0, Kind::Alias("--bind-to", "socket"), ""),
+    option(&["display"], 1, Kind::Display, ""),
+    option(&["prefix"], 1, Kind::Prefix, ""),
+    option(&["forward-signals"], 1, Kind::ForwardSignals, ""),
+    option(&["spawn-timeout"], 1, Kind::SpawnTimeout, ""),
+    option(&["personality"], 1, Kind::Personality, ""),
+    option(&["runtime-options", "rtos"], 1, Kind::RunDirectives, ""),
+    option(&["mca", "gmca", "prtemca", "pmixmca", "gpmixmca", "omca", "gomca", "tune-param"], 2, Kind::Parameter, ""),
+    option(NEEDLESS, 0, Kind::Needless, ""),
+    option(NEEDLESS_WITH_VALUE, 1, Kind::Needless, ""),
+    option(REFUSED, 0, Kind::Refused, ""),
+    option(REFUSED_WITH_VALUE, 1, Kind::Refused, ""),
+    option(&["append-env", "prepend-env", "append-envar", "prepend-envar"], 2, Kind::Refused, ""),
+    option(&["pmi_args"], 4, Kind::Refused, ""),
+    option(IGNORED, 0, Kind::Ignored, ""),
+    option(&["stream", "stream-buffering", "display-topo"], 1, Kind::Ignored, ""),
+];
+
+/// How things are anyway, or parts that this mpiexec doesn't have and that change nothing.
+const NEEDLESS: &[&str] = &[
+    "oversubscribe",
+    "allow-run-as-root",
+    "map-by-oversubscribe",
+    "nolocal-ok",
+    "overload-allowed",
+    "disable-x",
+    "disable-recovery",
+    "disable-hostname-propagation",
+    "enable-hostname-propagation",
+    "enable-auto-cleanup",
+    "do-not-resolve",
+    "hetero-nodes",
+    "no-app-prefix",
+    "no-ready-msg",
+    "novm",
+    "pmi-port",
+    "report-child-jobs-separately",
+    "report-state-on-timeout",
+    "show-progress",
+];
+
+/// The same with a value.
+const NEEDLESS_WITH_VALUE: &[&str] = &[
+    "app-pmix-prefix",
+    "demux",
+    "gpu-support",
+    "localhost",
+    "memory-alloc-kinds",
+    "pmix-prefix",
+    "pmi-port-range",
+    "topolib",
+];
+
+/// Without them the job would be another one.
+const REFUSED: &[&str] = &[
+    "continuous",
+    "debug",
+    "enable-x",
+    "hybrid-hosts",
+    "merge-stderr-to-stdout",
+    "nolocal",
+    "nooversubscribe",
+    "noprefix",
+    "set-cwd-to-session-dir",
+    "set-sid",
+    "skip-launch-node",
+    "stop-in-app",
+    "stop-in-init",
+    "stop-on-exec",
+    "system-server",
+    "test-suicide",
+    "tv",
+    "use-hwthread-cpus",
+];
+
+/// The same with a value.
+const REFUSED_WITH_VALUE: &[&str] = &[
+    "add-host",
+    "add-hostfile",
+    "am",
+    "amca",
+    "arch",
+    "dvm",
+    "file",
+    "fwd-environment",
+    "g",
+    "gpu-subdevs-per-proc",
+    "gpus-per-proc",
+    "hosts-order",
+    "initial-errhandler",
+    "keepalive",
+    "launch-agent",
+    "max-restarts",
+    "max-vm-size",
+    "membind",
+    "nameserver",
+    "npersocket",
+    "order-nodes",
+    "output-from",
+    "output-proctable",
+    "path",
+    "prepend-pattern",
+    "pset",
+    "ranks-per-proc",
+    "report-pid",
+    "report-uri",
+    "rmk",
+    "singleton",
+    "soft",
+    "tmpdir",
+    "tune",
+    "unset-env",
+    "with-ft",
+    "xterm",
+];
+
+/// They change what is shown, not what runs.
+const IGNORED: &[&str] = &[
+    "debug-daemons",
+    "debug-daemons-file",
+    "debug-devel",
+    "display-allocation",
+    "display-comm",
+    "display-comm-finalize",
+    "display-devel-allocation",
+    "display-devel-map",
+    "display-map",
+    "do-not-aggregate-help",
+    "get-stack-traces",
+    "leave-session-attached",
+    "parsable",
+    "parseable",
+    "print-all-exitcodes",
+    "q",
+    "quiet",
+    "timestamp-output",
+    "xml",
 ];
 
 /// The option of that name.
@@ -335,23 +434,38 @@ pub fn find(name: &str) -> Option<&'static Spelling> {
 /// What to do in place of a refused option.
 pub fn instead(shown: &str) -> &'static str {
     match shown.trim_start_matches('-') {
-        "cpu-set" | "cpu-list" | "rankfile" | "rf" => {
-            "bind with --bind-to user:LIST, and place ranks by -host and a host file"
-        }
         "merge-stderr-to-stdout" => {
             "give both patterns (--outfile-pattern, --errfile-pattern) the same file, or use 2>&1"
         }
         "use-hwthread-cpus" => "use --bind-to hwthread",
-        "bycore" => "use --map-by core",
         "nooversubscribe" => "give hosts max_slots in a host file",
-        "rank-by" | "order-nodes" | "hosts-order" => {
-            "ranks are numbered in the order of --map-by and of the list of hosts"
-        }
+        "order-nodes" | "hosts-order" => "ranks are numbered in the order of --map-by and of the list of hosts",
         "nolocal" | "skip-launch-node" => "leave this host out of the list of hosts",
+        "add-host" | "add-hostfile" => "name all hosts by -hosts or in one host file",
         "membind" => "start the program by numactl",
         "path" => "name the program by its path, or set PATH by -x",
-        "debug" | "tv" => "start the debugger as the program",
-        "gpus-per-proc" | "ranks-per-proc" => "choose devices in the program by FERRULE_LOCAL_RANK",
+        "debug" | "tv" | "stop-on-exec" | "stop-in-init" | "stop-in-app" => "start the debugger as the program",
+        "xterm" => "start the terminal as the program: xterm -e ./a.out",
+        "gpus-per-proc" | "g" | "gpu-subdevs-per-proc" | "ranks-per-proc" => {
+            "choose devices in the program by FERRULE_LOCAL_RANK"
+        }
+        "npersocket" => "use -ppn with the number for each host, and --map-by socket --bind-to socket",
+        "enable-x" => "use --launcher-exec 'ssh -X'",
+        "hybrid-hosts" | "noprefix" | "launch-agent" => "use --agent-path with the path of mpiexec on the other hosts",
+        "rmk" => "the batch system is found by itself; name other hosts by -hosts or -f",
+        "prepend-pattern" => "use -l (--prepend-rank)",
+        "output-from" => "use --outfile-pattern %r, or let the other ranks be silent",
+        "unset-env" => "start the program by env: env -u VAR ./a.out",
+        "append-env" | "append-envar" | "prepend-env" | "prepend-envar" => "write the whole value: -x VAR=VALUE:$VAR",
+        "tune" | "am" | "amca" => "set variables by -x, and settings by --set",
+        "continuous" | "with-ft" | "max-restarts" => "use --continue-on-failure; no rank is started again",
+        "set-cwd-to-session-dir" => "use -wdir",
+        "tmpdir" => "set TMPDIR for mpiexec",
+        "initial-errhandler" => "set the error handler in the program",
+        "report-pid" => "use ferrule top, or start mpiexec by sh -c 'echo $$ >FILE; exec mpiexec …'",
+        "file" => "use --configfile",
+        "soft" => "give one number of ranks by -n",
+        "arch" => "name the hosts by -host",
         _ => "this mpiexec has nothing like it",
     }
 }

@@ -127,6 +127,8 @@ fn job_of(plan: Plan) -> JobSpec {
         bind_to: 0,
         bind_count: 1,
         bind_user: Vec::new(),
+        cpu_set: Vec::new(),
+        rank_cores: Vec::new(),
         map_by: 0,
         report_bindings: false,
         continue_on_failure: false,

@@ -9,7 +9,7 @@ use crate::preload::plan as preload;
 use crate::{dial, environment, settings};
 use protocol::control::VERSION;
 use protocol::control::exchange::{ORIGINAL_RANKS_MAX, Scheme, Startup};
-use protocol::control::tree::{ALL, App, Bind, JobSpec, Launcher, Placed, ROOT};
+use protocol::control::tree::{ALL, App, Bind, CoreRange, JobSpec, Launcher, Placed, ROOT};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
@@ -76,7 +76,8 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
     let here = if here.trim().is_empty() { "localhost" } else { here.trim() };
     let text = launcher_text(options);
     let how = launcher(text)?;
-    let hosts_named = options.hosts.is_some() || options.apps.iter().any(|a| a.hosts.is_some());
+    let hosts_named =
+        options.hosts.is_some() || options.rank_file.is_some() || options.apps.iter().any(|a| a.hosts.is_some());
     let is_local = |host: &String| match &how {
         How::Fork => true,
         // Slurm's names of hosts are their own, so that the one on this host can be forked.
@@ -115,13 +116,15 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
             template: if let How::Template(words) = how { words } else { Vec::new() },
             agent_path: agent_path(options)?,
             width,
-            timeout_s: settings::CONNECT_TIMEOUT.value() as u32,
+            timeout_s: options.spawn_timeout_s.unwrap_or(settings::CONNECT_TIMEOUT.value() as u32),
             ports: settings::PORT_RANGE.value().into(),
             listen: options.listen.clone().unwrap_or_else(|| settings::LISTEN.value().into()),
         },
         bind_to: binding.unit as u8,
         bind_count: binding.count,
         bind_user: binding.user,
+        cpu_set: options.cpu_set.clone(),
+        rank_cores: rank_cores(options, binding.unit, ranks.len())?,
         map_by: if let MapBy::Slot(bind) = options.map_by { bind as u8 } else { 0 },
         report_bindings: options.report_bindings,
         continue_on_failure: options.continue_on_failure,
@@ -332,6 +335,10 @@ fn binding(options: &Options) -> Result<BindTo, String> {
         None => Some(crate::cli::bind_to(settings::BIND_TO.value())?).filter(|set| set.unit != Bind::None),
     };
     match (said, options.map_by_pe) {
+        // The setting is for jobs that don't say what they want.
+        _ if options.rank_file.is_some() && options.bind_to.is_none() => {
+            Ok(BindTo { unit: Bind::Core, ..BindTo::default() })
+        }
         (said, None) => Ok(said.unwrap_or_default()),
         (None, Some(count)) => Ok(BindTo { unit: Bind::Core, count, user: Vec::new() }),
         (Some(BindTo { unit: unit @ (Bind::Core | Bind::HwThread), count: 1, user }), Some(count))
@@ -340,6 +347,16 @@ fn binding(options: &Options) -> Result<BindTo, String> {
             Ok(BindTo { unit, count, user })
         }
         _ => Err("--map-by with PE=N goes together with --bind-to core or hwthread only".into()),
+    }
+}
+
+/// The cores of each rank, if a rank file says so and binding isn't turned off.
+fn rank_cores(options: &Options, unit: Bind, ranks: usize) -> Result<Vec<Vec<CoreRange>>, String> {
+    match &options.rank_file {
+        Some(file) if unit != Bind::None => {
+            (0..ranks as u32).map(|rank| file.place(rank).map(|place| place.cores.clone())).collect()
+        }
+        _ => Ok(Vec::new()),
     }
 }
 

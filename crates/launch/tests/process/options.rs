@@ -110,25 +110,80 @@ fn ranks_get_the_cpus_that_the_user_lists() {
 #[test]
 fn a_hybrid_rank_gets_its_cores_and_a_thread_for_each() {
     let cpus = allowed();
-    let show = "grep Cpus_allowed_list /proc/self/status; echo $OMP_NUM_THREADS $OMP_PLACES";
+    let show = "grep Cpus_allowed_list /proc/self/status; echo $OMP_NUM_THREADS $OMP_PLACES $OMP_PROC_BIND";
     let count = cpus.len().to_string();
     let pe = format!("slot:PE={count}");
     let done = run(&["-n", "1", "--bind-to", "hwthread", "--map-by", &pe, "sh", "-c", show]);
     let all = sys::affinity::allowed().unwrap().to_list();
     // One processor makes no hybrid rank.
-    let hint = if cpus.len() > 1 { format!("{count} threads") } else { String::new() };
+    let hint = if cpus.len() > 1 { format!("{count} threads close") } else { String::new() };
     assert_eq!(done.out(), format!("Cpus_allowed_list:\t{all}\n{hint}\n"), "{}", done.stderr);
     let done =
         run(&["-n", "1", "-env", "OMP_NUM_THREADS", "1", "--bind-to", &format!("hwthread:{count}"), "sh", "-c", show]);
     assert_eq!(done.out(), format!("Cpus_allowed_list:\t{all}\n1\n"), "{}", done.stderr);
+    let mine = ["-env", "OMP_PROC_BIND", "false", "--bind-to"];
+    let done = run(&[&["-n", "1"], &mine[..], &[&format!("hwthread:{count}"), "sh", "-c", show]].concat());
+    assert_eq!(done.out(), format!("Cpus_allowed_list:\t{all}\nfalse\n"), "{}", done.stderr);
     let done = run(&["-n", "1", "--map-by", "slot:PE=4096", "true"]);
     assert_eq!(done.code, 1);
     assert!(done.stderr.contains("needs 4096 cores"), "{}", done.stderr);
 }
 
 #[test]
+fn a_rank_file_says_where_each_rank_runs_and_on_which_cores() {
+    let cpus = allowed();
+    let all = sys::affinity::allowed().unwrap().to_list();
+    let last = cpus.len() - 1;
+    let file = temporary("ranks");
+    let path = file.to_str().unwrap();
+    let show = "echo $(grep Cpus_allowed_list /proc/self/status) $FERRULE_LOCAL_RANK $OMP_NUM_THREADS";
+    let go = |text: &str, options: &[&str]| {
+        std::fs::write(&file, text).unwrap();
+        let words = ["--launcher", "fork", "--rankfile", path, "-l"];
+        run(&[&words, options, &["sh", "-c", show]].concat())
+    };
+    let text = format!("rank 1=one slot=0\nrank 0=two slot={last}\nrank 2=+n0 slot=*\n");
+    let threads = if last > 0 { format!(" {}", cpus.len()) } else { String::new() };
+    let done = go(&text, &["--bind-to", "hwthread", "-hosts", "one,two"]);
+    let wanted = [
+        format!("[0] Cpus_allowed_list: {} 0", cpus[last]),
+        format!("[1] Cpus_allowed_list: {} 0", cpus[0]),
+        format!("[2] Cpus_allowed_list: {all} 1{threads}"),
+    ];
+    assert_eq!(done.lines(), wanted, "{}", done.stderr);
+    let done = go(&text, &["--bind-to", "none", "-hosts", "one,two"]);
+    assert!(done.lines().iter().all(|line| line.contains(&format!("list: {all} "))), "{:?}", done.lines());
+    let done = go("rank 0=one slot=60000\n", &[]);
+    assert_eq!(done.code, 1);
+    assert!(done.stderr.contains("one: rank file: rank 0: core 60000 of this host is not there"), "{}", done.stderr);
+    let done = go("rank 0=one\n", &[]);
+    assert_eq!(done.code, 2);
+    assert!(
+        done.stderr.contains(&format!("rank file {path}: line 1: expected 'rank N=HOST slot=CORES'")),
+        "{}",
+        done.stderr
+    );
+    std::fs::remove_file(file).unwrap();
+}
+
+#[test]
+fn ranks_stay_in_the_set_of_cpus() {
+    let cpu = allowed()[0].to_string();
+    let show = ["grep", "Cpus_allowed_list", "/proc/self/status"];
+    for options in
+        [&["--cpu-set", &cpu][..], &["--cpu-list", &cpu, "--bind-to", "core"], &["--map-by", &format!("pe-list={cpu}")]]
+    {
+        let done = run(&[&["-n", "2"], options, &show].concat());
+        assert_eq!(done.lines(), vec![format!("Cpus_allowed_list:\t{cpu}"); 2], "{}", done.stderr);
+    }
+    let done = run(&["-n", "1", "--cpu-set", "1023", "true"]);
+    assert_eq!(done.code, 1);
+    assert!(done.stderr.contains("--cpu-set: cpu 1023 is not there"), "{}", done.stderr);
+}
+
+#[test]
 fn options_without_which_the_job_would_be_another_are_refused() {
-    for words in [&["--rankfile", "f"][..], &["--cpu-set", "0"], &["--nolocal"]] {
+    for words in [&["--membind", "local"][..], &["--mca", "rmaps_base_mapping_policy", "core"], &["--nolocal"]] {
         let done = run(&[words, &["-n", "1", "echo", "ran"]].concat());
         assert_eq!((done.code, done.out()), (2, ""));
         assert!(done.stderr.contains("is not supported: "), "{}", done.stderr);

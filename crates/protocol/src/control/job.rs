@@ -79,6 +79,10 @@ wire! {
         pub bind_count: u32,
         /// CPUs of a node's ranks, in turn; empty unless the user has listed them.
         pub bind_user: Vec<Vec<u32>>,
+        /// CPUs that ranks may use on each node; empty for all that there are.
+        pub cpu_set: Vec<u32>,
+        /// Cores (or hardware threads, if `bind_to` says so) of each rank of the job; empty unless a rank file places them.
+        pub rank_cores: Vec<Vec<CoreRange>>,
         /// Order in which a node's CPUs are used, as `--map-by` says.
         pub map_by: u8,
         /// Report bindings.
@@ -107,6 +111,21 @@ wire! {
         pub adopted_from: String,
     }
 }
+
+wire! {
+    /// Some cores of a node, by their logical numbers.
+    pub struct CoreRange {
+        /// The package that has them; none if they are counted through all packages.
+        pub package: Option<u32>,
+        /// The first.
+        pub first: u32,
+        /// The last, or [`ALL_CORES`].
+        pub last: u32,
+    }
+}
+
+/// The end of a range of cores that has no end.
+pub const ALL_CORES: u32 = u32::MAX;
 
 /// Longest piece of a file, in bytes.
 pub const CHUNK_MAX: usize = 256 << 10;

@@ -6,7 +6,7 @@
 use super::codec::wire;
 use super::endpoint_address::EndpointAddress;
 use super::exchange::{Entry, Offer};
-pub use super::job::{App, Bind, CHUNK_MAX, JobSpec, Launcher, Placed, PreloadFile};
+pub use super::job::{ALL_CORES, App, Bind, CHUNK_MAX, CoreRange, JobSpec, Launcher, Placed, PreloadFile};
 use super::near::{Call, Groups, Hints, Spot};
 use super::profile::{Part, RankHead, Row};
 use super::rank::Times;
