@@ -17,9 +17,9 @@ local function given(number)
   return nil
 end
 
--- Only characters that mean nothing to a shell, JSON or a URL, as the SPANK plugin takes them.
+-- The names that the SPANK plugin, mpiexec and the manager take: nothing in them means anything to a shell or JSON. Not %w, which depends on the locale.
 local function is_name(text)
-  return type(text) == "string" and #text < 256 and text:match("^[%w][%w_.+:@=,-]*$") ~= nil
+  return type(text) == "string" and #text < 256 and text:match("^[A-Za-z0-9_.+:@/-]+$") ~= nil
 end
 
 local function pattern_of(job)
@@ -36,7 +36,7 @@ end
 
 -- How many leaf switches at most; nil and why where there is no advice.
 local function advised(pattern, ranks, nodes)
-  local encoded = pattern:gsub("[^%w_.-]", function(character) return string.format("%%%02X", character:byte()) end)
+  local encoded = pattern:gsub("[^A-Za-z0-9_.-]", function(character) return string.format("%%%02X", character:byte()) end)
   local url = string.format("http://manager/v1/advice?pattern=%s&ranks=%d&nodes=%d", encoded, ranks, nodes)
   local command = string.format("curl --silent --show-error --max-time %.1f --unix-socket '%s' '%s' 2>&1", PATIENCE_S, SOCKET, url)
   local pipe = io.popen(command)

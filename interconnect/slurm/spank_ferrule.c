@@ -29,6 +29,7 @@ SPANK_PLUGIN(ferrule_fabric, 1);
 
 #define VARIABLE "FERRULE_COMM_PATTERN"
 #define PATTERN_MAX 256
+#define NAME_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.+:@-/"
 #define RANKS_MAX 1000000u
 #define ANSWER_MAX 4096
 
@@ -76,16 +77,13 @@ static long now_ms(void)
 	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* A pattern's name is put into JSON: only characters that mean nothing there. */
+/* A pattern's name is put into JSON: only characters that mean nothing there, the same as in job_submit.lua. Not isalnum, which depends on the locale. */
 static bool is_name(const char *name)
 {
 	size_t length = strlen(name);
 	if (!length || length >= PATTERN_MAX)
 		return false;
-	for (const char *at = name; *at; at++)
-		if (!isalnum((unsigned char)*at) && !strchr("_.+:@-/", *at))
-			return false;
-	return true;
+	return strspn(name, NAME_CHARACTERS) == length;
 }
 
 static int take_option(int value, const char *argument, int remote)

@@ -6,6 +6,7 @@ there, 408, 411 and 413 for bodies that come too slowly, or without or of too gr
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,6 +28,7 @@ from ferrule_fabric.model.documents import topology_to_json
 from ferrule_fabric.model.traffic import RANKS_MAX, TrafficMatrix
 from ferrule_fabric.openflow.rules import Selector
 from ferrule_fabric.patterns.merge import merged
+from ferrule_fabric.patterns.names import checked
 from ferrule_fabric.patterns.spec import GENERATORS, pattern_of
 from ferrule_fabric.profiles import profile_from_json
 from ferrule_fabric.store.database import Application, Run
@@ -187,9 +189,10 @@ def create_app(manager: Manager, token: str | None, body_timeout_s: float = BODY
     async def learn(name: str, request: Request, uid: User) -> dict[str, Any]:
         if uid not in manager.admins:
             raise Denied("patterns are stored by administrators")
+        checked(name)
         profile = profile_from_json(await request.body(), "body")
         application = Application(name, "", profile.traffic.ranks)
-        number = manager.patterns.add(Run(application, "", manager.started_s, profile.duration_s, profile.hosts.hosts), profile.traffic, merged(profile.phases))
+        number = manager.patterns.put(Run(application, "", time.time(), profile.duration_s, profile.hosts.hosts), profile.traffic, merged(profile.phases))
         return {"pattern": name, "ranks": profile.traffic.ranks, "run": number}
 
     @app.get("/metrics")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from pattern_names import BAD, GOOD
 
 HARNESS = Path(__file__).with_name("spank_harness.c")
 NAME = set(string.ascii_letters + string.digits + "_.+:@-/")
@@ -55,6 +56,12 @@ def say(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Say]:
 def test_names_of_patterns(say: Say, data: bytes) -> None:
     good = 0 < len(data) < 256 and all(chr(byte) in NAME for byte in data)
     assert say("o", data) == str(int(good))
+
+
+def test_names_mean_the_same_everywhere(say: Say) -> None:
+    """As in tests/test_pattern_names.py."""
+    for name in GOOD + BAD:
+        assert say("o", name.encode()) == str(int(name in GOOD)), name
 
 
 @bounded
