@@ -35,7 +35,7 @@ class Switch:
 
     def __init__(self, dpid: int, silent: frozenset[object] = frozenset(), hello_xid: int = 77) -> None:
         self.dpid, self.silent, self.hello_xid = dpid, silent, hello_xid
-        self.rules = 0
+        self.rules = self.roles = 0
         self.writer: asyncio.StreamWriter | None = None
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -50,6 +50,7 @@ class Switch:
     def answer(self, kind: int, xid: int, body: bytes) -> bytes:
         part = struct.unpack_from("!H", body)[0] if kind == of.OFPT_MULTIPART_REQUEST else None
         self.rules += kind == of.OFPT_FLOW_MOD
+        self.roles += kind == of.OFPT_ROLE_REQUEST
         if kind in self.silent or (kind, part) in self.silent:
             return b""
         if kind == of.OFPT_FEATURES_REQUEST:
@@ -184,7 +185,7 @@ def test_nobody_waits_for_a_switch_that_comes_slowly(tmp_path: Path, monkeypatch
             await bed.connect(switch)
         last.silent = frozenset({of.OFPT_BARRIER_REQUEST})
         await bed.connect(last)
-        while len(bed.controller.sessions) < len(switches) or not last.rules:
+        while len(bed.controller.sessions) < len(switches) or not last.roles:
             await asyncio.sleep(0.01)
         assert await asyncio.wait_for(bed.controller.install(bed.job(1)), PATIENCE_S) == []
         # When it comes again it gets what is wanted by now, the job's rules too.

@@ -15,7 +15,7 @@ from os_ken.ofproto.ofproto_protocol import ProtocolDesc
 
 from ferrule_fabric.errors import FabricError
 from ferrule_fabric.openflow import codec, discovery
-from ferrule_fabric.openflow.rules import Add, AddGroup, Group, Match, Remove, RemoveGroup, Rule
+from ferrule_fabric.openflow.rules import METER, Add, AddGroup, Group, Match, Remove, RemoveGroup, Rule
 
 DATAPATH = ProtocolDesc(version=4)
 macs = st.integers(0, 2**48 - 1).map(lambda n: ":".join(f"{n:012x}"[i : i + 2] for i in range(0, 12, 2)))
@@ -49,6 +49,25 @@ def test_flow_mods_are_what_os_ken_reads(rule: Rule) -> None:
     assert [action.port for action in actions[2 * (rule.push > 0) + rule.pop :]] == list(rule.ports)
     message = parsed(codec.modification(Remove(rule.priority, rule.match, rule.cookie), 7))
     assert (message.command, message.cookie, message.cookie_mask, message.out_port) == (of.OFPFC_DELETE_STRICT, rule.cookie, 2**64 - 1, of.OFPP_ANY)
+
+
+def test_packets_for_the_controller_go_through_a_meter() -> None:
+    theirs = wire.OFPMeterMod(DATAPATH, of.OFPMC_ADD, of.OFPMF_PKTPS | of.OFPMF_BURST, METER, [wire.OFPMeterBandDrop(200, 500)])
+    assert codec.meter_mod(of.OFPMC_ADD, METER, 200, 500, 7) == codec.encode(theirs, 7)
+    metered = codec.modification(Add(discovery.RULE), 7, METER)
+    assert [instruction.type for instruction in parsed(metered).instructions] == [of.OFPIT_METER, of.OFPIT_APPLY_ACTIONS]
+    # Read back it is the same rule; another meter, or one on another rule, isn't ours.
+    other_meter = codec.modification(Add(discovery.RULE), 7, METER + 1)
+    other_rule = codec.modification(Add(replace(discovery.RULE, ports=(1, 0xFFFFFFFD))), 7, METER)
+    for message, rules, others in ((metered, (discovery.RULE,), 0), (other_meter, (), 1), (other_rule, (), 1)):
+        rest = message[48:]
+        entry = struct.pack("!HBxIIHHHH4xQQQ", 48 + len(rest), 0, 0, 0, discovery.RULE.priority, 0, 0, 0, discovery.RULE.cookie, 0, 0) + rest
+        data = struct.pack("!BBHI", 4, of.OFPT_MULTIPART_REPLY, 16 + len(entry), 7) + struct.pack("!HH4x", of.OFPMP_FLOW, 0) + entry
+        flows = codec.decode(data)[1]
+        assert isinstance(flows, codec.Flows) and (flows.rules, flows.others) == (rules, others)
+    # No other rule goes through it.
+    plain = Rule(1000, Match(eth_dst="00:00:00:00:00:01"), (1,))
+    assert codec.modification(Add(plain), 7, METER) == codec.modification(Add(plain), 7)
 
 
 @settings(max_examples=100, deadline=None)

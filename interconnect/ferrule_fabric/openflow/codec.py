@@ -18,7 +18,7 @@ from os_ken.ofproto import ofproto_v1_3_parser as wire
 from os_ken.ofproto.ofproto_protocol import ProtocolDesc
 
 from ferrule_fabric.errors import FabricError
-from ferrule_fabric.openflow.rules import COOKIE_MASK, ETHERTYPE_VLAN, GROUP_MAGIC, GROUP_MAGIC_MASK, VLAN_PRESENT, Add, AddGroup, Change, Group, Match, RemoveGroup, Rule
+from ferrule_fabric.openflow.rules import COOKIE_MASK, ETHERTYPE_VLAN, GROUP_MAGIC, GROUP_MAGIC_MASK, METER, PORT_CONTROLLER, VLAN_PRESENT, Add, AddGroup, Change, Group, Match, RemoveGroup, Rule
 
 VERSION = 4
 HEADER = struct.Struct("!BBHI")
@@ -240,8 +240,8 @@ def _output(port: int) -> bytes:
     return struct.pack("!HHIH6x", of.OFPAT_OUTPUT, 16, port, of.OFPCML_NO_BUFFER)
 
 
-def modification(change: Change, xid: int) -> bytes:
-    """The message for one change: OFPT_FLOW_MOD (section 7.3.4.1) or OFPT_GROUP_MOD (7.3.4.2)."""
+def modification(change: Change, xid: int, meter: int | None = None) -> bytes:
+    """The message for one change: OFPT_FLOW_MOD (section 7.3.4.1) or OFPT_GROUP_MOD (7.3.4.2). Rules to the controller go through ``meter``."""
     if isinstance(change, AddGroup):
         return _group_mod(of.OFPGC_ADD, change.group.number, change.group, xid)
     if isinstance(change, RemoveGroup):
@@ -249,11 +249,22 @@ def modification(change: Change, xid: int) -> bytes:
     if isinstance(change, Add):
         rule, group = change.rule, change.rule.group
         body = _FLOW_MOD.pack(rule.cookie, 0, 0, of.OFPFC_ADD, 0, 0, rule.priority, of.OFP_NO_BUFFER, of.OFPP_ANY, of.OFPG_ANY, 0)
-        body += _match(rule.match) + _instructions(rule.ports, group.number if group else None, rule.push, rule.pop)
+        if meter is not None and PORT_CONTROLLER in rule.ports:
+            body += _match(rule.match) + struct.pack("!HHI", of.OFPIT_METER, 8, meter)
+        else:
+            body += _match(rule.match)
+        body += _instructions(rule.ports, group.number if group else None, rule.push, rule.pop)
     else:
         head = _FLOW_MOD.pack(change.cookie, COOKIE_MASK, 0, of.OFPFC_DELETE_STRICT, 0, 0, change.priority, of.OFP_NO_BUFFER, of.OFPP_ANY, of.OFPG_ANY, 0)
         body = head + _match(change.match)
     return HEADER.pack(VERSION, of.OFPT_FLOW_MOD, HEADER.size + len(body), xid) + body
+
+
+def meter_mod(command: int, number: int, rate_pps: int, burst: int, xid: int) -> bytes:
+    """OFPT_METER_MOD (section 7.3.4.4): drops what is above a rate, in packets per second."""
+    band = struct.pack("!HHII4x", of.OFPMBT_DROP, 16, rate_pps, burst)
+    body = struct.pack("!HHI", command, of.OFPMF_PKTPS | of.OFPMF_BURST, number) + band
+    return HEADER.pack(VERSION, of.OFPT_METER_MOD, HEADER.size + len(body), xid) + body
 
 
 def _group_mod(command: int, number: int, group: Group | None, xid: int) -> bytes:
@@ -399,8 +410,10 @@ def _rule(entry: Any) -> tuple[Rule | None, int | None]:
     fields = dict(entry.match.items())
     if entry.table_id or fields.keys() - _FIELDS.keys() or any(not isinstance(value, str | int) for value in fields.values()):
         return None, None
-    actions = [action for instruction in entry.instructions for action in getattr(instruction, "actions", [None])]
-    if any(instruction.type != of.OFPIT_APPLY_ACTIONS for instruction in entry.instructions):
+    metered = [instruction for instruction in entry.instructions if instruction.type == of.OFPIT_METER and instruction.meter_id == METER]
+    instructions = [instruction for instruction in entry.instructions if instruction not in metered]
+    actions = [action for instruction in instructions for action in getattr(instruction, "actions", [None])]
+    if any(instruction.type != of.OFPIT_APPLY_ACTIONS for instruction in instructions):
         return None, None
     group: int | None = None
     ports: list[int] = []
@@ -411,6 +424,8 @@ def _rule(entry: Any) -> tuple[Rule | None, int | None]:
         return None, None
     else:
         ports = [action.port for action in actions]
+    if metered and ports != [PORT_CONTROLLER]:
+        return None, None
     return Rule(entry.priority, Match(**fields), tuple(ports), entry.cookie, push=push, pop=pop), group
 
 

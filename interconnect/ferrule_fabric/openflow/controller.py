@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -16,96 +17,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ferrule_fabric.errors import FabricError
-from ferrule_fabric.model.plan import Path as ArcPath
-from ferrule_fabric.model.plan import Route, RoutePlan
 from ferrule_fabric.model.topology import Topology
 from ferrule_fabric.openflow import codec, discovery, update
+from ferrule_fabric.openflow.admission import Access, Peer, admitted
 from ferrule_fabric.openflow.compiler import GROUPS_MAX, TABLE_ENTRIES_MAX, Compiled, JobRoutes, compile_rules
-from ferrule_fabric.openflow.defaults import default_routes
 from ferrule_fabric.openflow.labels import LABELS_MAX, Labels
+from ferrule_fabric.openflow.reroute import Reroute, reroute_least_used
 from ferrule_fabric.openflow.rules import Add, RemoveGroup, Table, groups_of, job_cookie
 from ferrule_fabric.openflow.session import Session, SwitchError
 
 log = logging.getLogger("ferrule_fabric.openflow")
 
 PROBE_INTERVAL_S, RETRY_S = 5.0, 1.0
+OCCUPIED = "is connected and answers; a plain TCP connection doesn't take its place"
 # Connections beyond two for each switch of the topology: unauthenticated ones, and switches that have not said yet who they are.
 STRANGERS_MAX = 64
-Reroute = Callable[[Topology, RoutePlan], RoutePlan]
-
-
-def reroute_by_default(topology: Topology, plan: RoutePlan) -> RoutePlan:
-    """Pairs all of whose paths use a link that is down leave the plan: they take default routes."""
-    return replace(plan, routes=_alive(topology, plan))
-
-
-def _alive(topology: Topology, plan: RoutePlan) -> dict[tuple[str, str], Route]:
-    """Routes without the paths that use a link that is down; those of which nothing is left are absent."""
-    broken = set(plan.uses_failed_links(topology))
-    up = topology.arc_up
-    routes: dict[tuple[str, str], Route] = {}
-    for pair, route in plan:
-        if pair not in broken:
-            routes[pair] = route
-            continue
-        left = [(path, weight) for path, weight in zip(route.paths, route.weights) if all(up[arc] for arc in path.arcs)]
-        if left:
-            total = sum(weight for _, weight in left)
-            routes[pair] = Route(tuple(path for path, _ in left), tuple(weight / total for _, weight in left))
-    return routes
-
-
-def reroute_least_used(topology: Topology, plan: RoutePlan) -> RoutePlan:
-    """Pairs whose paths all use links that are down take the shortest path whose most used link carries the fewest other pairs of the plan; a pair with
-    several paths goes on with those that are left."""
-    routes = _alive(topology, plan)
-    use = [0] * topology.arc_count
-    for route in routes.values():
-        for path in route.paths:
-            for arc in path.arcs:
-                use[arc] += 1
-    ways = _ShortestPaths(topology)
-    for pair in sorted(plan.routes.keys() - routes.keys()):
-        src, dst = (topology.node_index[name] for name in pair)
-        arcs = ways.least_used(src, dst, use)
-        if arcs:
-            routes[pair] = Route((ArcPath(arcs),))
-            for arc in arcs:
-                use[arc] += 1
-    return replace(plan, routes=routes)
-
-
-class _ShortestPaths:
-    """Chooses among shortest paths, arc by arc, the one whose worst arc is used least."""
-
-    def __init__(self, topology: Topology) -> None:
-        self.topology = topology
-        self.distance = default_routes(topology).distance
-        self.out: dict[int, list[int]] = {}
-        usable = topology.arc_up & topology.arc_between_switches
-        for arc in usable.nonzero()[0].tolist():
-            self.out.setdefault(int(topology.arc_tail[arc]), []).append(arc)
-
-    def least_used(self, src: int, dst: int, use: Sequence[int]) -> tuple[int, ...] | None:
-        topology = self.topology
-        first, last = int(topology.host_uplink_arcs[src]), int(topology.host_uplink_arcs[dst]) ^ 1
-        away = self.distance.get(dst, {})
-        start = int(topology.arc_head[first])
-        if first < 0 or start not in away:
-            return None
-        # By layers from the source: the smallest worst use with which each switch is reached.
-        best: dict[int, tuple[int, tuple[int, ...]]] = {start: (0, (first,))}
-        for left in range(away[start], 1, -1):
-            following: dict[int, tuple[int, tuple[int, ...]]] = {}
-            for node, (worst, arcs) in best.items():
-                for arc in self.out.get(node, ()):
-                    head = int(topology.arc_head[arc])
-                    if away.get(head) == left - 1:
-                        candidate = max(worst, use[arc]), (*arcs, arc)
-                        if head not in following or candidate < following[head]:
-                            following[head] = candidate
-            best = following
-        return (*min(best.values())[1], last) if best else None
 
 
 @dataclass
@@ -167,6 +93,7 @@ class Controller:
         self._tasks: set[asyncio.Task[None]] = set()
         self._background: list[asyncio.Task[None]] = []
         self._open: set[Session] = set()
+        self._access = Access()
         self._servers: list[asyncio.Server] = []
 
     @staticmethod
@@ -177,11 +104,16 @@ class Controller:
 
     # Life
 
-    async def listen(self, unix: Path | None = None, host: str | None = None, port: int = 6653) -> None:
-        """Starts to accept switches, on a unix socket, a TCP address, or both."""
+    async def listen(self, unix: Path | None = None, host: str | None = None, port: int = 6653, access: Access | None = None) -> None:
+        """Starts to accept switches, on a unix socket of our user, a TCP address, or both. Over TCP only those get in that ``access`` lets in."""
+        self._access = access or self._access
         if unix is not None:
             unix.unlink(missing_ok=True)
-            self._servers.append(await asyncio.start_unix_server(self._on_connect, unix))
+            old = os.umask(0o177)
+            try:
+                self._servers.append(await asyncio.start_unix_server(self._on_connect, unix))
+            finally:
+                os.umask(old)
         if host is not None:
             self._servers.append(await asyncio.start_server(self._on_connect, host, port))
         for work in (self._repair_forever(), self._probe_forever()):
@@ -207,17 +139,20 @@ class Controller:
             log.warning("switch refused", extra={"dpid": None, "reason": "too many connections"})
             return
         self._open.add(session)
-        reading = asyncio.create_task(session.run())
+        reading: asyncio.Task[None] | None = None
         try:
+            peer = await admitted(writer, self._access)
+            reading = asyncio.create_task(session.run())
             await session.open()
-            await self._welcome(session)
+            await self._welcome(session, peer)
             await reading
         except (SwitchError, FabricError, ConnectionError) as error:
             log.warning("switch refused", extra={"dpid": session.dpid, "reason": str(error)})
         finally:
             session.close()
             self._open.discard(session)
-            await asyncio.gather(reading, return_exceptions=True)
+            if reading is not None:
+                await asyncio.gather(reading, return_exceptions=True)
             node = self.node_of.get(session.dpid or -1)
             if node is not None and self.sessions.get(node) is session:
                 del self.sessions[node]
@@ -226,21 +161,27 @@ class Controller:
             if task is not None:
                 self._tasks.discard(task)
 
-    async def _welcome(self, session: Session) -> None:
+    async def _welcome(self, session: Session, peer: Peer) -> None:
         node = self.node_of.get(session.dpid or -1)
         if node is None:
             raise FabricError(f"switch {session.dpid}", "isn't in the topology")
+        peer.check(session.dpid or 0, self.topology.node_names[node])
+        await self._check_vacant(node, peer)
         await session.become_master(self.generation)
         started = time.perf_counter()
         # From here on the switch refuses what an older session of its own still sends; nobody should wait for that.
         old = self.sessions.pop(node, None)
         if old is not None:
             old.close()
+        await session.limit_packets()
         held = await session.table()
         if held.others or held.spoilt:
             log.warning("switch holds rules with our mark that are not ours", extra={"switch": self.topology.node_names[node], "rules": held.others, "groups": len(held.spoilt)})
         await session.change([RemoveGroup(number) for number in sorted(held.spoilt)])
         table, groups = held.table, held.groups
+        if discovery.RULE.key in table:
+            # An earlier manager's may be without the meter.
+            await session.change([Add(discovery.RULE)])
         while True:
             # Nobody else waits for this switch: the others change on meanwhile, until it has caught up.
             wanted = self.compiled
@@ -254,6 +195,8 @@ class Controller:
                 if session.closed:
                     raise SwitchError("the switch is gone")
                 if node in self.sessions:
+                    if not peer.proved:
+                        raise FabricError(f"switch {self.topology.node_names[node]}", OCCUPIED)
                     self.sessions[node].close()
                 self.sessions[node] = session
                 break
@@ -262,6 +205,12 @@ class Controller:
         for port in session.ports.values():
             self._note_port(node, port)
         self._probe(node)
+
+    async def _check_vacant(self, node: int, peer: Peer) -> None:
+        """A connection that has proved nothing doesn't take the place of one that lives. Raises `FabricError`."""
+        old = self.sessions.get(node)
+        if old is not None and not peer.proved and await old.answers():
+            raise FabricError(f"switch {self.topology.node_names[node]}", OCCUPIED)
 
     # Links
 
@@ -272,6 +221,10 @@ class Controller:
         if isinstance(message, codec.PortChange):
             self._note_port(node, message.port)
         elif isinstance(message, codec.PacketIn):
+            self.events.add("packets_in")
+            if not session.may_say_more():
+                self.events.add("packets_ignored")
+                return
             # What a host says about links is not believed.
             link = self.link_of.get((node, message.port))
             if link is None or self.topology.arc_between_switches[2 * link]:

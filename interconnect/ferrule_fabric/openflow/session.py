@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -17,13 +18,16 @@ from os_ken.ofproto import ofproto_v1_3 as of
 
 from ferrule_fabric.errors import FabricError
 from ferrule_fabric.openflow import codec
-from ferrule_fabric.openflow.rules import COOKIE_MAGIC, COOKIE_MAGIC_MASK, Change, Group, Groups, Table
+from ferrule_fabric.openflow.rules import COOKIE_MAGIC, COOKIE_MAGIC_MASK, METER, Change, Group, Groups, Table
 
 log = logging.getLogger("ferrule_fabric.openflow")
 
 ANSWER_TIMEOUT_S = 10.0
 IDLE_S = 15.0
+ALIVE_S = 3.0
 CHUNK = 256
+# Packets for the controller, each a link's LLDP. One port sends one in some seconds; hosts may send as many as they like.
+PACKETS_PER_S, PACKETS_BURST = 200, 500
 REFUSALS_MAX = 100
 # What may wait for a switch to read it.
 UNREAD_BYTES_MAX = 16 << 20
@@ -58,6 +62,8 @@ class Session:
         self.dpid: int | None = None
         self.ports: dict[int, codec.Port] = {}
         self.closed = False
+        self.meter: int | None = None
+        self._packets, self._packets_at = float(PACKETS_BURST), time.monotonic()
 
     def _xid(self) -> int:
         return next(self._xids) & 0xFFFFFFFF
@@ -174,7 +180,7 @@ class Session:
         """Sends changes of the table, and waits for them at barriers: a slow switch has its time for each `CHUNK` of them."""
         chunk: list[bytes] = []
         for change in changes:
-            chunk.append(codec.modification(change, self._xid()))
+            chunk.append(codec.modification(change, self._xid(), self.meter))
             if len(chunk) == CHUNK:
                 await self._send(b"".join(chunk))
                 await self.barrier()
@@ -234,6 +240,39 @@ class Session:
     async def become_master(self, generation: int) -> None:
         """Asks for the role of master. Raises `SwitchError` when a manager of a later generation has it."""
         await self._ask(lambda xid: codec.role_request(xid, generation))
+
+    async def answers(self) -> bool:
+        """Whether the switch is still there, within `ALIVE_S`."""
+        try:
+            await asyncio.wait_for(self._ask(lambda xid: codec.bare(of.OFPT_ECHO_REQUEST, xid)), ALIVE_S)
+        except (SwitchError, TimeoutError):
+            return False
+        return True
+
+    async def limit_packets(self) -> None:
+        """Makes the meter through which packets for the controller go. A switch without meters goes without; `may_say_more` limits it too."""
+        for command in (of.OFPMC_MODIFY, of.OFPMC_ADD):
+            self._write(codec.meter_mod(command, METER, PACKETS_PER_S, PACKETS_BURST, self._xid()))
+            try:
+                await self.barrier()
+            except SwitchError as error:
+                if self.closed:
+                    raise
+                refused = str(error)
+            else:
+                self.meter = METER
+                return
+        log.info("switch has no meters", extra={"dpid": self.dpid, "reason": refused})
+
+    def may_say_more(self) -> bool:
+        """Whether another packet for the controller is looked at, or there have been too many lately."""
+        now = time.monotonic()
+        self._packets = min(float(PACKETS_BURST), self._packets + PACKETS_PER_S * (now - self._packets_at))
+        self._packets_at = now
+        if self._packets < 1:
+            return False
+        self._packets -= 1
+        return True
 
     def emit(self, port: int, packet: bytes) -> None:
         """Sends a packet out of a port, without waiting."""
