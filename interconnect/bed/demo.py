@@ -61,16 +61,16 @@ def led_through(options: argparse.Namespace, topology: Topology, stack: ExitStac
     fabric = stack.enter_context(ovs.Fabric.up(spec_of(topology, limited=True)))
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ferrule-demo-")))
     token, port = secrets.token_hex(16), free_port()
-    (folder / "token").write_text(token)
-    (folder / "token").chmod(0o600)
+    (folder / "roles").write_text(f"viewer token {token}\n")
+    (folder / "roles").chmod(0o600)
 
     step(2, "the manager: ferrule-fabric serve")
-    service = Service(folder, fabric, topology, "--web", f"127.0.0.1:{port}", "--token-file", str(folder / "token"))
+    service = Service(folder, fabric, topology, "--web", f"127.0.0.1:{port}", "--plain-http", "--roles", str(folder / "roles"))
     stack.callback(service.stop)
     service.start()
     status = service.get("/v1/status")
     print(f"    {status['connected']} of {status['switches']} switches connected, default routes installed ({status['rules']} rules)")
-    print(f"    its page: http://127.0.0.1:{port}/   token: {token}")
+    print(f"    its page: http://127.0.0.1:{port}/   token (to look, not to change anything): {token}")
 
     program = built(ROOT / "interconnect/bench/cg2d.c")
     hosts = [host.name for host in topology.hosts[:HOSTS] for _ in range(PER_HOST)]

@@ -30,15 +30,16 @@ def scheduled(topology: Topology, plugin: Path = PLUGIN) -> Iterator[tuple[slurm
         fabric = stack.enter_context(ovs.Fabric.up(spec_of(topology)))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder.chmod(0o755)
-        service = Service(folder, fabric, topology)
+        service = Service(folder, fabric, topology, "--slurm")
         stack.callback(service.stop, 9)
-        service.start()
         epilog = f"#!/bin/sh\nexec {ROOT}/interconnect/slurm/epilog.sh {service.api[5:]}\n"
         files = {"plugstack.conf": f"optional {plugin} api={service.api} timeout_ms={PLUGIN_TIMEOUT_MS}\n", "epilog": epilog}
         spaces = [fabric.host_netns(host.name) for host in topology.hosts]
         conf = "PlugStackConfig={dir}/plugstack.conf\nEpilogSlurmctld={dir}/epilog\n"
         cluster = slurm.Cluster(len(spaces), CPUS, prefix="h", namespaces=spaces, conf=conf, files=files).up(UP_S)
         stack.callback(cluster.down)
+        service.environment = cluster.env
+        service.start()
         for space in spaces:
             # Slurm's own network is not for jobs; ranks dial all addresses of a peer, and the first that answers wins.
             ovs.run(["ip", "-n", space, "rule", "add", "to", f"{cluster.network}.0/24", "ipproto", "tcp", "dport", JOB_PORTS, "unreachable"])

@@ -6,6 +6,7 @@ For the tests with real switches, the experiments and the demonstration. Needs r
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import signal
 import socket
@@ -58,20 +59,21 @@ class Service:
         (folder / "topology.json").write_text(topology_to_json(topology))
         self.api = f"unix:{folder}/api.sock"
         self.log = folder / "log"
+        self.environment = dict(os.environ)
         self.process: subprocess.Popen[bytes] | None = None
 
     def command(self, *more: str) -> list[str]:
         """The command line of a manager of this fabric and store."""
         store = f"sqlite:///{self.folder}/store.sqlite"
         # The command itself, without the imports of all others that `ferrule-fabric` makes.
-        main = [sys.executable, "-c", "from ferrule_fabric.commands.network import serve; serve()"]
+        main = [sys.executable, "-c", "from ferrule_fabric.commands.serve import serve; serve()"]
         openflow = f"unix:{self.fabric.controller_socket}"
         return [*main, "--topology", f"file:{self.folder}/topology.json", "--store", store, "--api", self.api, "--openflow", openflow, *self.more, *more]
 
     def start(self) -> None:
         """Start it and wait until all switches have their default routes."""
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(self.command(), stderr=log, stdout=log)
+            self.process = subprocess.Popen(self.command(), stderr=log, stdout=log, env=self.environment)
         deadline = time.monotonic() + START_S
         nudged = False
         while True:

@@ -7,7 +7,7 @@ import sys
 import click
 
 from ferrule_fabric import __version__
-from ferrule_fabric.commands import doctor, infiniband, network, plan, profile, simulation, stored
+from ferrule_fabric.commands import doctor, infiniband, network, plan, profile, serve, simulation, stored
 from ferrule_fabric.errors import FabricError
 
 
@@ -17,7 +17,7 @@ def cli() -> None:
     """Interconnect manager: look at traffic, place ranks, allocate paths, simulate."""
 
 
-for command in (profile.show, plan.topology, plan.place, plan.route, simulation.simulate, stored.store, network.serve, network.job, doctor.doctor, infiniband.infiniband):
+for command in (profile.show, plan.topology, plan.place, plan.route, simulation.simulate, stored.store, serve.serve, network.job, doctor.doctor, infiniband.infiniband):
     cli.add_command(command)
 
 

@@ -21,15 +21,20 @@ from hypothesis import strategies as st
 
 from ferrule_fabric.commands.network import Reach
 from ferrule_fabric.errors import FabricError
-from ferrule_fabric.manager import api, guard, serve
+from ferrule_fabric.manager import api, guard, listening
 from ferrule_fabric.manager.address import client_of
+from ferrule_fabric.manager.allocation import WAITING_MAX, Allocation, Allocations
+from ferrule_fabric.manager.callers import VIEWER, Caller, Role, Roles
+from ferrule_fabric.manager.listening import Interfaces, servers_of
+from ferrule_fabric.manager.refusals import Busy
 from ferrule_fabric.manager.service import JOBS_OF_USER_MAX, Manager
 from ferrule_fabric.manager.state import State
 from ferrule_fabric.manager.worker import Worker
 from ferrule_fabric.store.database import PatternStore
 from ferrule_fabric.topologies.spec import topology_of
 
-TOKEN = "a token for this test only"
+TOKEN = "a-token-for-this-test-only"
+ADMINISTRATOR = Roles(tokens={TOKEN: Caller(0, Role.ADMINISTRATOR)})
 JOB = {"job": "one", "hosts": ["h1", "h2", "h6", "h8"], "traffic": {"src": [0, 1], "dst": [2, 3], "bytes": [40_000_000, 40_000_000]}}
 PATIENCE_S = 60.0
 
@@ -60,8 +65,8 @@ def free_port() -> int:
 def serving(manager: Manager, **more: Any) -> Iterator[int]:
     """The API on a TCP port, in a thread."""
     port = free_port()
-    server, sockets = serve._http(manager, serve.Settings("sqlite://", f"127.0.0.1:{port}", "unix:unused", **more))
-    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    more = {"roles": ADMINISTRATOR} | more
+    ((server, sockets),) = servers_of(manager, Interfaces(f"127.0.0.1:{port}", **more))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=sockets)), daemon=True)
     thread.start()
     try:
@@ -86,8 +91,10 @@ def status(port: int, ca: Path, identity: Path | None = None, token: str | None 
 def test_certificates(manager: Manager, tmp_path: Path) -> None:
     ours, theirs = Authority(tmp_path, "ours").make(), Authority(tmp_path, "theirs").make()
     mine, expired, stranger = ours.issue("mine"), ours.issue("expired", expired=True), theirs.issue("stranger")
-    tls = {"tls_certificate": str(ours.issue("server")), "tls_key": str(tmp_path / "server.pem"), "tls_clients": str(ours.certificate)}
-    with serving(manager, **tls) as port:
+    tls = {"certificate": str(ours.issue("server")), "key": str(tmp_path / "server.pem"), "clients": str(ours.certificate)}
+    with serving(manager, roles=Roles(certificates={"mine": VIEWER}), **tls) as port:
+        # One without a role is known to nobody.
+        assert status(port, ours.certificate, ours.issue("other")) == 401
         assert status(port, ours.certificate, mine) == 200
         for identity in (None, stranger, expired):
             with pytest.raises(httpx.HTTPError):
@@ -104,13 +111,13 @@ def test_certificates(manager: Manager, tmp_path: Path) -> None:
             reach.call("GET", "/v1/jobs/x")
     with pytest.raises(FabricError, match="not a certificate"):
         client_of("https://127.0.0.1:1", ca=tmp_path / "store")
-    # With a token as well, both are needed.
-    with serving(manager, token=TOKEN, **tls) as port:
+    # A token says who calls, too; the certificate is needed nevertheless.
+    with serving(manager, **tls) as port:
         assert status(port, ours.certificate, mine) == 401 and status(port, ours.certificate, mine, TOKEN) == 200
 
 
 def test_tokens(manager: Manager, tmp_path: Path) -> None:
-    with serving(manager, token=TOKEN) as port:
+    with serving(manager) as port:
         base = f"http://127.0.0.1:{port}"
         wrong: list[dict[str, str]] = [{}, {"Authorization": "Bearer"}, {"Authorization": f"Bearer {TOKEN}x"}, {"Authorization": f"Basic {TOKEN}"}, {"Authorization": TOKEN}]
         # Nobody is believed who says that a request came from somewhere else.
@@ -147,7 +154,7 @@ def head(method: str, path: str, *lines: str) -> bytes:
 def test_bodies_are_limited(manager: Manager, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "BODY_BYTES_MAX", 1000)
     monkeypatch.setattr(guard, "PATTERN_BYTES_MAX", 5000)
-    with serving(manager, token=TOKEN) as port:
+    with serving(manager) as port:
         for path, length, expected in (("/v1/jobs", 1001, b"413"), ("/v1/what-if", 10**15, b"413"), ("/v1/patterns/x", 5001, b"413"), ("/v1/jobs", -5, b"400"), ("/v1/jobs", "1_0", b"400")):
             assert expected in raw(port, head("POST" if "patterns" not in path else "PUT", path, f"Content-Length: {length}"))[:20], (path, length)
         refused = raw(port, head("POST", "/v1/jobs", "Content-Length: 1001"))
@@ -163,8 +170,8 @@ def test_bodies_are_limited(manager: Manager, monkeypatch: pytest.MonkeyPatch) -
 def test_slow_clients_are_not_waited_for(manager: Manager, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard.GuardedProtocol, "head_timeout_s", 2.0)
     create_app = api.create_app
-    monkeypatch.setattr(serve, "create_app", lambda manager, token: create_app(manager, token, body_timeout_s=2.0))
-    with serving(manager, token=TOKEN) as port:
+    monkeypatch.setattr(listening, "create_app", lambda manager, roles: create_app(manager, roles, body_timeout_s=2.0))
+    with serving(manager) as port:
         silent = socket.create_connection(("127.0.0.1", port))
         slow_head = socket.create_connection(("127.0.0.1", port))
         slow_head.sendall(b"GET /healthz HTTP/1.1\r\nHo")
@@ -196,13 +203,13 @@ def test_slow_clients_are_not_waited_for(manager: Manager, monkeypatch: pytest.M
     ids=["open", "empty", "null", "list", "deep lists", "deep objects", "no text", "nan", "infinite"],
 )
 def test_malformed_json_says_where(manager: Manager, body: bytes) -> None:
-    with serving(manager, token=TOKEN) as port:
+    with serving(manager) as port:
         answer = httpx.post(f"http://127.0.0.1:{port}/v1/jobs", content=body, headers={"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}, timeout=PATIENCE_S)
         assert answer.status_code == 400 and answer.json()["error"]["where"].startswith("body"), answer.text
 
 
 def test_any_bytes_are_refused_and_the_service_goes_on(manager: Manager) -> None:
-    with serving(manager, token=TOKEN) as port:
+    with serving(manager) as port:
 
         @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
         @given(st.binary(min_size=1, max_size=300), st.booleans())
@@ -221,11 +228,25 @@ def test_any_bytes_are_refused_and_the_service_goes_on(manager: Manager) -> None
 # Users
 
 
+class Given:
+    """A scheduler that has given all hosts of `JOB` and some more to these allocations, by number, and fewer hosts to others."""
+
+    def __init__(self, **users: int) -> None:
+        self.users = {int(number.removeprefix("job")): uid for number, uid in users.items()}
+        self.hosts = frozenset({"h1", "h2", "h3", "h4", "h6", "h8", "h9", "h10"})
+
+    async def allocation(self, number: int) -> Allocation | None:
+        return Allocation(number, self.users[number], self.hosts) if number in self.users else None
+
+    async def alive(self) -> frozenset[int]:
+        return frozenset(self.users)
+
+
 def ask(manager: Manager, uid: int, method: str, path: str, body: object = None) -> httpx.Response:
     """A request of a user, as the unix socket would bring it."""
 
     async def one() -> httpx.Response:
-        transport = httpx.ASGITransport(api.create_app(manager, None), client=(f"uid:{uid}", 0))
+        transport = httpx.ASGITransport(api.create_app(manager, Roles()), client=(f"uid:{uid}", 0))
         async with httpx.AsyncClient(transport=transport, base_url="http://manager", timeout=PATIENCE_S) as client:
             return await client.request(method, path, json=body) if body is not None else await client.request(method, path, headers={"Content-Length": "0"})
 
@@ -234,6 +255,8 @@ def ask(manager: Manager, uid: int, method: str, path: str, body: object = None)
 
 def test_users_cant_touch_each_others_routes(manager: Manager) -> None:
     alice, bob = 1001, 1002
+    # As where a host is shared by jobs of several users.
+    manager.allocations = Allocations(Given(job42=alice, job43=bob, job44=bob))
     assert ask(manager, alice, "POST", "/v1/jobs", JOB | {"job": "42.0"}).status_code == 201
     rules = {node: dict(table) for node, table in manager.controller.compiled.tables.items()}
     for method, path, body in (
@@ -247,31 +270,87 @@ def test_users_cant_touch_each_others_routes(manager: Manager) -> None:
         assert answer.status_code == 403 and answer.json()["error"]["where"] == "user", (method, path, answer.text)
     # Rules for some packets of a pair would go before those for all: bob gets none, whichever packets he asks for.
     for more in ({}, {"by": "ipv4"}, {"tcp_port": 5000}, {"dscp": 0}):
-        answer = ask(manager, bob, "POST", "/v1/jobs", JOB | {"job": "bobs"} | more)
+        answer = ask(manager, bob, "POST", "/v1/jobs", JOB | {"job": "43.0"} | more)
         assert answer.status_code == 201 and answer.json()["pairs"] == 0 and "another user" in answer.text, answer.text
         assert {node: dict(table) for node, table in manager.controller.compiled.tables.items()} == rules
-    # A name that another's steps begin with: nothing goes if not all may.
-    assert ask(manager, bob, "POST", "/v1/jobs", JOB | {"job": "42.1", "hosts": ["h3", "h4", "h9", "h10"]}).json()["pairs"] == 2
+    # Names and hosts that aren't bob's, and none at all.
+    for name, why in (("42.1", "no running job 42 of this user"), ("42", "no running job"), ("45.0", "no running job"), ("bobs", "begins with the number"), ("0.0", "begins with")):
+        answer = ask(manager, bob, "POST", "/v1/jobs", JOB | {"job": name})
+        assert answer.status_code == 403 and why in answer.text, (name, answer.text)
+    answer = ask(manager, bob, "POST", "/v1/jobs", JOB | {"job": "44.0", "hosts": ["h3", "h4", "h9", "h11"]})
+    assert answer.status_code == 403 and "job 44 has not been given h11" in answer.text
+    assert ask(manager, bob, "POST", "/v1/jobs", JOB | {"job": "44.0", "hosts": ["h3", "h4", "h9", "h10"]}).json()["pairs"] == 2
+    assert ask(manager, alice, "POST", "/v1/jobs", JOB | {"job": "42.1", "tcp_port": 5000}).json()["pairs"] == 2
+    # Whatever their names, an administrator's jobs are an administrator's.
+    assert ask(manager, 0, "POST", "/v1/jobs", JOB | {"job": "44.1"}).status_code == 201
     for uid in (alice, bob):
-        assert ask(manager, uid, "DELETE", "/v1/jobs/42").status_code == 403 and set(manager.jobs) == {"42.0", "42.1", "bobs"}
-    assert ask(manager, alice, "POST", "/v1/jobs", JOB | {"job": "more", "tcp_port": 5000}).json()["pairs"] == 2
-    assert ask(manager, 0, "DELETE", "/v1/jobs/42").json() == {"ended": 2}
-    assert ask(manager, bob, "DELETE", "/v1/jobs/bobs").json() == {"ended": 1}
+        # Nothing goes if not all may.
+        assert ask(manager, uid, "DELETE", "/v1/jobs/44").status_code == 403 and set(manager.jobs) == {"42.0", "42.1", "43.0", "44.0", "44.1"}
+    assert ask(manager, 0, "DELETE", "/v1/jobs/44").json() == {"ended": 2}
+    assert ask(manager, alice, "DELETE", "/v1/jobs/42").json() == {"ended": 2}
+    assert ask(manager, bob, "DELETE", "/v1/jobs/43.0").json() == {"ended": 1}
+
+
+def test_without_slurm_only_administrators_start_jobs(manager: Manager) -> None:
+    answer = ask(manager, 1001, "POST", "/v1/jobs", JOB | {"job": "42.0"})
+    assert answer.status_code == 403 and "only administrators start jobs" in answer.text and not manager.jobs
+    assert ask(manager, 0, "POST", "/v1/jobs", JOB).status_code == 201
+
+
+def test_roles_over_tcp(manager: Manager) -> None:
+    manager.allocations = Allocations(Given(job42=1001))
+    tokens = {"viewer-token-16-chars": VIEWER, "user-token-16-characters": Caller(1001, Role.USER), TOKEN: Caller(0, Role.ADMINISTRATOR)}
+    with serving(manager, roles=Roles(tokens)) as port:
+
+        def said(token: str, method: str, path: str, body: object = None) -> int:
+            return httpx.request(method, f"http://127.0.0.1:{port}{path}", json=body, headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE_S).status_code
+
+        viewer, user, administrator = tokens
+        steps: list[tuple[str, str, object, tuple[int, int, int]]] = [
+            ("GET", "/v1/status", None, (200, 200, 200)),
+            ("POST", "/v1/jobs", JOB | {"job": "42.0"}, (403, 201, 201)),
+            ("POST", "/v1/jobs/42.0/lease", None, (403, 403, 200)),
+            ("POST", "/v1/jobs", JOB | {"job": "43.0"}, (403, 403, 201)),
+            ("PUT", "/v1/patterns/cg", {"ranks": []}, (403, 403, 400)),
+            ("DELETE", "/v1/jobs/43.0", None, (403, 403, 200)),
+        ]
+        # The user's job comes to belong to the administrator, who starts it again.
+        for method, path, body, expected in steps:
+            assert tuple(said(token, method, path, body) for token in (viewer, user, administrator)) == expected, (method, path)
+        assert manager.jobs["42.0"].row.uid == 0
+
+
+def test_a_flood_of_starts_is_one_users_own_trouble(manager: Manager) -> None:
+    """Slurm is slow: who starts many jobs at once is told to wait, and others aren't."""
+
+    class Slow(Given):
+        async def allocation(self, number: int) -> Allocation | None:
+            await asyncio.sleep(0.3)
+            return await super().allocation(number)
+
+    allocations = Allocations(Slow(job42=1001, job43=1002))
+
+    async def work() -> None:
+        many = [allocations.check("42.0", Caller(1001, Role.USER), ["h1"]) for _ in range(WAITING_MAX + 5)]
+        found = await asyncio.gather(*many, allocations.check("43.0", Caller(1002, Role.USER), ["h1"]), return_exceptions=True)
+        assert sum(isinstance(one, Busy) for one in found) == 5 and found[-1] is None and not allocations._waiting
+
+    asyncio.run(work())
 
 
 def test_one_user_cant_have_all_jobs(manager: Manager) -> None:
-    assert ask(manager, 1001, "POST", "/v1/jobs", JOB).status_code == 201
+    manager.allocations = Allocations(Given(job42=1001, job43=1002))
+    assert ask(manager, 1001, "POST", "/v1/jobs", JOB | {"job": "42.0"}).status_code == 201
     for number in range(JOBS_OF_USER_MAX - 1):
-        manager.jobs[f"held{number}"] = manager.jobs["one"]
-    refused = ask(manager, 1001, "POST", "/v1/jobs", JOB | {"job": "next"})
+        manager.jobs[f"held{number}"] = manager.jobs["42.0"]
+    refused = ask(manager, 1001, "POST", "/v1/jobs", JOB | {"job": "42.1"})
     assert refused.status_code == 400 and "of this user" in refused.text
-    assert ask(manager, 1002, "POST", "/v1/jobs", JOB | {"job": "other"}).status_code == 201
+    assert ask(manager, 1002, "POST", "/v1/jobs", JOB | {"job": "43.0"}).status_code == 201
 
 
 def test_unix_connections_are_their_users(manager: Manager, tmp_path: Path) -> None:
     path = tmp_path / "api.sock"
-    server, sockets = serve._http(manager, serve.Settings("sqlite://", f"unix:{path}", "unix:unused"))
-    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    ((server, sockets),) = servers_of(manager, Interfaces(f"unix:{path}"))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=sockets)), daemon=True)
     thread.start()
     with client_of(f"unix:{path}", timeout_s=PATIENCE_S) as client:

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from ferrule_fabric.cli import cli
 from ferrule_fabric.commands.doctor import Finding, settings_of, slurm_findings, topology_findings
-from ferrule_fabric.manager import serve
+from ferrule_fabric.manager.listening import Interfaces, servers_of
 from ferrule_fabric.manager.service import Manager
 from ferrule_fabric.manager.state import State
 from ferrule_fabric.manager.worker import Worker
@@ -158,8 +158,7 @@ def advisor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         # Ranks of one host talk to each other only.
         patterns.add(Run(Application("own", "", 8), "", 0.0, 1.0, ()), pattern_of("shift:ranks=8,bytes=0").total)
         manager = Manager(topology_of("two-level:leaves=4,spines=2,hosts=5"), state, patterns, frozenset({0}), 100_000)
-        server, sockets = serve._http(manager, serve.Settings(url, f"unix:{path}", "unix:unused"))
-        server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+        ((server, sockets),) = servers_of(manager, Interfaces(f"unix:{path}"))
         thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=sockets)), daemon=True)
         thread.start()
         deadline = time.monotonic() + 60

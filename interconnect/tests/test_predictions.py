@@ -12,6 +12,7 @@ import pytest
 
 from ferrule_fabric.errors import FabricError
 from ferrule_fabric.manager.api import create_app
+from ferrule_fabric.manager.callers import Caller, Role, Roles
 from ferrule_fabric.manager.predict import Question, what_if
 from ferrule_fabric.manager.service import QUESTIONS_MAX, Manager
 from ferrule_fabric.manager.state import HISTORY_MAX, PastRow, State
@@ -21,7 +22,7 @@ from ferrule_fabric.patterns.spec import pattern_of
 from ferrule_fabric.store.database import PatternStore
 from ferrule_fabric.topologies.spec import topology_of
 
-TOKEN = "a token for this test only"
+TOKEN = "a-token-for-this-test-only"
 # Two flows that D-mod-K puts onto one spine.
 JOB = {"job": "one", "hosts": ["h1", "h2", "h6", "h8"], "traffic": {"src": [0, 1], "dst": [2, 3], "bytes": [40_000_000, 40_000_000]}}
 WHAT_IF = {"pattern": "cg:ranks=32,bytes=1e6", "ranks_per_host": 8, "placements": ["block", "cyclic"], "routings": ["d-mod-k", "ferrule", "split"]}
@@ -53,7 +54,7 @@ def running(manager: Manager, work: Callable[[Call], Awaitable[None]]) -> None:
     """Runs a client's work against the API."""
 
     async def whole() -> None:
-        transport = httpx.ASGITransport(create_app(manager, TOKEN))
+        transport = httpx.ASGITransport(create_app(manager, Roles(tokens={TOKEN: Caller(0, Role.ADMINISTRATOR)})))
         async with httpx.AsyncClient(transport=transport, base_url="http://manager", headers={"Authorization": f"Bearer {TOKEN}"}, timeout=120) as client:
             await work(client.request)
 

@@ -15,6 +15,7 @@ import pytest
 
 from ferrule_fabric.errors import FabricError
 from ferrule_fabric.manager import api
+from ferrule_fabric.manager.callers import Roles
 from ferrule_fabric.manager.service import Manager
 from ferrule_fabric.manager.state import State
 from ferrule_fabric.manager.worker import Worker
@@ -52,7 +53,7 @@ def manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Manager
 
 def ask(manager: Manager, method: str, path: str, body: object = None) -> httpx.Response:
     async def one() -> httpx.Response:
-        transport = httpx.ASGITransport(api.create_app(manager, None), client=("uid:0", 0), raise_app_exceptions=False)
+        transport = httpx.ASGITransport(api.create_app(manager, Roles()), client=("uid:0", 0), raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://manager", timeout=60) as client:
             return await client.request(method, path, json=body) if body is not None else await client.request(method, path, headers={"Content-Length": "0"})
 
@@ -84,7 +85,7 @@ def test_a_job_ends_though_the_store_is_locked(manager: Manager, tmp_path: Path)
     with locked(tmp_path):
         assert ask(manager, "DELETE", "/v1/jobs/one").json() == {"ended": 1}
         assert not manager.controller.jobs and not manager.jobs and manager.state.count() == 1
-    manager._forget_ended()
+    manager.forget_ended()
     assert manager.state.count() == 0
     assert ask(manager, "POST", "/v1/jobs", JOB).status_code == 201
 
@@ -145,6 +146,6 @@ def test_generators_refuse_numbers_that_are_none(manager: Manager, spec: str) ->
 
 
 def test_an_error_of_our_own_is_told_as_one(manager: Manager, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manager, "status", lambda: 1 // 0)
+    monkeypatch.setattr("ferrule_fabric.manager.looking.status", lambda _: 1 // 0)
     answer = ask(manager, "GET", "/v1/status")
     assert answer.status_code == 500 and answer.json() == {"error": {"where": "manager", "problem": "an error of its own: ZeroDivisionError"}}

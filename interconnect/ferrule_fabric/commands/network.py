@@ -1,11 +1,9 @@
-"""``ferrule-fabric serve`` and ``job``: the manager and what speaks to it."""
+"""``ferrule-fabric job``, and how commands reach the manager."""
 
 from __future__ import annotations
 
 import functools
-import grp
 import json
-import pwd
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path as FilePath
@@ -16,12 +14,7 @@ import httpx
 
 from ferrule_fabric.errors import FabricError
 from ferrule_fabric.manager.address import SOCKET, client_of
-from ferrule_fabric.openflow.compiler import GROUPS_MAX, TABLE_ENTRIES_MAX
-from ferrule_fabric.openflow.labels import LABEL_MIN, LABELS_MAX
-from ferrule_fabric.routing.allocate import ALGORITHMS
-from ferrule_fabric.topologies.spec import topology_of
 
-token_option = click.option("--token-file", type=click.Path(path_type=FilePath, exists=True), help="file with the token, for TCP")
 _file = click.Path(path_type=FilePath, exists=True)
 
 
@@ -60,7 +53,7 @@ def reaching(command: Callable[..., None]) -> Callable[..., None]:
 
     listed = (
         click.option("--api", default=SOCKET, show_default=True, envvar="FERRULE_FABRIC_API", help="the manager: unix:PATH or http(s)://HOST:PORT"),
-        token_option,
+        click.option("--token-file", type=_file, help="file with the token, for https"),
         click.option("--tls-ca", type=_file, envvar="FERRULE_FABRIC_TLS_CA", help="the authority of the manager's certificate, for https"),
         click.option("--tls-identity", type=_file, envvar="FERRULE_FABRIC_TLS_IDENTITY", help="our own certificate and key in one file, for https"),
     )
@@ -78,53 +71,6 @@ def _token(path: FilePath | None) -> str | None:
     if len(token) < 16:
         raise FabricError(str(path), "the token must have at least 16 characters")
     return token
-
-
-@click.command()
-@click.option("--topology", "spec", required=True, help="file:NAME.json, file:NAME.graphml or a generator (see `ferrule-fabric topology --help`)")
-@click.option("--store", default="sqlite:///ferrule-fabric.db", show_default=True, envvar="FERRULE_FABRIC_STORE", help="database of patterns and of the manager's state")
-@click.option("--api", default=SOCKET, show_default=True, help="where to serve HTTP: unix:PATH or HOST:PORT")
-@click.option("--web", help="also serve the page and the API at HOST:PORT, to clients that have the token")
-@click.option("--openflow", default="0.0.0.0:6653", show_default=True, help="where switches connect to: HOST:PORT or unix:PATH")
-@click.option("--group", help="only this group may use the unix socket")
-@click.option("--admin", multiple=True, help="a user who may do everything besides root, such as Slurm's")
-@token_option
-@click.option("--tls-certificate", type=click.Path(exists=True), help="certificate for HTTPS")
-@click.option("--tls-key", type=click.Path(exists=True))
-@click.option("--tls-clients", type=click.Path(exists=True), help="certificates of authorities: clients must show one of theirs")
-@click.option("--table-entries", default=TABLE_ENTRIES_MAX, show_default=True, help="rules that fit into a switch")
-@click.option("--groups", default=GROUPS_MAX, show_default=True, help="groups that fit into a switch, for split routes; 0 for one path per pair always")
-@click.option(
-    "--labels",
-    default=LABELS_MAX,
-    show_default=True,
-    type=click.IntRange(0, LABELS_MAX),
-    help=f"path labels (VLANs from {LABEL_MIN} on) that may be used where tables are too small; 0 for none, where hosts use VLANs of their own",
-)
-@click.option("--algorithm", type=click.Choice(ALGORITHMS), default="ferrule-time", show_default=True)
-def serve(
-    spec: str,
-    store: str,
-    api: str,
-    openflow: str,
-    group: str | None,
-    admin: tuple[str, ...],
-    token_file: FilePath | None,
-    table_entries: int,
-    groups: int,
-    labels: int,
-    algorithm: str,
-    **tls: str | None,
-) -> None:
-    """Run the interconnect manager."""
-    from ferrule_fabric.manager.serve import Settings, run
-
-    try:
-        group_id = grp.getgrnam(group).gr_gid if group else None
-        admins = tuple(pwd.getpwnam(name).pw_uid for name in admin)
-    except KeyError as error:
-        raise FabricError("--group, --admin", f"there is no such group or user: {error}") from None
-    run(topology_of(spec), Settings(store, api, openflow, _token(token_file), group_id, table_entries, algorithm, admins, groups, labels_max=labels, **tls))
 
 
 @click.group()

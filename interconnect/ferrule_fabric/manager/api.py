@@ -1,4 +1,5 @@
-"""The HTTP API, OpenAPI at ``/openapi.json``. The caller is, over the unix socket, the user of the calling process (SO_PEERCRED); over TCP, a client that has the token.
+"""The HTTP API, OpenAPI at ``/openapi.json``. The caller is, over the unix socket, the user of the calling process (SO_PEERCRED); over TCP, what its token or
+certificate stands for. `callers` says what each may do.
 
 Errors are JSON: ``{"error": {"where": …, "problem": …}}``, with status 400 for input that is refused, 401 and 403 for who may not, 404 for what isn't
 there, 408, 411 and 413 for bodies that come too slowly, or without or of too great a length (`guard`), 429 when too many ask.
@@ -20,10 +21,13 @@ from starlette.exceptions import HTTPException
 
 from ferrule_fabric import __version__
 from ferrule_fabric.errors import FabricError
-from ferrule_fabric.manager.guard import BODY_TIMEOUT_S, Guard, user_of
+from ferrule_fabric.manager import looking
+from ferrule_fabric.manager.callers import Caller, Roles
+from ferrule_fabric.manager.guard import BODY_TIMEOUT_S, NOBODY, Guard, caller_of
 from ferrule_fabric.manager.metrics import exposition
 from ferrule_fabric.manager.predict import WHAT_IF_RANKS_MAX, Question
-from ferrule_fabric.manager.service import Busy, Denied, Manager, Unknown
+from ferrule_fabric.manager.refusals import Busy, Denied, Unauthenticated, Unknown
+from ferrule_fabric.manager.service import Manager
 from ferrule_fabric.model.documents import topology_to_json
 from ferrule_fabric.model.traffic import RANKS_MAX, TrafficMatrix
 from ferrule_fabric.openflow.rules import Selector
@@ -97,27 +101,26 @@ def _phases(body: WhatIf, manager: Manager) -> tuple[TrafficMatrix, ...]:
     return tuple(phase.traffic for phase in pattern_of(body.pattern).phases)
 
 
-def _user(request: Request) -> int:
-    """The caller's user id."""
-    uid = user_of(request.scope, request.app.state.token)
-    if uid is None:
-        raise Denied("a token is needed: Authorization: Bearer …")
-    return uid
+def _caller(request: Request) -> Caller:
+    caller = caller_of(request.scope, request.app.state.admins, request.app.state.roles)
+    if caller is None:
+        raise Unauthenticated(NOBODY)
+    return caller
 
 
-User = Annotated[int, Depends(_user)]
+User = Annotated[Caller, Depends(_caller)]
 
 
-def create_app(manager: Manager, token: str | None, body_timeout_s: float = BODY_TIMEOUT_S) -> FastAPI:
-    """The application for one manager."""
+def create_app(manager: Manager, roles: Roles, body_timeout_s: float = BODY_TIMEOUT_S) -> FastAPI:
+    """The application for one manager; ``roles`` are those of callers over TCP."""
     app = FastAPI(title="Ferrule interconnect manager", version=__version__, docs_url=None, redoc_url=None)
-    app.state.token = token
-    app.add_middleware(Guard, token=token, body_timeout_s=body_timeout_s)
+    app.state.admins, app.state.roles = manager.admins, roles
+    app.add_middleware(Guard, admins=manager.admins, roles=roles, body_timeout_s=body_timeout_s)
     _handle_errors(app)
 
     @app.get("/v1/status")
     async def status(_: User) -> dict[str, Any]:
-        return manager.status()
+        return looking.status(manager)
 
     @app.get("/v1/topology")
     async def topology(_: User) -> Response:
@@ -125,20 +128,20 @@ def create_app(manager: Manager, token: str | None, body_timeout_s: float = BODY
 
     @app.get("/v1/links")
     async def links(_: User) -> list[dict[str, Any]]:
-        return manager.links()
+        return looking.links(manager)
 
     @app.get("/v1/jobs")
     async def jobs(_: User) -> list[dict[str, Any]]:
-        return [manager.describe(job) for job in manager.jobs.values()]
+        return [looking.describe(manager, job) for job in manager.jobs.values()]
 
     @app.get("/v1/jobs/{name}")
     async def job(name: str, _: User) -> dict[str, Any]:
         if name not in manager.jobs:
             raise Unknown(f"no job {name!r}")
-        return manager.describe(manager.jobs[name], flows=True)
+        return looking.describe(manager, manager.jobs[name], flows=True)
 
     @app.post("/v1/jobs", status_code=201)
-    async def start(request: Request, body: JobStart, uid: User) -> dict[str, Any]:
+    async def start(request: Request, body: JobStart, caller: User) -> dict[str, Any]:
         if (body.traffic is None) == (not body.pattern):
             raise FabricError("job", "needs a pattern or its traffic, one of them")
         ranks = len(body.hosts)
@@ -148,21 +151,21 @@ def create_app(manager: Manager, token: str | None, body_timeout_s: float = BODY
         else:
             traffic = TrafficMatrix.of_pairs(ranks, body.traffic.src, body.traffic.dst, body.traffic.bytes)
         selector = Selector("ipv4" if body.tcp_port is not None or body.dscp is not None else body.by, body.tcp_port, body.dscp)
-        started = await manager.start(body.job, uid, body.hosts, traffic, selector, body.pattern, phases, body.algorithm, body.lease_s)
+        started = await manager.start(body.job, caller, body.hosts, traffic, selector, body.pattern, phases, body.algorithm, body.lease_s)
         if await request.is_disconnected():
             # Nobody waits any longer: the job was told that it runs on default routes. Its end may have been asked for before its start, or just now.
             with suppress(Unknown):
-                await manager.end(body.job, uid)
+                await manager.end(body.job, caller)
         left_out = [{"src": pair[0], "dst": pair[1], "why": why} for pair, why in started.left_out]
         return {"job": started.job, "number": started.number, "pairs": started.pairs, "left_out": left_out, "route_s": started.route_s, "install_s": started.install_s}
 
     @app.post("/v1/jobs/{name}/lease")
-    async def renew(name: str, uid: User) -> dict[str, float | None]:
-        return {"lease_s": manager.renew(name, uid)}
+    async def renew(name: str, caller: User) -> dict[str, float | None]:
+        return {"lease_s": manager.renew(name, caller)}
 
     @app.delete("/v1/jobs/{name}")
-    async def end(name: str, uid: User) -> dict[str, int]:
-        return {"ended": await manager.end(name, uid)}
+    async def end(name: str, caller: User) -> dict[str, int]:
+        return {"ended": await manager.end(name, caller)}
 
     @app.get("/v1/jobs/{name}/loads")
     async def loads(name: str, _: User) -> dict[str, Any]:
@@ -186,8 +189,8 @@ def create_app(manager: Manager, token: str | None, body_timeout_s: float = BODY
         return manager.known_patterns()
 
     @app.put("/v1/patterns/{name:path}", status_code=201)
-    async def learn(name: str, request: Request, uid: User) -> dict[str, Any]:
-        if uid not in manager.admins:
+    async def learn(name: str, request: Request, caller: User) -> dict[str, Any]:
+        if not caller.is_administrator:
             raise Denied("patterns are stored by administrators")
         checked(name)
         profile = profile_from_json(await request.body(), "body")
@@ -218,8 +221,8 @@ def _handle_errors(app: FastAPI) -> None:
         return _problem(400, error.where, error.problem)
 
     @app.exception_handler(Denied)
-    async def denied(request: Request, error: Denied) -> JSONResponse:
-        return _problem(401 if "token" in str(error) else 403, "user", str(error))
+    async def denied(_: Request, error: Denied) -> JSONResponse:
+        return _problem(401 if isinstance(error, Unauthenticated) else 403, "user", str(error))
 
     @app.exception_handler(Busy)
     async def busy(_: Request, error: Busy) -> JSONResponse:

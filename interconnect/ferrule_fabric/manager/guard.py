@@ -1,13 +1,13 @@
 """Checks between clients and the API: who the caller is, and how much and how slowly it may send.
 
 `Guard` reads a request's whole body before the application sees the request, so that nothing behind it waits for a client. `GuardedProtocol` closes
-connections that don't come to the end of a request's head, and tells the application whose process a unix connection comes from.
+connections that don't come to the end of a request's head, and tells the application whose process a unix connection comes from, or whose certificate a
+client has shown.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 import socket
 import struct
@@ -17,6 +17,8 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from ferrule_fabric.manager.callers import Caller, Role, Roles
+
 PATTERN_BYTES_MAX = 256 << 20
 BODY_BYTES_MAX = 32 << 20
 HEAD_TIMEOUT_S = 10.0
@@ -24,6 +26,7 @@ BODY_TIMEOUT_S = 30.0
 # Beyond the time above a body may take a second for each of these bytes.
 BODY_BYTES_PER_S = 1 << 20
 CONNECTIONS_MAX = 1000
+NOBODY = "a token is needed (Authorization: Bearer …), or a certificate that has a role"
 HEADERS = (
     # The page shows and runs nothing from outside, and is shown in no other page.
     (b"content-security-policy", b"default-src 'self'; img-src 'self' data:; frame-ancestors 'none'"),
@@ -36,22 +39,23 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-def user_of(scope: Scope, token: str | None) -> int | None:
-    """The caller's user id, None if unknown. A caller with the token is an administrator; without a token, a caller that TLS has authenticated is one."""
-    client = scope.get("client")
-    if client and client[0].startswith("uid:"):
-        return int(client[0][4:])
-    offered = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-    if token is not None:
-        return 0 if hmac.compare_digest(offered, f"Bearer {token}".encode()) else None
-    return 0 if scope["scheme"] == "https" else None
+def caller_of(scope: Scope, admins: frozenset[int], roles: Roles) -> Caller | None:
+    """Who calls, None if unknown. A token that is shown must be right, whatever certificate there is."""
+    kind, _, name = (scope.get("client") or ("",))[0].partition(":")
+    if kind == "uid":
+        return Caller(int(name), Role.ADMINISTRATOR if int(name) in admins else Role.USER)
+    offered = next((value for name, value in scope["headers"] if name == b"authorization"), None)
+    if offered is not None:
+        scheme, _, token = offered.decode("latin-1").partition(" ")
+        return roles.by_token(token) if scheme == "Bearer" else None
+    return roles.certificates.get(name) if kind == "certificate" else None
 
 
 class Guard:
     """The application behind its limits."""
 
-    def __init__(self, app: App, token: str | None, body_timeout_s: float = BODY_TIMEOUT_S) -> None:
-        self.app, self.token, self.body_timeout_s = app, token, body_timeout_s
+    def __init__(self, app: App, admins: frozenset[int], roles: Roles, body_timeout_s: float = BODY_TIMEOUT_S) -> None:
+        self.app, self.admins, self.roles, self.body_timeout_s = app, admins, roles, body_timeout_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
@@ -64,8 +68,9 @@ class Guard:
                 message["headers"] = [*message.get("headers", ()), *HEADERS]
             await send(message)
 
-        if scope["path"].startswith("/v1/") and user_of(scope, self.token) is None:
-            await _refuse(send_with_headers, 401, "user", "a token is needed: Authorization: Bearer …")
+        caller = caller_of(scope, self.admins, self.roles)
+        if scope["path"].startswith("/v1/") and caller is None:
+            await _refuse(send_with_headers, 401, "user", NOBODY)
             return
         if scope["method"] not in ("POST", "PUT", "PATCH"):
             await self.app(scope, receive, send_with_headers)
@@ -74,7 +79,8 @@ class Guard:
         if length is None or not length.isdigit():
             await _refuse(send_with_headers, 411, "body", "needs a Content-Length")
             return
-        limit = PATTERN_BYTES_MAX if scope["path"].startswith("/v1/patterns/") else BODY_BYTES_MAX
+        # Only administrators store patterns: of others no such body is read.
+        limit = PATTERN_BYTES_MAX if scope["path"].startswith("/v1/patterns/") and caller and caller.is_administrator else BODY_BYTES_MAX
         if int(length) > limit:
             await _refuse(send_with_headers, 413, "body", f"has {int(length)} bytes; at most {limit} are allowed")
             return
@@ -120,7 +126,7 @@ async def _refuse(send: Send, status: int, where: str, problem: str) -> None:
 
 
 class GuardedProtocol(H11Protocol):
-    """See the module's head. The user of a unix connection is the client's address, ``uid:N``."""
+    """See the module's head. The client's address is ``uid:N`` for a unix connection, and ``certificate:NAME`` with TLS, if the client has shown one."""
 
     head_timeout_s = HEAD_TIMEOUT_S
     _timer: asyncio.TimerHandle | None = None
@@ -131,6 +137,11 @@ class GuardedProtocol(H11Protocol):
         if connection is not None and connection.family == socket.AF_UNIX:
             _, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
             self.client = (f"uid:{uid}", 0)
+        # None unless TLS has verified it.
+        certificate = transport.get_extra_info("peercert") or {}
+        names = [value for part in certificate.get("subject", ()) for kind, value in part if kind == "commonName"]
+        if names:
+            self.client = (f"certificate:{names[0]}", 0)
         self._watch()
 
     def data_received(self, data: bytes) -> None:

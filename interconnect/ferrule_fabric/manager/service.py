@@ -7,7 +7,6 @@ jobs, stored, and installed; then the answer goes out. Anything that fails leave
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
 import time
@@ -19,11 +18,15 @@ import numpy as np
 
 from ferrule_fabric.errors import FabricError
 from ferrule_fabric.manager import worker
+from ferrule_fabric.manager.allocation import Allocations
+from ferrule_fabric.manager.callers import Caller, Role
+from ferrule_fabric.manager.lifetimes import Leases
 from ferrule_fabric.manager.predict import Question
+from ferrule_fabric.manager.refusals import Busy, Denied, Unknown
 from ferrule_fabric.manager.state import JobRow, PastRow, State
 from ferrule_fabric.model.documents import plan_from_json, plan_to_json
 from ferrule_fabric.model.placement import Placement
-from ferrule_fabric.model.plan import Route, RoutePlan
+from ferrule_fabric.model.plan import RoutePlan
 from ferrule_fabric.model.topology import Topology
 from ferrule_fabric.model.traffic import Demands, Flow, TrafficMatrix
 from ferrule_fabric.openflow.compiler import GROUPS_MAX, JobRoutes
@@ -44,18 +47,6 @@ WARM_UP_HOSTS = 64
 # A pattern with more kinds of phases is taken as a whole.
 PHASES_MAX = 32
 T = TypeVar("T")
-
-
-class Denied(Exception):
-    """The caller may not do this."""
-
-
-class Busy(Exception):
-    """Too many ask at once."""
-
-
-class Unknown(Exception):
-    """There is no such job or pattern."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +72,7 @@ class Started:
 
 
 class Manager:
-    """See the module's head. ``admins`` are user ids that may do everything."""
+    """See the module's head. ``admins`` are user ids that may do everything; ``allocations`` says on which hosts others start jobs."""
 
     def __init__(
         self,
@@ -93,8 +84,10 @@ class Manager:
         algorithm: str = "ferrule-time",
         groups_max: int = GROUPS_MAX,
         labels_max: int = LABELS_MAX,
+        allocations: Allocations | None = None,
     ) -> None:
         self.state, self.patterns, self.admins, self.algorithm = state, patterns, admins, algorithm
+        self.allocations, self.leases = allocations or Allocations(), Leases()
         self.controller = Controller(topology, state.next_generation(), entries_max, groups_max=groups_max, labels_max=labels_max, keep_labels=self._keep_labels)
         # Jobs that start needn't wait for predictions.
         self.worker, self.oracle = worker.Worker(), worker.Worker()
@@ -109,7 +102,6 @@ class Manager:
         self._asking = 0
         self._judging: set[asyncio.Task[None]] = set()
         self._advice: dict[tuple[int, int], dict[str, Any]] = {}
-        self._heard_s: dict[str, float] = {}
         self._ended: dict[int, float] = {}
         self._restore(topology)
 
@@ -165,7 +157,7 @@ class Manager:
     async def start(
         self,
         name: str,
-        uid: int,
+        caller: Caller,
         hosts: Sequence[str],
         traffic: TrafficMatrix,
         selector: Selector,
@@ -174,15 +166,17 @@ class Manager:
         algorithm: str = "",
         lease_s: float | None = None,
     ) -> Started:
-        """Gives a job routes; a job of the same name and user gets new ones. With ``lease_s`` it ends unless it is renewed that often."""
+        """Gives a job routes; a job of the same name and user gets new ones. With ``lease_s`` it ends unless it is renewed that often. Raises `Denied`."""
+        self._may(caller, self.jobs.get(name))
+        await self.allocations.check(name, caller, hosts)
         # Jobs that end don't wait for this.
         await self._may_start.wait()
         async with self._lock:
             known = self.jobs.get(name)
-            self._may(uid, known)
+            self._may(caller, known)
             if known is None and len(self.jobs) >= JOBS_MAX:
                 raise FabricError("job", f"there are {JOBS_MAX} already")
-            if known is None and uid not in self.admins and sum(job.row.uid == uid for job in self.jobs.values()) >= JOBS_OF_USER_MAX:
+            if known is None and not caller.is_administrator and sum(job.row.uid == caller.uid for job in self.jobs.values()) >= JOBS_OF_USER_MAX:
                 raise FabricError("job", f"there are {JOBS_OF_USER_MAX} of this user already")
             began = time.perf_counter()
             topology = self.controller.topology
@@ -193,13 +187,13 @@ class Manager:
             others = {job: (held.demands, held.plan) for job, held in self.jobs.items() if job != name}
             measured = parts if len(phases) <= PHASES_MAX else []
             routes = await self.worker.run(worker.arrival, topology, worker.listed(topology, others), name, demands, algorithm, measured)
-            plan, taken = self._free(RoutePlan(topology.digest, routes, name, algorithm), uid)
+            plan, taken = self._free(RoutePlan(topology.digest, routes, name, algorithm), caller)
             route_s = time.perf_counter() - began
             sizes = json.dumps([[flow.src, flow.dst, flow.bytes] for flow in demands.flows(topology)])
             began_s, hosts_used = time.time(), int(np.union1d(demands.src, demands.dst).size)
             number = known.row.number if known else 0
-            past = PastRow(number, name, uid, pattern, hosts_used, len(plan), began_s)
-            row = JobRow(number, name, uid, pattern, began_s, json.dumps(asdict(selector)), plan_to_json(plan), sizes, lease_s)
+            past = PastRow(number, name, caller.uid, pattern, hosts_used, len(plan), began_s)
+            row = JobRow(number, name, caller.uid, pattern, began_s, json.dumps(asdict(selector)), plan_to_json(plan), sizes, lease_s)
             row = self.state.begin(row, past)
             job = Job(row, demands, plan, selector)
             try:
@@ -209,16 +203,16 @@ class Manager:
                 raise
             self.jobs[name] = job
             self._predict(job, topology)
-            self._hear(job)
+            self.leases.renew(job)
             started = Started(name, row.number, len(plan) - len(left_out), (*taken, *left_out), route_s, time.perf_counter() - began - route_s)
-            log.info("job started", extra={"job": name, "uid": uid, "pairs": started.pairs, "left_out": len(started.left_out), "route_s": route_s, "install_s": started.install_s})
+            log.info("job started", extra={"job": name, "uid": caller.uid, "pairs": started.pairs, "left_out": len(started.left_out), "route_s": route_s, "install_s": started.install_s})
             return started
 
-    def _free(self, plan: RoutePlan, uid: int) -> tuple[RoutePlan, list[tuple[tuple[str, str], str]]]:
+    def _free(self, plan: RoutePlan, caller: Caller) -> tuple[RoutePlan, list[tuple[tuple[str, str], str]]]:
         """The plan without the pairs that jobs of other users have, whatever packets these take: rules for some packets of a pair would go before theirs."""
-        if uid in self.admins:
+        if caller.is_administrator:
             return plan, []
-        others = {pair for job in self.jobs.values() if job.row.uid != uid for pair in job.plan.routes}
+        others = {pair for job in self.jobs.values() if job.row.uid != caller.uid for pair in job.plan.routes}
         taken = [(pair, "another job has this pair, of another user") for pair in plan.routes if pair in others]
         return (replace(plan, routes={pair: route for pair, route in plan if pair not in others}) if taken else plan), taken
 
@@ -233,58 +227,39 @@ class Manager:
             if known is None:
                 self._ended[row.number] = time.time()
 
-    def _may(self, uid: int, job: Job | None) -> None:
-        if job is not None and uid not in self.admins and uid != job.row.uid:
+    def _may(self, caller: Caller, job: Job | None) -> None:
+        if caller.role is Role.VIEWER:
+            raise Denied("a viewer may only look")
+        if job is not None and not caller.may_touch(job.row.uid):
             raise Denied(f"job {job.row.job!r} is another user's")
 
-    def _hear(self, job: Job) -> None:
-        if job.row.lease_s is not None:
-            self._heard_s[job.row.job] = time.monotonic()
-
-    def renew(self, name: str, uid: int) -> float | None:
-        """The process that started a job still lives; returns the job's lease in seconds. Raises `Unknown`."""
+    def renew(self, name: str, caller: Caller) -> float | None:
+        """The process that started a job still lives; returns the job's lease in seconds. Raises `Unknown` or `Denied`."""
         job = self.jobs.get(name)
         if job is None:
             raise Unknown(f"no job {name!r}")
-        self._may(uid, job)
-        self._hear(job)
+        self._may(caller, job)
+        self.leases.renew(job)
         return job.row.lease_s
 
-    async def expire_forever(self) -> None:
-        """Ends jobs whose lease has run out, and has those forgotten that the store has kept. When the manager is ready after a restart every lease is as new."""
-        while not self.warm:
-            await asyncio.sleep(0.1)
-        for job in self.jobs.values():
-            self._hear(job)
-        while True:
-            await asyncio.sleep(COUNT_INTERVAL_S)
-            self._forget_ended()
-            now = time.monotonic()
-            for job in list(self.jobs.values()):
-                lease_s = job.row.lease_s
-                if lease_s is not None and now - self._heard_s.get(job.row.job, now) > lease_s:
-                    log.warning("job ends: its lease has run out", extra={"job": job.row.job, "lease_s": lease_s})
-                    with contextlib.suppress(Unknown, FabricError):
-                        await self.end(job.row.job, 0)
-
-    async def end(self, name: str, uid: int) -> int:
-        """Removes a job's routes, or those of all its steps (``name.*``); returns how many there were. Raises `Unknown` if none."""
+    async def end(self, name: str, caller: Caller) -> int:
+        """Removes a job's routes, or those of all its steps (``name.*``); returns how many there were. Raises `Unknown` if none, and `Denied`."""
         async with self._lock:
             found = [job for held, job in self.jobs.items() if held == name or held.startswith(f"{name}.")]
             if not found:
                 raise Unknown(f"no job {name!r}")
             for job in found:
-                self._may(uid, job)
+                self._may(caller, job)
             for job in found:
                 await self.controller.remove(job.row.number)
                 self._ended[job.row.number] = time.time()
                 del self.jobs[job.row.job]
-                self._heard_s.pop(job.row.job, None)
-                log.info("job ended", extra={"job": job.row.job, "uid": uid})
-            self._forget_ended()
+                self.leases.forget(job.row.job)
+                log.info("job ended", extra={"job": job.row.job, "uid": caller.uid})
+            self.forget_ended()
             return len(found)
 
-    def _forget_ended(self) -> None:
+    def forget_ended(self) -> None:
         """Jobs whose rules are gone leave the store. Where that is refused they have ended nevertheless, and it is tried again."""
         try:
             for number, ended_s in list(self._ended.items()):
@@ -377,57 +352,6 @@ class Manager:
             before_s, before = self._counted
             self.load_bps = {arc: max(0.0, 8 * (count - before[arc]) / (now - before_s)) for arc, count in counted.items() if arc in before}
             self._counted = now, counted
-
-    def status(self) -> dict[str, Any]:
-        """In short how things are."""
-        controller = self.controller
-        names = controller.topology.node_names
-        return {
-            "switches": len(controller.node_of),
-            "connected": len(controller.sessions),
-            "missing": sorted(names[node] for node in controller.node_of.values() if node not in controller.sessions),
-            "links_down": [f"{link.a} - {link.b}" for link in controller.topology.links if not link.up],
-            "jobs": len(self.jobs),
-            "rules": controller.compiled.rule_count,
-            "compact": controller.compiled.compact,
-            "labels": len(controller.compiled.labels),
-            "labelled_pairs": len(controller.compiled.label_of),
-            "generation": controller.generation,
-            "admins": sorted(self.admins),
-            "up_s": round(time.time() - self.started_s, 3),
-            "miswired": controller.discovery.differences(controller.topology) if controller.discovery.links else [],
-        }
-
-    def links(self) -> list[dict[str, Any]]:
-        """Every link with its load in both directions."""
-        topology = self.controller.topology
-        return [
-            {"a": link.a, "b": link.b, "capacity_bps": link.capacity_bps, "up": link.up, "load_bps": [round(self.load_bps.get(2 * i + side, 0.0)) for side in (0, 1)]}
-            for i, link in enumerate(topology.links)
-        ]
-
-    def describe(self, job: Job, flows: bool = False) -> dict[str, Any]:
-        """A job for people; with ``flows`` also who sends how much to whom over which way."""
-        topology = self.controller.topology
-        row = job.row
-        told: dict[str, Any] = {"job": row.job, "number": row.number, "uid": row.uid, "pattern": row.pattern, "started_s": row.started_s, "pairs": len(job.plan)}
-        if flows:
-            now = self.controller.jobs.get(row.number)
-            plan = now.plan if now else job.plan
-            told["flows"] = [
-                {"src": f.src, "dst": f.dst, "bytes": f.bytes, "path": ways[0]["nodes"] if ways else None, "paths": ways}
-                for f in job.demands.flows(topology)
-                for ways in [_ways(topology, plan.routes.get((f.src, f.dst)))]
-            ]
-        return told
-
-
-def _ways(topology: Topology, route: Route | None) -> list[dict[str, Any]]:
-    """The paths of a route as names of nodes, with their shares, the largest first; nothing for the default route."""
-    if route is None:
-        return []
-    listed = sorted(zip(route.weights, route.paths), key=lambda one: -one[0])
-    return [{"nodes": topology.path_nodes(path.arcs), "share": round(share, 6)} for share, path in listed]
 
 
 def _routes(job: Job, topology: Topology) -> JobRoutes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from authority import Authority
 from conftest import spec_of
 from slurm_world import transfer
 from standing import free_port
@@ -23,7 +25,7 @@ import fabric as ovs
 from ferrule_fabric.model.documents import topology_to_json
 from ferrule_fabric.model.topology import Topology
 
-TOKEN = "a token for this test only"
+TOKEN = "a-token-for-this-test-only"
 JOB = {"job": "page", "hosts": ["h1", "h6", "h11", "h16"], "traffic": {"src": [0, 1, 2], "dst": [1, 0, 3], "bytes": [5000, 3000, 9000]}}
 PATIENCE_S, SHOWN_MS = 300, 60_000
 
@@ -35,22 +37,25 @@ def test_the_page(paper: Topology, tmp_path: Path) -> None:
             pytest.skip(why)
     playwright = pytest.importorskip("playwright.sync_api")
     (tmp_path / "topology.json").write_text(topology_to_json(paper))
-    (tmp_path / "token").write_text(TOKEN)
-    (tmp_path / "token").chmod(0o600)
-    address = f"http://127.0.0.1:{free_port()}"
+    (tmp_path / "roles").write_text(f"administrator token {TOKEN}\n")
+    (tmp_path / "roles").chmod(0o600)
+    authority = Authority(tmp_path, "ours").make()
+    address = f"https://127.0.0.1:{free_port()}"
     with ovs.Fabric.up(spec_of(paper)) as fabric:
-        main = [sys.executable, "-c", "from ferrule_fabric.commands.network import serve; serve()", "--topology", f"file:{tmp_path}/topology.json", "--store", f"sqlite:///{tmp_path}/db"]
+        main = [sys.executable, "-c", "from ferrule_fabric.commands.serve import serve; serve()", "--topology", f"file:{tmp_path}/topology.json", "--store", f"sqlite:///{tmp_path}/db"]
+        certificate = str(authority.issue("manager"))
+        tls = ["--tls-certificate", certificate, "--tls-key", certificate]
         with open(tmp_path / "log", "wb") as log:
-            served = subprocess.Popen([*main, "--api", address[7:], "--token-file", str(tmp_path / "token"), "--openflow", f"unix:{fabric.controller_socket}"], stderr=log)
+            served = subprocess.Popen([*main, "--api", address[8:], "--roles", str(tmp_path / "roles"), *tls, "--openflow", f"unix:{fabric.controller_socket}"], stderr=log)
         try:
-            client = httpx.Client(base_url=address, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=PATIENCE_S)
+            client = httpx.Client(base_url=address, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=PATIENCE_S, verify=ssl.create_default_context(cafile=authority.certificate))
             until_ready(client, fabric, served, tmp_path / "log")
-            assert httpx.get(f"{address}/v1/jobs", timeout=PATIENCE_S).status_code == 401
+            assert client.get("/v1/jobs", headers={"Authorization": "Bearer wrong"}).status_code == 401
             assert client.post("/v1/jobs", json=JOB).status_code == 201
             with playwright.sync_playwright() as driver:
                 browser = driver.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
                 try:
-                    look(browser.new_page(), playwright.expect, address, fabric)
+                    look(browser.new_page(ignore_https_errors=True), playwright.expect, address, fabric)
                 finally:
                     browser.close()
         finally:

@@ -32,12 +32,12 @@ def test_the_page_predicts(paper: Topology, tmp_path: Path) -> None:
         pytest.skip("no chromium")
     playwright = pytest.importorskip("playwright.sync_api")
     (tmp_path / "topology.json").write_text(topology_to_json(paper))
-    (tmp_path / "token").write_text(TOKEN)
-    (tmp_path / "token").chmod(0o600)
+    (tmp_path / "roles").write_text(f"administrator token {TOKEN}\n")
+    (tmp_path / "roles").chmod(0o600)
     address = f"http://127.0.0.1:{free_port()}"
-    main = [sys.executable, "-c", "from ferrule_fabric.commands.network import serve; serve()", "--topology", f"file:{tmp_path}/topology.json", "--store", f"sqlite:///{tmp_path}/db"]
+    main = [sys.executable, "-c", "from ferrule_fabric.commands.serve import serve; serve()", "--topology", f"file:{tmp_path}/topology.json", "--store", f"sqlite:///{tmp_path}/db"]
     with open(tmp_path / "log", "wb") as log:
-        served = subprocess.Popen([*main, "--api", address[7:], "--token-file", str(tmp_path / "token"), "--openflow", f"unix:{tmp_path}/openflow"], stderr=log)
+        served = subprocess.Popen([*main, "--api", address[7:], "--roles", str(tmp_path / "roles"), "--plain-http", "--openflow", f"unix:{tmp_path}/openflow"], stderr=log)
     try:
         with httpx.Client(base_url=address, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=PATIENCE_S) as client:
             until_up(client, served, tmp_path / "log")
