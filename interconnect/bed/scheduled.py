@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -32,6 +33,8 @@ def scheduled(topology: Topology, plugin: Path = PLUGIN) -> Iterator[tuple[slurm
         folder.chmod(0o755)
         service = Service(folder, fabric, topology, "--slurm")
         stack.callback(service.stop, 9)
+        # Users can't look into the folder that the plugin is built in.
+        plugin = Path(shutil.copy(plugin, folder))
         epilog = f"#!/bin/sh\nexec {ROOT}/interconnect/slurm/epilog.sh {service.api[5:]}\n"
         files = {"plugstack.conf": f"optional {plugin} api={service.api} timeout_ms={PLUGIN_TIMEOUT_MS}\n", "epilog": epilog}
         spaces = [fabric.host_netns(host.name) for host in topology.hosts]

@@ -70,11 +70,11 @@ class Service:
         openflow = f"unix:{self.fabric.controller_socket}"
         return [*main, "--topology", f"file:{self.folder}/topology.json", "--store", store, "--api", self.api, "--openflow", openflow, *self.more, *more]
 
-    def start(self) -> None:
-        """Start it and wait until all switches have their default routes."""
+    def start(self, patience_s: float = START_S) -> None:
+        """Start it and wait until all switches have their default routes. Raises `AssertionError` with the log's end where that takes too long."""
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(self.command(), stderr=log, stdout=log, env=self.environment)
-        deadline = time.monotonic() + START_S
+        deadline = time.monotonic() + patience_s
         nudged = False
         while True:
             try:

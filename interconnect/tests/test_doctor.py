@@ -29,7 +29,7 @@ from ferrule_fabric.topologies.spec import topology_of
 # Slurm of Debian 12 has 5.1, others have 5.3 or 5.4.
 LUAS = [path for path in map(shutil.which, ("lua5.1", "lua5.3", "lua5.4")) if path]
 SCRIPT = Path(__file__).parents[1] / "slurm/job_submit.lua"
-STATUS = {"admins": [0]}
+STATUS = {"admins": [0], "slurm": True}
 HOSTS = {"h1", "h2"}
 FAKES = {
     "scontrol": 'test "$1 $2" = "show config" && printf "Configuration data\\nEpilogSlurmctld[0]     = %s\\nEpilogSlurmctld         = %s\\nJobSubmitPlugins        = lua\\n" X "$EPILOG"',
@@ -78,6 +78,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 def test_a_right_set_up_has_nothing_wrong(site: Site) -> None:
     assert site.wrong() == []
     assert settings_of(site.conf)["slurmuser"] == "root" and settings_of(site.conf)["epilogslurmctld"].endswith("/epilog")
+    assert ["ferrule-fabric serve --slurm" in finding.mend for finding in site.wrong(STATUS | {"slurm": False})] == [True]
     # Without the manager what only it knows is skipped.
     assert site.wrong(None, None) == [] and any(finding.good is None for finding in slurm_findings(site.conf, None, None))
     assert [finding.good for finding in slurm_findings(site.folder / "none.conf", STATUS, HOSTS)] == [None]

@@ -156,6 +156,7 @@ def _file_findings(conf: FilePath, settings: dict[str, str], status: dict[str, A
     else:
         admins = None if status is None else status.get("admins")
         yield Finding(None if admins is None else uid in admins, f"SlurmUser {user} may end all jobs at the manager", f"ferrule-fabric serve --admin {user}")
+    yield Finding(None if status is None else bool(status.get("slurm")), "the manager asks Slurm whose hosts are whose", "ferrule-fabric serve --slurm; without, users' jobs take default routes")
     if "lua" in settings.get("jobsubmitplugins", "").split(","):
         script = conf.parent / "job_submit.lua"
         yield Finding(_is_ours(script), f"{script} asks the manager for the choice of nodes", "see interconnect/slurm/job_submit.lua")

@@ -22,6 +22,7 @@ sys.path.append(str(ROOT / "testbeds/slurm"))
 import slurm
 from ferrule_fabric.commands.doctor import examined
 from ferrule_fabric.commands.network import Reach
+from ferrule_fabric.manager.allocation import Allocations, Slurm
 from ferrule_fabric.manager.listening import Interfaces, servers_of
 from ferrule_fabric.manager.service import Manager
 from ferrule_fabric.manager.state import State
@@ -73,7 +74,7 @@ def main() -> None:
         state = State(url)
         with PatternStore(url) as patterns:
             patterns.add(Run(Application("near", "", 2), "", 0.0, 1.0, ()), pattern_of("alltoall:ranks=2,bytes=1000000").total)
-            manager = Manager(topology_of(TOPOLOGY), state, patterns, frozenset({0}), 100_000)
+            manager = Manager(topology_of(TOPOLOGY), state, patterns, frozenset({0}), 100_000, allocations=Allocations(Slurm()))
             ((server, sockets),) = servers_of(manager, Interfaces(f"unix:{path}"))
             threading.Thread(target=lambda: asyncio.run(server.serve(sockets=sockets)), daemon=True).start()
             script = (ROOT / "interconnect/slurm/job_submit.lua").read_text().replace("/run/ferrule-fabric.sock", str(path))

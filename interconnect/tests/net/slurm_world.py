@@ -5,11 +5,13 @@ usage: slurm_world.py PLUGIN
 
 from __future__ import annotations
 
+import json
+import pwd
 import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -17,6 +19,7 @@ ROOT = HERE.parents[2]
 sys.path[:0] = [str(ROOT / "interconnect/bed"), str(ROOT / "testbeds/slurm"), str(ROOT / "testbeds/ovs"), str(ROOT / "interconnect/tests")]
 
 from jobs import DIST, built
+from requesting import REQUEST
 from scheduled import JOB_PORTS, scheduled
 from standing import Service
 
@@ -27,6 +30,7 @@ from ferrule_fabric.topologies.fat_tree import two_level
 NODES, SHIFT = 20, 5
 CHAIN_NODES, CHAIN_RANKS = 16, 32
 SLACK_BYTES = 1_000_000
+ALICE, BOB = (pwd.getpwnam(name).pw_uid for name in ("nobody", "daemon"))
 
 
 def until(what: str, true: Callable[[], bool], patience_s: float = 60) -> None:
@@ -161,6 +165,70 @@ def check_refusals(cluster: slurm.Cluster) -> None:
     print("    a wrong name is refused, an unknown one runs on default routes", flush=True)
 
 
+def as_user(uid: int, command: Sequence[str], env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    return subprocess.Popen(command, user=uid, group=uid, extra_groups=[], cwd="/", env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def asked(uid: int, service: Service, method: str, path: str, body: object = None) -> tuple[int, str]:
+    """A request of a user's own process, around plugin and mpiexec."""
+    process = as_user(uid, ["/usr/bin/python3", "-c", REQUEST, service.api[5:], method, path, json.dumps(body) if body else ""])
+    text, _ = process.communicate(timeout=90)
+    status, _, answer = text.partition("\n")
+    return int(status), answer
+
+
+def running_step(cluster: slurm.Cluster, service: Service, uid: int, hosts: list[str], flag: str) -> tuple[subprocess.Popen[str], str]:
+    """A step of a user with routes, and its name at the manager."""
+    words = ["srun", f"-N{len(hosts)}", f"-n{len(hosts)}", "-w", ",".join(hosts), "-D", "/", "--comm-pattern=small", *while_there(cluster, flag)]
+    process = as_user(uid, words, cluster.env)
+    until(f"the job of user {uid} has routes", lambda: process.poll() is not None or any(job["uid"] == uid for job in service.get("/v1/jobs")))
+    assert process.poll() is None, process.communicate()
+    return process, str(next(job["job"] for job in service.get("/v1/jobs") if job["uid"] == uid))
+
+
+def check_users(cluster: slurm.Cluster, service: Service) -> None:
+    """Two users without privileges, one of them hostile; and a job that ends while the manager is down."""
+    learned = service.call("PUT", "/v1/patterns/small", json=profile(4))
+    assert learned.status_code == 201, learned.text
+    alices_hosts, bobs_hosts = ["h1", "h2", "h6", "h7"], ["h3", "h4", "h8", "h9"]
+    alices, name = running_step(cluster, service, ALICE, alices_hosts, "alice")
+    bobs, bobs_name = running_step(cluster, service, BOB, bobs_hosts, "bob")
+    mine, theirs = bobs_name.partition(".")[0], name.partition(".")[0]
+    start = {"pattern": "small", "hosts": alices_hosts}
+    rules = service.job_rules()
+    for method, path, body, why in (
+        ("POST", "/v1/jobs", start | {"job": name}, "another user's"),
+        ("POST", "/v1/jobs", start | {"job": f"{theirs}.77"}, f"no running job {theirs} of this user"),
+        ("POST", "/v1/jobs", start | {"job": theirs}, "no running job"),
+        ("POST", "/v1/jobs", start | {"job": "4711.0"}, "no running job"),
+        ("POST", "/v1/jobs", start | {"job": "mpiexec-0123456789abcdef"}, "begins with the number"),
+        ("POST", "/v1/jobs", start | {"job": f"{mine}.77"}, f"job {mine} has not been given h1, h2, h6"),
+        ("POST", "/v1/jobs", start | {"job": f"{mine}.77", "hosts": [*bobs_hosts[:3], "h1"]}, "has not been given h1"),
+        ("DELETE", f"/v1/jobs/{name}", None, "another user's"),
+        ("DELETE", f"/v1/jobs/{theirs}", None, "another user's"),
+        ("POST", f"/v1/jobs/{name}/lease", {}, "another user's"),
+        ("PUT", "/v1/patterns/small", profile(4), "administrators"),
+    ):
+        status, text = asked(BOB, service, method, path, body)
+        assert status == 403 and why in text, (method, path, status, text)
+    assert service.job_rules() == rules
+    status, text = asked(BOB, service, "POST", "/v1/jobs", start | {"job": f"{mine}.77", "hosts": bobs_hosts})
+    assert status == 201, text
+    assert asked(BOB, service, "DELETE", f"/v1/jobs/{mine}.77")[0] == 200
+    print(f"    two users: of {name} nothing was taken, ended or stored over by the other one, who has {bobs_name}", flush=True)
+
+    service.stop(9)
+    (Path(cluster.dir) / "alice").unlink()
+    assert alices.wait(60) == 0, alices.communicate()
+    until("Slurm has forgotten the step", lambda: theirs not in cluster.run(["squeue", "-h", "-o", "%A"])[1].split())
+    service.start()
+    until("the job that ended meanwhile is gone", lambda: [job["job"] for job in service.get("/v1/jobs")] == [bobs_name])
+    (Path(cluster.dir) / "bob").unlink()
+    assert bobs.wait(60) == 0, bobs.communicate()
+    until("no rule is left", lambda: service.job_rules() == 0 and not service.get("/v1/jobs"))
+    print("    outage: a job that ended while the manager was down has no routes, one that goes on has them", flush=True)
+
+
 def seconds(cluster: slurm.Cluster, *more: str) -> float:
     times = []
     for _ in range(5):
@@ -190,6 +258,7 @@ def main() -> None:
             check_chain(cluster, service, fabric)
         check_refusals(cluster)
         check_sbatch(cluster, service)
+        check_users(cluster, service)
         check_without_manager(cluster, service)
 
 

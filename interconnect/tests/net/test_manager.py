@@ -18,6 +18,7 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from requesting import REQUEST
 from standing import Service
 
 import fabric as ovs
@@ -29,16 +30,6 @@ RANKS = [f"h{number}" for number in (1, 1, 6, 6, 11, 16)]
 TRAFFIC = {"src": [0, 1, 2, 0, 5], "dst": [2, 3, 0, 4, 1], "bytes": [1000, 2000, 3000, 4000, 5000]}
 JOB = {"job": "42.0", "hosts": RANKS, "traffic": TRAFFIC}
 
-REQUEST = """
-import http.client, socket, sys
-connection = http.client.HTTPConnection("manager")
-connection.sock = socket.socket(socket.AF_UNIX)
-connection.sock.connect(sys.argv[1])
-connection.request(sys.argv[2], sys.argv[3], sys.argv[4] or None, {"Content-Type": "application/json"})
-answer = connection.getresponse()
-print(answer.status)
-print(answer.read().decode())
-"""
 BODIES = st.recursive(
     st.none() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["job", "hosts", "traffic", "src"]), inner),
