@@ -39,11 +39,11 @@ def of(number: int) -> Allocation | None:
 
 
 def test_what_slurm_says(fake: Fake) -> None:
-    fake("squeue", 'echo "42|1001|RUNNING|h[1-2]"; echo "43|1002|COMPLETING|h3"; echo "44|1002|PENDING|"; echo "45|1002|COMPLETED|h3"')
+    fake("squeue", 'echo "42|1001|RUNNING|h[1-2]"; echo "43|1002|COMPLETING|h3"; echo "44|1002|PENDING|"; echo "45|1002|COMPLETED|h3"; echo "47|1002|NEW_STATE|h3"')
     assert of(42) == Allocation(42, 1001, frozenset({"h1", "h2"}))
     # Of others no new job may start; one that isn't over keeps its routes.
-    assert of(43) is None and of(44) is None and of(45) is None and of(46) is None
-    assert asyncio.run(Slurm().alive()) == {42, 43}
+    assert of(43) is None and of(44) is None and of(45) is None and of(46) is None and of(47) is None
+    assert asyncio.run(Slurm().alive()) == {42, 43, 47}
 
 
 def test_slurm_in_trouble(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from ferrule_fabric.cli import cli
 from ferrule_fabric.errors import FabricError
+from ferrule_fabric.manager.address import client_of
 from ferrule_fabric.manager.callers import FILE_BYTES_MAX, VIEWER, Caller, Role, Roles, read_roles, roles_of
 from ferrule_fabric.manager.listening import Interfaces
 from ferrule_fabric.manager.serve import Switches
@@ -105,6 +106,15 @@ def test_nothing_is_served_to_strangers_or_in_clear(tmp_path: Path) -> None:
     ):
         with pytest.raises(FabricError, match=where):
             bad.check()
+
+
+def test_a_token_goes_over_no_network_in_clear() -> None:
+    for api in ("http://10.0.0.1:80", "http://localhost:80", "http://manager.example:80", "http://127.0.0.1@10.0.0.1:80"):
+        with pytest.raises(FabricError, match="https:// only"):
+            client_of(api, TOKEN)
+        client_of(api).close()
+    for api in ("http://127.0.0.1:80", "http://[::1]:80", "https://10.0.0.1:443"):
+        client_of(api, TOKEN).close()
 
 
 def test_switches_prove_themselves_or_are_listed(tmp_path: Path) -> None:

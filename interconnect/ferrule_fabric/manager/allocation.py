@@ -17,15 +17,15 @@ from ferrule_fabric.manager.callers import Caller, Role
 from ferrule_fabric.manager.refusals import Busy, Denied
 
 COMMAND_TIMEOUT_S = 10.0
-ANSWER_BYTES_MAX = 64 << 20
 COMMANDS_MAX = 4
 # Of one user: jobs that wait for Slurm's answer.
 WAITING_MAX = 16
 NAMED = 3
 _NUMBER = re.compile(r"([1-9][0-9]{0,9})(\.|\Z)")
-# A job in one of these has its nodes, or its last processes are still there.
 _STARTABLE = {"RUNNING", "CONFIGURING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING"}
-_ALIVE = _STARTABLE | {"COMPLETING", "STAGE_OUT"}
+# A job in any other state, also one that a later Slurm may know, has its nodes, or its last processes are still there.
+_OVER = {"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "DEADLINE"}
+_OVER |= {"OUT_OF_MEMORY", "REVOKED", "LAUNCH_FAILED"}
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Slurm:
 
     async def alive(self) -> frozenset[int]:
         """Numbers of all allocations that have not ended."""
-        return frozenset(number for number, _, state, _ in await self._jobs() if state in _ALIVE)
+        return frozenset(number for number, _, state, _ in await self._jobs() if state not in _OVER)
 
     async def _jobs(self, *which: str) -> list[tuple[int, int, str, str]]:
         """Number, user, state and hosts (as Slurm abbreviates them) of jobs."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import os
 import signal
 import socket
@@ -16,6 +15,7 @@ from pathlib import Path
 import uvicorn
 
 from ferrule_fabric.errors import FabricError
+from ferrule_fabric.manager.address import is_loopback
 from ferrule_fabric.manager.api import create_app
 from ferrule_fabric.manager.callers import Roles
 from ferrule_fabric.manager.guard import CONNECTIONS_MAX, GuardedProtocol
@@ -47,7 +47,7 @@ class Interfaces:
                 continue
             if not (self.roles.tokens or (self.roles.certificates and self.clients)):
                 raise FabricError(option, "over TCP needs --roles, with tokens or (and --tls-clients) certificates")
-            if not self.certificate and not (self.plain_http and _is_loopback(address[0])):
+            if not self.certificate and not (self.plain_http and is_loopback(address[0])):
                 raise FabricError(option, "over TCP needs --tls-certificate; --plain-http does without for 127.0.0.1 and ::1")
 
 
@@ -59,13 +59,6 @@ def address_of(text: str, what: str) -> Path | tuple[str, int]:
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise FabricError(what, f"must be unix:PATH or HOST:PORT, not {text!r}")
     return host.strip("[]"), int(port)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 class Server(uvicorn.Server):

@@ -167,10 +167,10 @@ class Manager:
         lease_s: float | None = None,
     ) -> Started:
         """Gives a job routes; a job of the same name and user gets new ones. With ``lease_s`` it ends unless it is renewed that often. Raises `Denied`."""
-        self._may(caller, self.jobs.get(name))
-        await self.allocations.check(name, caller, hosts)
         # Jobs that end don't wait for this.
         await self._may_start.wait()
+        self._may(caller, self.jobs.get(name))
+        await self.allocations.check(name, caller, hosts)
         async with self._lock:
             known = self.jobs.get(name)
             self._may(caller, known)

@@ -44,9 +44,9 @@ def test_the_page(paper: Topology, tmp_path: Path) -> None:
     with ovs.Fabric.up(spec_of(paper)) as fabric:
         main = [sys.executable, "-c", "from ferrule_fabric.commands.serve import serve; serve()", "--topology", f"file:{tmp_path}/topology.json", "--store", f"sqlite:///{tmp_path}/db"]
         certificate = str(authority.issue("manager"))
-        tls = ["--tls-certificate", certificate, "--tls-key", certificate]
+        api = ["--api", f"unix:{tmp_path}/api", "--web", address[8:], "--roles", str(tmp_path / "roles"), "--tls-certificate", certificate, "--tls-key", certificate]
         with open(tmp_path / "log", "wb") as log:
-            served = subprocess.Popen([*main, "--api", address[8:], "--roles", str(tmp_path / "roles"), *tls, "--openflow", f"unix:{fabric.controller_socket}"], stderr=log)
+            served = subprocess.Popen([*main, *api, "--openflow", f"unix:{fabric.controller_socket}"], stderr=log)
         try:
             client = httpx.Client(base_url=address, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=PATIENCE_S, verify=ssl.create_default_context(cafile=authority.certificate))
             until_ready(client, fabric, served, tmp_path / "log")
