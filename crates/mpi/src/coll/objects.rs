@@ -65,10 +65,10 @@ impl Objects {
     /// # Safety
     /// The memory that the step names is valid, and the step belongs to these objects.
     #[inline]
-    pub unsafe fn perform(&self, step: Step, reduce: impl FnOnce(&Reduction, *const u8, *mut u8, usize)) {
+    pub unsafe fn perform(&self, step: &Step, reduce: impl FnOnce(&Reduction, *const u8, *mut u8, usize)) {
         // SAFETY: by the contract of this function, for every arm.
         unsafe {
-            match step {
+            match *step {
                 Step::Move { from, into, len } => std::ptr::copy(from, into, len),
                 Step::Convert { from, from_count, from_type, into, into_count, into_type } => {
                     let (from_type, into_type) = (self.datatype(from_type), self.datatype(into_type));

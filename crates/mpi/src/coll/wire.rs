@@ -145,7 +145,7 @@ impl Wire for CommWire<'_> {
     }
 
     #[inline]
-    unsafe fn perform(&mut self, step: Step) -> Result {
+    unsafe fn perform(&mut self, step: &Step) -> Result {
         // SAFETY: handed on from the caller; a schedule runs with its own objects.
         unsafe {
             self.objects.perform(step, |reduction, input, inout, count| reduce(self.cs, reduction, input, inout, count))

@@ -244,8 +244,8 @@ impl<M: Memory> Wire for RemoteWire<'_, '_, M> {
         self.post.enter(self.me, peer, self.items(into, count, Some(datatype)), false)
     }
 
-    unsafe fn perform(&mut self, step: Step) -> Result {
-        self.post.perform(self.me, step)
+    unsafe fn perform(&mut self, step: &Step) -> Result {
+        self.post.perform(self.me, *step)
     }
 
     fn is_done(transfer: usize) -> bool {

@@ -31,7 +31,7 @@ impl Wire for Free<'_> {
         Ok(false)
     }
 
-    unsafe fn perform(&mut self, step: Step) -> Result {
+    unsafe fn perform(&mut self, step: &Step) -> Result {
         let mut inside = crate::cs::enter_test();
         let reduce = |Reduction { op, datatype }: &Reduction, input, inout, count| {
             // SAFETY: handed on from the caller.

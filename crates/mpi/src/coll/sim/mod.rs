@@ -180,7 +180,7 @@ impl Wire for SimWire<'_> {
         Ok(self.start_recv(via, peer, Items { ptr: into, count, datatype }))
     }
 
-    unsafe fn perform(&mut self, step: Step) -> Result {
+    unsafe fn perform(&mut self, step: &Step) -> Result {
         let mut inside = crate::cs::enter_test();
         let reduce = |Reduction { op, datatype }: &Reduction, input, inout, count| {
             // SAFETY: handed on from the caller.
