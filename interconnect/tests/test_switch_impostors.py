@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import ssl
 import stat
+import struct
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 from authority import Authority
 from os_ken.ofproto import ofproto_v1_3 as of
-from test_hostile_switches import HELLO, PATIENCE_S, Bed, Switch, sends
+from test_hostile_switches import HELLO, PATIENCE_S, Bed, Switch, message, sends
 from test_hostile_switches import Peer as Said
 
 from ferrule_fabric.errors import FabricError
@@ -178,6 +179,24 @@ def test_names() -> None:
             networks_of([wrong])
     with pytest.raises(FabricError, match="OpenFlow port"):
         tls_context(Path("/nowhere"), None, Path("/nowhere"))
+
+
+def test_switches_without_meters_work_without(tmp_path: Path) -> None:
+    class Meterless(Switch):
+        def answer(self, kind: int, xid: int, body: bytes) -> bytes:
+            return message(of.OFPT_ERROR, xid, struct.pack("!HH", of.OFPET_BAD_REQUEST, of.OFPBRC_BAD_TYPE)) if kind == of.OFPT_METER_MOD else super().answer(kind, xid, body)
+
+    port = Port(Bed(tmp_path), Access(plain=LOCAL))
+
+    async def work() -> None:
+        for number, switch in enumerate(port.bed.good()):
+            await port.connect(Meterless(switch.dpid) if number else switch)
+        assert await port.controller.ready(PATIENCE_S)
+        metered = {one.dpid: one.meter for one in port.controller.sessions.values()}
+        assert [metered[switch.dpid] is None for switch in port.bed.good()] == [False, True, True, True]
+        assert await port.controller.install(port.bed.job(1)) == []
+
+    running(port, work)
 
 
 def test_packets_for_the_manager_are_limited(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

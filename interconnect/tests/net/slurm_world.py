@@ -5,7 +5,9 @@ usage: slurm_world.py PLUGIN
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import pwd
 import shlex
 import subprocess
@@ -25,6 +27,7 @@ from standing import Service
 
 import fabric as ovs
 import slurm
+from ferrule_fabric.manager.allocation import Allocation, Slurm
 from ferrule_fabric.topologies.fat_tree import two_level
 
 NODES, SHIFT = 20, 5
@@ -186,6 +189,11 @@ def running_step(cluster: slurm.Cluster, service: Service, uid: int, hosts: list
     return process, str(next(job["job"] for job in service.get("/v1/jobs") if job["uid"] == uid))
 
 
+async def in_cluster(cluster: slurm.Cluster, number: int) -> Allocation | None:
+    os.environ["SLURM_CONF"] = cluster.env["SLURM_CONF"]
+    return await Slurm().allocation(number)
+
+
 def check_users(cluster: slurm.Cluster, service: Service) -> None:
     """Two users without privileges, one of them hostile; and a job that ends while the manager is down."""
     learned = service.call("PUT", "/v1/patterns/small", json=profile(4))
@@ -215,6 +223,13 @@ def check_users(cluster: slurm.Cluster, service: Service) -> None:
     status, text = asked(BOB, service, "POST", "/v1/jobs", start | {"job": f"{mine}.77", "hosts": bobs_hosts})
     assert status == 201, text
     assert asked(BOB, service, "DELETE", f"/v1/jobs/{mine}.77")[0] == 200
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        found = asyncio.run(in_cluster(cluster, int(mine)))
+        times.append(time.perf_counter() - began)
+        assert found == Allocation(int(mine), BOB, frozenset(bobs_hosts)), found
+    print(f"    asking Slurm for an allocation takes {min(times) * 1e3:.0f} ms (best of 5)", flush=True)
     print(f"    two users: of {name} nothing was taken, ended or stored over by the other one, who has {bobs_name}", flush=True)
 
     service.stop(9)
