@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 """What docs/user/security.md promises, tried by an attacker.
 
-    tests/security.py [-k WORD]         runs the groups whose name has WORD in it: capture listen relay setuid
+    tests/security.py [-k WORD]         runs the groups whose name has WORD in it: capture listen relay setuid payload writer settings
 
 `capture` records what two hosts (network namespaces; root only, skipped otherwise) send each other: no secret of the job may be in it.
 `listen` looks at which addresses the processes of a job listen (root only). `setuid` starts a set-user-id program with an environment that
 names code (root only). `relay` stands between two agents and harms one message: the job ends, says why, and nothing of that message is done.
+Groups about TCP between ranks (`payload`, `writer`, `settings`) are in `security_ranks.py`.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import os
 import pathlib
 import shutil
@@ -19,10 +21,11 @@ import subprocess
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import patience
+import security_ranks
 from startup_job import ROOT, Cases, Done, Skip, check, hosts, mpiexec
 
 RELAY = f"{sys.executable} {ROOT / 'tests/security_relay.py'}"
@@ -252,7 +255,8 @@ def set_user_id() -> Cases:
     yield "variables that name code and files", ignores_variables
 
 
-GROUPS = {"capture": capture, "listen": listen, "relay": relay, "setuid": set_user_id}
+GROUPS: dict[str, Callable[[], Cases]] = {"capture": capture, "listen": listen, "relay": relay, "setuid": set_user_id, "payload": functools.partial(security_ranks.payload, recorded),
+          "writer": security_ranks.writer, "settings": security_ranks.settings}
 
 
 def main() -> int:

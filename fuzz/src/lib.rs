@@ -23,6 +23,7 @@ pub mod shm_ring;
 pub mod slurm_lists;
 pub mod tcp_conn;
 pub mod tcp_hello;
+pub mod tcp_record;
 pub mod topology;
 
 /// A target: its name and what it does with an input.
@@ -49,5 +50,6 @@ pub const TARGETS: &[Target] = &[
     ("slurm_lists", slurm_lists::run),
     ("tcp_conn", tcp_conn::run),
     ("tcp_hello", tcp_hello::run),
+    ("tcp_record", tcp_record::run),
     ("topology", topology::run),
 ];

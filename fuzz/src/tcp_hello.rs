@@ -4,6 +4,7 @@ use crate::input::Input;
 use base::ids::{JobId, ProcId};
 use base::{Peer, WorldRank};
 use channel::tcp::hello::{self, Identity, LINKS_MAX, LinkId, Terms, Verdict};
+use channel::tcp::security::Security;
 use protocol::processes::Processes;
 
 /// Plays one input.
@@ -13,6 +14,7 @@ pub fn run(data: &[u8]) {
         processes: Processes::shared(ProcId { job: JobId(77), rank: WorldRank(me) }, 4),
         key: *b"sixteen secrets!",
         format: 3,
+        security: Security::Encrypt,
         ids: Default::default(),
     };
     let (dialler, listener) = (identity(1), identity(2));

@@ -55,6 +55,7 @@ counters! {
     SEGMENTS_LENT, "times this process lent senders more memory, because much was streamed to it";
     CONNECTIONS, "network connections opened";
     RECONNECTIONS, "those of them that took the place of a broken one";
+    RECORDS_REJECTED, "records of network connections that somebody had changed, left out, repeated or moved";
     BOOTSTRAP_MESSAGES, "messages exchanged with the node agent";
     EXCHANGE_MESSAGES_SENT, "messages sent in the exchange of endpoints at the start";
     EXCHANGE_BYTES_SENT, "bytes of those";

@@ -159,6 +159,29 @@ fn tcp_with_several_connections() {
 }
 
 #[test]
+fn tcp_authenticated() {
+    let settings = [("FERRULE_CHANNELS", "tcp"), ("FERRULE_LOG", "error"), ("FERRULE_TCP_SECURITY", "mac")];
+    inside("tcp_authenticated", &settings, || run(Real::over_tcp));
+}
+
+#[test]
+fn tcp_encrypted() {
+    let settings = [("FERRULE_CHANNELS", "tcp"), ("FERRULE_LOG", "error"), ("FERRULE_TCP_SECURITY", "encrypt")];
+    inside("tcp_encrypted", &settings, || run(Real::over_tcp));
+}
+
+#[test]
+fn tcp_encrypted_with_several_connections() {
+    let settings = [
+        ("FERRULE_CHANNELS", "tcp"),
+        ("FERRULE_LOG", "error"),
+        ("FERRULE_TCP_SECURITY", "encrypt"),
+        ("FERRULE_TCP_CONNECTIONS", "3"),
+    ];
+    inside("tcp_encrypted_with_several_connections", &settings, || run(Real::over_tcp));
+}
+
+#[test]
 fn region() {
     let path = std::env::temp_dir().join(format!("ferrule-conformance-{}", std::process::id()));
     if std::env::var_os(INNER).is_none() {

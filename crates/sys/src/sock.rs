@@ -21,6 +21,19 @@ impl Piece {
     pub const fn new(at: *const u8, len: usize) -> Piece {
         Piece(libc::iovec { iov_base: at.cast_mut().cast(), iov_len: len })
     }
+
+    /// Where it is.
+    #[inline]
+    pub const fn as_ptr(&self) -> *const u8 {
+        self.0.iov_base.cast()
+    }
+
+    /// Its bytes.
+    #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.0.iov_len
+    }
 }
 
 fn check(result: i32) -> io::Result<i32> {

@@ -18,15 +18,15 @@ mod replay;
 mod send;
 
 use super::frame::FRAME_BYTES;
+use super::stream::{Stream, would_block};
 use crate::buffer::RecvBuf;
 use protocol::kind::BODY_MAX;
 use protocol::transport::Token;
 use protocol::wire::Header;
 use replay::Replay;
 pub use replay::WrongPosition;
-use std::io;
 use std::net::TcpStream;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
 /// Sizes of a connection; those of packets are equal on all ranks of the job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,6 +61,8 @@ pub enum End {
     Goodbye,
     /// The stream ended or failed without a goodbye.
     Broken(String),
+    /// Somebody has changed the stream on its way.
+    NotGenuine(String),
     /// The peer breaks the format.
     Wrong(String),
 }
@@ -147,14 +149,10 @@ pub struct Link {
 
 /// An open connection to one peer.
 pub struct Conn {
-    stream: TcpStream,
+    stream: Stream,
     link: Link,
     /// Token of the descriptor in the epoll set is watched for writing too.
     pub watched_for_writing: bool,
-}
-
-fn would_block(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
 impl Link {
@@ -223,12 +221,12 @@ impl Link {
 
 impl Conn {
     /// A connection over an authenticated stream, the first of its pair. Tokens of `Posted` packets count up from `tokens`.
-    pub fn new(stream: TcpStream, sizes: Sizes, tokens: Token) -> Conn {
-        Conn { stream, link: Link::new(sizes, tokens), watched_for_writing: false }
+    pub fn new(stream: impl Into<Stream>, sizes: Sizes, tokens: Token) -> Conn {
+        Conn { stream: stream.into(), link: Link::new(sizes, tokens), watched_for_writing: false }
     }
 
     /// Goes on with `link` over an authenticated stream, at the other end of which the peer has received so many bytes.
-    pub fn resume(stream: TcpStream, mut link: Link, received: u64) -> Result<Conn, WrongPosition> {
+    pub fn resume(stream: Stream, mut link: Link, received: u64) -> Result<Conn, WrongPosition> {
         link.tx.replay.resume(received)?;
         link.tx.full = !link.tx.replay.is_taken();
         link.tx.broken = None;
@@ -253,12 +251,12 @@ impl Conn {
 
     /// Its descriptor.
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
+        self.stream.fd()
     }
 
-    /// The stream.
-    pub fn stream(&self) -> &TcpStream {
-        &self.stream
+    /// Its socket.
+    pub fn socket(&self) -> &TcpStream {
+        self.stream.socket()
     }
 
     /// Whether something waits until the kernel takes more.

@@ -3,7 +3,7 @@
 use super::conn::{Conn, End, Link};
 use super::slot::{Broken, State};
 use super::{Net, NetEvent, TCP_RECONNECT, TCP_RECONNECT_TIMEOUT_MS, TCP_REFUSED_TIMEOUT_MS};
-use base::{Peer, log};
+use base::{Peer, counters, log};
 use protocol::kind::Kind;
 use protocol::order::Number;
 use protocol::transport::Outcome;
@@ -20,6 +20,9 @@ const LINGER: Duration = Duration::from_millis(500);
 /// How long a closing process tries to mend a broken connection.
 const MEND: Duration = Duration::from_secs(5);
 
+/// Connections that may end by a record that isn't genuine without any progress on the link.
+const HARMED_MAX: u32 = 10;
+
 /// Events that a closing process drops between two looks at its connections.
 const CLOSING_POLLS: usize = 1000;
 
@@ -34,11 +37,27 @@ impl Net {
                 self.events.extend(link.into_iter().flat_map(Link::into_sources).map(NetEvent::Sent));
                 self.slots[index as usize].state = State::Finished;
             }
+            End::NotGenuine(why) => self.on_not_genuine(index, why),
             End::Broken(why) if slot.dead_since.is_none() => self.on_broken(index, why),
             // What had come over the other links of a dead process is read first.
             End::Broken(_) if self.has_other_open(index) => self.give_up_link(index),
             End::Broken(why) | End::Wrong(why) => self.lose(index, why),
         }
+    }
+
+    /// Somebody changes what goes over the connection. Nothing of that was taken, so another connection may go on where this one has stopped; but not
+    /// for ever if none of them gets on.
+    fn on_not_genuine(&mut self, index: u32, why: String) {
+        counters::RECORDS_REJECTED.add(1);
+        let slot = &mut self.slots[index as usize];
+        log!(Warn, "the connection with {} ends: {why}", self.id.name(slot.id.peer));
+        let received = slot.link().map_or(0, |link| link.received());
+        let again = if slot.harmed.1 == received { slot.harmed.0 + 1 } else { 1 };
+        slot.harmed = (again, received);
+        if again > HARMED_MAX {
+            return self.lose(index, format!("{why}, on {again} connections one after another"));
+        }
+        self.ended(index, End::Broken(why));
     }
 
     /// The connection has gone, the peer maybe not.
@@ -228,7 +247,7 @@ fn has_left(conn: &mut Conn, since: Instant) -> bool {
     if !is_known || !conn.is_flushed() {
         return false;
     }
-    let _ = conn.stream().shutdown(Shutdown::Write);
+    let _ = conn.socket().shutdown(Shutdown::Write);
     sys::sock::unacknowledged(conn.fd()).map_or(true, |left| left == 0)
 }
 

@@ -2,17 +2,20 @@
 //!
 //! ```text
 //! dialler ─ Hello{magic, version, link, from, to, job, nonce_d, format} ─────────► listener
-//! dialler ◄ Challenge{magic, nonce_l, mac(key, "l", hello, nonce_l)} listener
+//! dialler ◄ Challenge{magic, nonce_l, security, mac(key, "l", …)} listener
 //! dialler ─ Proof{terms_d, mac(key, "d", hello, nonce_l, terms_d)} ► listener
 //! dialler ◄ Answer{verdict, terms_l, mac(key, verdict, …, terms_l)}  listener     then frames both ways
 //! ```
 //! A pair of processes has one link, or several with numbers ([`LinkId`]), each of which goes on over broken connections. [`Terms`] say which connection of the pair this one is, and how
 //! many bytes of the link the process has received: there its peer goes on. They are told when it is certain that this connection
 //! is to be the next one, so nothing can arrive any more over an older one.
+//! Both say how they protect what follows ([`Security`]), under the MAC. If that differs, the listener ends the connection after its challenge, so each side
+//! knows for certain what the other one wants; keys of records come from the secret, the hello and the listener's nonce ([`secret`]).
 //! Fresh nonces on both sides make every recorded message useless. The dialler sends its proof on one connection only, and
 //! the listener accepts one only: when both have sent a proof, the connection that the lower rank dialled is kept.
 //! The MAC is SipHash-2-4, run twice under different prefixes for 128 bits.
 
+use super::security::Security;
 use base::ids::{JobId, ProcId};
 use base::{Peer, WorldRank};
 use protocol::control::exchange::Id;
@@ -24,7 +27,7 @@ use std::collections::HashMap;
 /// Bytes of [`hello`].
 pub const HELLO_BYTES: usize = 48;
 /// Bytes of [`challenge`].
-pub const CHALLENGE_BYTES: usize = 40;
+pub const CHALLENGE_BYTES: usize = 41;
 /// Bytes of [`proof`].
 pub const PROOF_BYTES: usize = TERMS_BYTES + 16;
 /// Bytes of [`answer`].
@@ -96,6 +99,8 @@ pub struct Identity {
     pub key: [u8; 16],
     /// Stands for the settings that change what travels: equal on all ranks.
     pub format: u32,
+    /// How its connections are protected: equal on all ranks.
+    pub security: Security,
     /// Endpoint ids, if the job has exchanged some.
     pub ids: Ids,
 }
@@ -135,7 +140,6 @@ impl Identity {
 
 /// Why the other end is not a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
 pub enum Stranger {
     /// It speaks another language.
     Garbage,
@@ -143,6 +147,13 @@ pub enum Stranger {
     Version,
     /// Its settings change what travels.
     Settings,
+    /// It protects connections in another way.
+    Security {
+        /// As it says.
+        theirs: Security,
+        /// As this process does.
+        ours: Security,
+    },
     /// It belongs to another job.
     Job,
     /// It wanted another rank.
@@ -166,6 +177,9 @@ pub enum Stranger {
 impl std::fmt::Display for Stranger {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
+            Stranger::Security { theirs, ours } => {
+                return write!(f, "its FERRULE_TCP_SECURITY is {theirs}, ours is {ours}");
+            }
             Stranger::Garbage => "it does not speak ferrule's protocol",
             Stranger::Version => "it has another version of ferrule",
             Stranger::Settings => {
@@ -192,6 +206,7 @@ pub fn hello(id: &Identity, to: LinkId, nonce: &[u8; 16]) -> [u8; HELLO_BYTES] {
     out[..8].copy_from_slice(&MAGIC);
     out[8] = WIRE_VERSION;
     out[9] = to.number;
+    out[10] = id.security.code();
     out[12..16].copy_from_slice(&me.rank.0.to_le_bytes());
     out[16..20].copy_from_slice(&to_rank.0.to_le_bytes());
     out[20..28].copy_from_slice(&me.job.0.to_le_bytes());
@@ -201,6 +216,8 @@ pub fn hello(id: &Identity, to: LinkId, nonce: &[u8; 16]) -> [u8; HELLO_BYTES] {
 }
 
 /// The listener reads a hello; whom it claims to be from, and which link it is for.
+///
+/// What it says about its security is compared after the challenge, which tells it ours: [`check_security`].
 pub fn check_hello(id: &Identity, bytes: &[u8; HELLO_BYTES]) -> Result<LinkId, Stranger> {
     let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
     let job = u64::from(word(20)) | u64::from(word(24)) << 32;
@@ -217,12 +234,33 @@ pub fn check_hello(id: &Identity, bytes: &[u8; HELLO_BYTES]) -> Result<LinkId, S
     }
 }
 
+/// Whether the dialler's security is ours.
+pub fn check_security(id: &Identity, hello: &[u8; HELLO_BYTES]) -> Result<(), Stranger> {
+    same_security(id, hello[10])
+}
+
+fn same_security(id: &Identity, code: u8) -> Result<(), Stranger> {
+    let (theirs, ours) = (Security::of_code(code).ok_or(Stranger::Garbage)?, id.security);
+    if theirs == ours { Ok(()) } else { Err(Stranger::Security { theirs, ours }) }
+}
+
+/// What the two ends of a connection know and nobody else does, from which the keys of its records are made; `nonce` is the listener's.
+pub fn secret(id: &Identity, hello: &[u8; HELLO_BYTES], nonce: &[u8; 16]) -> Vec<u8> {
+    [&id.secret(rank_at(hello, 12), rank_at(hello, 16)), &hello[..], nonce].concat()
+}
+
+fn rank_at(hello: &[u8; HELLO_BYTES], at: usize) -> WorldRank {
+    WorldRank(u32::from_le_bytes(std::array::from_fn(|i| hello[at + i])))
+}
+
 /// The listener's answer to a hello.
 pub fn challenge(id: &Identity, hello: &[u8; HELLO_BYTES], nonce: &[u8; 16]) -> [u8; CHALLENGE_BYTES] {
     let mut out = [0; CHALLENGE_BYTES];
     out[..8].copy_from_slice(&MAGIC);
     out[8..24].copy_from_slice(nonce);
-    out[24..].copy_from_slice(&mac(id, b'l', hello, nonce, Terms::default()));
+    let security = id.security.code();
+    out[24] = security;
+    out[25..].copy_from_slice(&mac(id, b'l', hello, nonce, &[security]));
     out
 }
 
@@ -236,9 +274,10 @@ pub fn check_challenge(
     if challenge[..8] != MAGIC {
         return Err(Stranger::Garbage);
     }
-    if !same(&challenge[24..], &mac(id, b'l', hello, &nonce, Terms::default())) {
+    if !same(&challenge[25..], &mac(id, b'l', hello, &nonce, &challenge[24..25])) {
         return Err(Stranger::Proof);
     }
+    same_security(id, challenge[24])?;
     Ok(nonce)
 }
 
@@ -246,7 +285,7 @@ pub fn check_challenge(
 pub fn proof(id: &Identity, hello: &[u8; HELLO_BYTES], nonce: &[u8; 16], terms: Terms) -> [u8; PROOF_BYTES] {
     let mut out = [0; PROOF_BYTES];
     out[..TERMS_BYTES].copy_from_slice(&terms.encode());
-    out[TERMS_BYTES..].copy_from_slice(&mac(id, b'd', hello, nonce, terms));
+    out[TERMS_BYTES..].copy_from_slice(&mac(id, b'd', hello, nonce, &terms.encode()));
     out
 }
 
@@ -258,7 +297,7 @@ pub fn check_proof(
     proof: &[u8; PROOF_BYTES],
 ) -> Result<Terms, Stranger> {
     let terms = Terms::decode(&proof[..TERMS_BYTES]);
-    let good = same(&proof[TERMS_BYTES..], &mac(id, b'd', hello, nonce, terms));
+    let good = same(&proof[TERMS_BYTES..], &mac(id, b'd', hello, nonce, &terms.encode()));
     if good { Ok(terms) } else { Err(Stranger::Proof) }
 }
 
@@ -274,7 +313,7 @@ pub fn answer(
     let word = verdict.word();
     out[..8].copy_from_slice(&word);
     out[8..8 + TERMS_BYTES].copy_from_slice(&terms.encode());
-    out[8 + TERMS_BYTES..].copy_from_slice(&mac(id, word[0], hello, nonce, terms));
+    out[8 + TERMS_BYTES..].copy_from_slice(&mac(id, word[0], hello, nonce, &terms.encode()));
     out
 }
 
@@ -288,19 +327,19 @@ pub fn check_answer(
     let verdict = [Verdict::Accepted, Verdict::Over].into_iter().find(|v| v.word() == answer[..8]);
     let verdict = verdict.ok_or(Stranger::Garbage)?;
     let terms = Terms::decode(&answer[8..8 + TERMS_BYTES]);
-    let good = same(&answer[8 + TERMS_BYTES..], &mac(id, verdict.word()[0], hello, nonce, terms));
+    let good = same(&answer[8 + TERMS_BYTES..], &mac(id, verdict.word()[0], hello, nonce, &terms.encode()));
     if good { Ok((verdict, terms)) } else { Err(Stranger::Proof) }
 }
 
 /// `role` tells the four messages apart: `l` and `d` for challenge and proof, the first byte of the verdict for the answer.
-fn mac(id: &Identity, role: u8, hello: &[u8; HELLO_BYTES], nonce: &[u8; 16], terms: Terms) -> [u8; 16] {
-    let rank = |at: usize| WorldRank(u32::from_le_bytes(std::array::from_fn(|i| hello[at + i])));
-    let secret = id.secret(rank(12), rank(16));
+/// `said` is what the message says besides, up to `TERMS_BYTES`.
+fn mac(id: &Identity, role: u8, hello: &[u8; HELLO_BYTES], nonce: &[u8; 16], said: &[u8]) -> [u8; 16] {
+    let secret = id.secret(rank_at(hello, 12), rank_at(hello, 16));
     let mut text = [0; 2 + HELLO_BYTES + 16 + TERMS_BYTES];
     text[0] = role;
     text[2..2 + HELLO_BYTES].copy_from_slice(hello);
     text[2 + HELLO_BYTES..][..16].copy_from_slice(nonce);
-    text[2 + HELLO_BYTES + 16..].copy_from_slice(&terms.encode());
+    text[2 + HELLO_BYTES + 16..][..said.len()].copy_from_slice(said);
     let mut out = [0; 16];
     for half in 0..2u8 {
         text[1] = half;
@@ -316,7 +355,13 @@ mod tests {
 
     fn id(me: u32) -> Identity {
         let me = ProcId { job: JobId(77), rank: WorldRank(me) };
-        Identity { processes: Processes::shared(me, 4), key: [9; 16], format: 5, ids: Ids::default() }
+        Identity {
+            processes: Processes::shared(me, 4),
+            key: [9; 16],
+            format: 5,
+            security: Security::Mac,
+            ids: Ids::default(),
+        }
     }
 
     /// Link 1 with a peer.
@@ -344,6 +389,49 @@ mod tests {
         assert_eq!(check_proof(&spy, &h, &[2; 16], &p), Err(Stranger::Proof));
         let other = hello(&dialler, link(2), &[5; 16]);
         assert_eq!(check_challenge(&dialler, &other, &c), Err(Stranger::Proof), "a replayed challenge");
+    }
+
+    #[test]
+    fn both_sides_know_for_certain_that_their_security_differs() {
+        let (dialler, listener) = (id(1), Identity { security: Security::Encrypt, ..id(2) });
+        let h = hello(&dialler, link(2), &[1; 16]);
+        assert_eq!(check_hello(&listener, &h), Ok(link(1)));
+        let (mac, encrypt) = (Security::Mac, Security::Encrypt);
+        assert_eq!(check_security(&listener, &h), Err(Stranger::Security { theirs: mac, ours: encrypt }));
+        let c = challenge(&listener, &h, &[2; 16]);
+        let differs = Stranger::Security { theirs: encrypt, ours: mac };
+        assert_eq!(check_challenge(&dialler, &h, &c), Err(differs));
+        assert_eq!(differs.to_string(), "its FERRULE_TCP_SECURITY is encrypt, ours is mac");
+        // Whoever changes either on its way is found out, whatever he changes it to.
+        for code in 0..=3 {
+            let (mut changed, mut forged) = (h, c);
+            changed[10] = code;
+            forged[24] = code;
+            let (answer, listener) = (challenge(&id(2), &changed, &[2; 16]), id(2));
+            let is_true = code == mac.code();
+            assert_eq!(check_security(&listener, &changed).is_ok(), is_true);
+            assert_eq!(
+                check_challenge(&dialler, &h, &answer),
+                if is_true { Ok([2; 16]) } else { Err(Stranger::Proof) }
+            );
+            let wanted = if code == encrypt.code() { differs } else { Stranger::Proof };
+            assert_eq!(check_challenge(&dialler, &h, &forged), Err(wanted));
+        }
+    }
+
+    #[test]
+    fn secrets_of_connections_differ() {
+        let h = hello(&id(1), link(2), &[1; 16]);
+        let base = secret(&id(1), &h, &[2; 16]);
+        assert_eq!(secret(&id(2), &h, &[2; 16]), base, "both sides have the same one");
+        assert_ne!(secret(&id(1), &h, &[3; 16]), base);
+        assert_ne!(secret(&id(1), &hello(&id(1), link(2), &[4; 16]), &[2; 16]), base);
+        assert_ne!(secret(&id(1), &hello(&id(1), link(3), &[1; 16]), &[2; 16]), base);
+        assert_ne!(secret(&Identity { key: [8; 16], ..id(1) }, &h, &[2; 16]), base);
+        assert_ne!(
+            secret(&id(1), &hello(&Identity { security: Security::Encrypt, ..id(1) }, link(2), &[1; 16]), &[2; 16]),
+            base
+        );
     }
 
     #[test]

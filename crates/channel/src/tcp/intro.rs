@@ -89,7 +89,7 @@ impl Net {
     pub fn addresses_of(&self, peer: Peer) -> (Vec<SocketAddr>, Vec<SocketAddr>) {
         let slots: Vec<&Slot> = self.slots_of(peer).into_iter().map(|index| &self.slots[index as usize]).collect();
         let connected = slots.iter().filter_map(|slot| match &slot.state {
-            State::Open(conn) => conn.stream().peer_addr().ok(),
+            State::Open(conn) => conn.socket().peer_addr().ok(),
             _ => None,
         });
         (slots.first().map_or(Vec::new(), |slot| slot.addresses.clone()), connected.collect())

@@ -25,20 +25,24 @@ pub mod ids;
 mod intro;
 pub mod listen_at;
 mod pending;
+pub mod record;
+pub mod security;
 mod settle;
 mod slot;
+pub mod stream;
 
 use crate::buffer::{RecvBuf, SendBuf};
 use base::Peer;
 use conn::{Conn, Polled, Sizes};
 use frame::FRAME_BYTES;
-use hello::{Identity, LINKS_MAX, LinkId};
+use hello::{Identity, LINKS_MAX, LinkId, Stranger};
 use pending::Pending;
 use protocol::kind::BODY_MAX;
 use protocol::transport::{Caps, Delivery, Outcome, Token};
 use protocol::wire::Header;
 use slot::{Slot, State};
 use std::collections::{HashMap, VecDeque};
+use std::mem::Discriminant;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -68,6 +72,9 @@ base::config! {
     TCP_REPLAY_MAX: u64 = 2097152, 4096..=1073741824, "bytes";
     /// Connections between two processes; messages and pieces of large ones go over each in turn; the same on all ranks.
     TCP_CONNECTIONS: u64 = 1, 1..=16, "connections";
+    /// How connections between ranks are protected: none; mac, so that nobody can change what goes over them; encrypt, so that nobody can read it
+    /// either. The same on all ranks.
+    TCP_SECURITY: text = "none";
     /// How long whoever connects may take to introduce himself.
     TCP_HELLO_TIMEOUT_MS: u64 = 10000, 1..=3600000, "ms";
     /// Connections that may wait to be introduced; the oldest makes room for a new one.
@@ -150,7 +157,8 @@ pub struct Net {
     ready: Vec<Ready>,
     readable: Vec<u32>,
     events: VecDeque<NetEvent>,
-    strangers_logged: u32,
+    /// Kinds of strangers that were logged.
+    strangers_logged: Vec<Discriminant<Stranger>>,
     tick: u32,
     closing: bool,
 }
@@ -218,7 +226,7 @@ impl Net {
             ready: Vec::new(),
             readable: Vec::new(),
             events: VecDeque::new(),
-            strangers_logged: 0,
+            strangers_logged: Vec::new(),
             tick: 0,
             closing: false,
         })

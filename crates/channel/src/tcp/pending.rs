@@ -10,6 +10,9 @@
 use super::hello::{
     self, ANSWER_BYTES, CHALLENGE_BYTES, HELLO_BYTES, Identity, LinkId, PROOF_BYTES, Stranger, Terms, Verdict,
 };
+use super::record::Seals;
+use super::security::Security;
+use super::stream::Stream;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -128,8 +131,12 @@ impl Pending {
     }
 
     /// The stream of an open connection.
-    pub fn into_stream(self) -> TcpStream {
-        self.stream
+    pub fn into_stream(self, id: &Identity) -> Stream {
+        if id.security == Security::None {
+            return self.stream.into();
+        }
+        let secret = hello::secret(id, &self.hello, &self.nonce);
+        Stream::sealed(self.stream, Seals::new(id.security, &secret, self.dialled))
     }
 
     /// Goes on as far as possible.
@@ -163,6 +170,7 @@ impl Pending {
                 self.link = Some(hello::check_hello(id, &hello).map_err(Failure::Stranger)?);
                 (self.hello, self.nonce) = (hello, nonce());
                 self.write(&hello::challenge(id, &hello, &self.nonce))?;
+                hello::check_security(id, &hello).map_err(Failure::Stranger)?;
                 self.phase = Phase::AwaitProof;
                 Ok(Progress::Waiting)
             }

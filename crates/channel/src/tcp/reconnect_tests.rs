@@ -1,8 +1,9 @@
 //! Connections that are cut at random moments, by a relay between the two processes: what it holds when it cuts is lost, although both kernels have
 //! acknowledged it.
 
-use super::hello::{ANSWER_BYTES, CHALLENGE_BYTES, HELLO_BYTES, Stranger, Terms};
-use super::tests::{answer, at, call, eager, id, link, net, run, taken};
+use super::hello::{ANSWER_BYTES, CHALLENGE_BYTES, HELLO_BYTES, PROOF_BYTES, Stranger, Terms};
+use super::security::Security;
+use super::tests::{answer, at, call, eager, id, link, net, protected, run, taken};
 use super::*;
 use protocol::kind::Kind;
 use std::io::{ErrorKind, Read, Write};
@@ -11,10 +12,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// Forwards connections to a process, and cuts all of them on demand.
+/// What a relay does to its connections.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Act {
+    /// Ends them.
+    Cut,
+    /// Changes the next bytes of each.
+    Harm,
+    /// Changes some of all bytes that come after the introduction, from now on.
+    HarmAll,
+}
+
+/// Forwards connections to a process, and harms all of them on demand.
 struct Relay {
     at: SocketAddr,
-    cut: Sender<()>,
+    acts: Sender<Act>,
     end: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -24,16 +36,26 @@ struct Pipe {
     from: TcpStream,
     to: TcpStream,
     bytes: Vec<u8>,
+    /// Bytes that have come.
+    seen: usize,
+    /// The next ones are to be changed.
+    harm: bool,
 }
 
 impl Pipe {
     /// Moves some bytes; false at the end.
-    fn step(&mut self) -> bool {
+    fn step(&mut self, harm_all: bool) -> bool {
         let mut room = [0; 20_000];
         if self.bytes.len() < 60_000 {
             match self.from.read(&mut room) {
                 Ok(0) if self.bytes.is_empty() => return false,
-                Ok(n) => self.bytes.extend_from_slice(&room[..n]),
+                Ok(n) => {
+                    if std::mem::take(&mut self.harm) || harm_all && self.seen >= INTRODUCED {
+                        room[n / 2] ^= 4;
+                    }
+                    self.seen += n;
+                    self.bytes.extend_from_slice(&room[..n]);
+                }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {}
                 Err(_) => return false,
             }
@@ -47,24 +69,27 @@ impl Pipe {
     }
 }
 
+/// What each side has sent when records begin; both send less than that before the other side has answered.
+const INTRODUCED: usize = HELLO_BYTES + PROOF_BYTES;
+
 impl Relay {
     fn to(target: SocketAddr) -> Relay {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         listener.set_nonblocking(true).unwrap();
         let (at, end) = (listener.local_addr().unwrap(), Arc::new(AtomicBool::new(false)));
-        let (cut, cuts) = channel();
+        let (acts, demanded) = channel();
         let ends = Arc::clone(&end);
-        let thread = std::thread::spawn(move || forward(&listener, target, &cuts, &ends));
-        Relay { at, cut, end, thread: Some(thread) }
+        let thread = std::thread::spawn(move || forward(&listener, target, &demanded, &ends));
+        Relay { at, acts, end, thread: Some(thread) }
     }
 
-    fn cut(&self) {
-        self.cut.send(()).unwrap();
+    fn act(&self, act: Act) {
+        self.acts.send(act).unwrap();
     }
 }
 
-fn forward(listener: &TcpListener, target: SocketAddr, cuts: &Receiver<()>, end: &AtomicBool) {
-    let mut pairs: Vec<[Pipe; 2]> = Vec::new();
+fn forward(listener: &TcpListener, target: SocketAddr, acts: &Receiver<Act>, end: &AtomicBool) {
+    let (mut pairs, mut harm_all): (Vec<[Pipe; 2]>, _) = (Vec::new(), false);
     while !end.load(Ordering::Relaxed) {
         if let Ok((near, _)) = listener.accept()
             && let Ok(far) = TcpStream::connect(target)
@@ -77,15 +102,22 @@ fn forward(listener: &TcpListener, target: SocketAddr, cuts: &Receiver<()>, end:
                 from: from.try_clone().unwrap(),
                 to: to.try_clone().unwrap(),
                 bytes: Vec::new(),
+                seen: 0,
+                harm: false,
             };
             pairs.push([pipe(&near, &far), pipe(&far, &near)]);
         }
-        pairs.retain_mut(|[a, b]| a.step() && b.step());
-        if cuts.try_recv().is_ok() {
-            for pair in pairs.drain(..) {
-                let _ = pair[0].from.shutdown(Shutdown::Both);
-                let _ = pair[0].to.shutdown(Shutdown::Both);
+        pairs.retain_mut(|[a, b]| a.step(harm_all) && b.step(harm_all));
+        match acts.try_recv() {
+            Ok(Act::Cut) => {
+                for pair in pairs.drain(..) {
+                    let _ = pair[0].from.shutdown(Shutdown::Both);
+                    let _ = pair[0].to.shutdown(Shutdown::Both);
+                }
             }
+            Ok(Act::Harm) => pairs.iter_mut().flatten().for_each(|pipe| pipe.harm = true),
+            Ok(Act::HarmAll) => harm_all = true,
+            Err(_) => {}
         }
         std::thread::yield_now();
     }
@@ -197,12 +229,15 @@ impl Side {
     }
 }
 
+/// Records that are rejected at least when connections are harmed.
+const REJECTED_MIN: u64 = 10;
+
 /// Messages that each process sends at least.
 const MESSAGES_MIN: usize = 50;
 
-/// Two processes that send to each other while their connection is cut so many times.
-fn cut_under_traffic(seed: u64, cuts: usize, both_dial: bool) {
-    let mut nets = [net(0), net(1)];
+/// Two processes that send to each other while their connection is cut, or harmed, so many times.
+fn cut_under_traffic(seed: u64, (act, cuts): (Act, usize), both_dial: bool, security: Security) {
+    let mut nets = [0, 1].map(|me| protected(me, security));
     let (a, b) = (Relay::to(at(&nets[0])), Relay::to(at(&nets[1])));
     let mut random = Random(seed);
     let first = nets[0].dial_first(Peer(1), vec![b.at]);
@@ -212,9 +247,14 @@ fn cut_under_traffic(seed: u64, cuts: usize, both_dial: bool) {
     sides[1].me = 1;
     let (mut done, mut steps) = (0, random.below(500));
     let before = base::counters::RECONNECTIONS.value();
+    let rejected = base::counters::RECORDS_REJECTED.value();
+    // Harm that is done to an introduction rejects no record.
+    let is_enough = |done| {
+        done >= cuts && (act != Act::Harm || base::counters::RECORDS_REJECTED.value() >= rejected + REJECTED_MIN)
+    };
     let deadline = Instant::now() + Duration::from_secs(120);
     // How far the traffic gets between two cuts depends on what else the machine does.
-    while done < cuts
+    while !is_enough(done)
         || sides.iter().any(|s| s.sent < MESSAGES_MIN || s.got < sides[1 - s.me].sent || !s.held.is_empty())
     {
         assert!(Instant::now() < deadline, "seed {seed}: {done} cuts, {:?}", sides.each_ref().map(|s| (s.sent, s.got)));
@@ -223,13 +263,13 @@ fn cut_under_traffic(seed: u64, cuts: usize, both_dial: bool) {
             if side.slot == u32::MAX && net.is_connected(Peer(0)) {
                 side.slot = net.dial_first(Peer(0), Vec::new());
             }
-            if side.slot != u32::MAX && (done < cuts || side.sent < MESSAGES_MIN) {
+            if side.slot != u32::MAX && (!is_enough(done) || side.sent < MESSAGES_MIN) {
                 side.send(net);
             }
         }
-        if done < cuts && steps == 0 && nets.iter().any(|net| !net.open.is_empty()) {
-            a.cut();
-            b.cut();
+        if !is_enough(done) && steps == 0 && nets.iter().any(|net| !net.open.is_empty()) {
+            a.act(act);
+            b.act(act);
             done += 1;
             steps = random.below(400);
         }
@@ -241,12 +281,46 @@ fn cut_under_traffic(seed: u64, cuts: usize, both_dial: bool) {
 
 #[test]
 fn nothing_is_lost_doubled_or_reordered_by_200_cuts_when_both_can_dial() {
-    cut_under_traffic(0x9e37_79b9, 200, true);
+    cut_under_traffic(0x9e37_79b9, (Act::Cut, 200), true, Security::None);
 }
 
 #[test]
 fn nothing_is_lost_doubled_or_reordered_when_one_side_can_dial() {
-    cut_under_traffic(0x1234_5678, 60, false);
+    cut_under_traffic(0x1234_5678, (Act::Cut, 60), false, Security::None);
+}
+
+#[test]
+fn nothing_is_lost_doubled_or_reordered_by_cuts_of_protected_connections() {
+    cut_under_traffic(0x3141_5926, (Act::Cut, 60), true, Security::Mac);
+    cut_under_traffic(0x2718_2818, (Act::Cut, 60), false, Security::Encrypt);
+}
+
+#[test]
+fn what_is_changed_on_its_way_is_never_taken() {
+    for (seed, security, both_dial) in [(0x1414_2135, Security::Mac, false), (0x1732_0508, Security::Encrypt, true)] {
+        cut_under_traffic(seed, (Act::Harm, 30), both_dial, security);
+    }
+}
+
+#[test]
+fn a_peer_behind_somebody_who_changes_everything_is_lost() {
+    for security in [Security::Mac, Security::Encrypt] {
+        let mut nets = [protected(1, security), protected(2, security)];
+        let relay = Relay::to(at(&nets[1]));
+        relay.act(Act::HarmAll);
+        let slot = nets[0].dial_first(Peer(2), vec![relay.at]);
+        let (mut got, mut is_sent) = (Vec::new(), false);
+        run(&mut nets, &mut got, |nets, got| {
+            is_sent = is_sent || nets[0].send(slot, &eager(9), b"hello", None) == Outcome::Done;
+            !got.is_empty()
+        });
+        let why = String::from_utf8_lossy(&got[0].3).into_owned();
+        assert_eq!((got[0].2, got.len()), (i32::MIN, 1), "nothing gets through");
+        assert!(
+            why.contains("changed, left out or repeated") && why.contains("11 connections one after another"),
+            "{why}"
+        );
+    }
 }
 
 #[test]
@@ -304,7 +378,7 @@ fn wrong_numbers_and_positions_are_turned_away() {
         assert_eq!(call_with(&mut nets, Terms { connection, received }), None, "{connection}, {received}");
     }
     for stranger in [Stranger::Stale, Stranger::Position] {
-        assert!(nets[0].strangers_logged & 1 << stranger as u8 != 0, "{stranger} is logged");
+        assert!(nets[0].strangers_logged.contains(&std::mem::discriminant(&stranger)), "{stranger} is logged");
     }
     assert!(nets[0].is_connected(Peer(3)), "the true one stays");
     run(&mut nets, &mut got, |nets, _| nets[1].send(slot, &eager(9), b"y", None) == Outcome::Done);
@@ -316,7 +390,7 @@ fn closing_mends_what_is_cut() {
     for seed in 0..8 {
         let mut receiver = net(1);
         let relay = Relay::to(at(&receiver));
-        let (target, cut) = (relay.at, relay.cut.clone());
+        let (target, acts) = (relay.at, relay.acts.clone());
         let sender = std::thread::spawn(move || {
             let mut nets = [net(2)];
             let slot = nets[0].dial_first(Peer(1), vec![target]);
@@ -326,11 +400,11 @@ fn closing_mends_what_is_cut() {
                 sent == 3000
             });
             if seed % 2 == 0 {
-                cut.send(()).unwrap();
+                acts.send(Act::Cut).unwrap();
             }
             let _ = std::thread::spawn(move || {
                 std::thread::sleep(Duration::from_millis(seed));
-                let _ = cut.send(());
+                let _ = acts.send(Act::Cut);
             });
             nets[0].close();
         });

@@ -143,8 +143,8 @@ impl Net {
         let again = link.as_ref().map(|link| link.sent_after(terms.received));
         let tokens = Token(1 << 63 | u64::from(index) << 32);
         let conn = match link {
-            None => Ok(Conn::new(pending.into_stream(), self.sizes, tokens)),
-            Some(link) => Conn::resume(pending.into_stream(), link, terms.received),
+            None => Ok(Conn::new(pending.into_stream(&self.id), self.sizes, tokens)),
+            Some(link) => Conn::resume(pending.into_stream(&self.id), link, terms.received),
         };
         let Ok(conn) = conn else {
             return self.lose(index, format!("{address}: {}", Stranger::Position));
@@ -199,6 +199,11 @@ impl Net {
     }
 
     fn attempt_failed(&mut self, pending: &Pending, failure: Failure) {
+        let index = pending.link.and_then(|link| self.by_link.get(&link).copied());
+        // The peer itself has said so: that is how it is at all of its addresses.
+        if let (Some(index), Failure::Stranger(stranger @ Stranger::Security { .. })) = (index, &failure) {
+            return self.lose(index, stranger.to_string());
+        }
         let refused = matches!(failure, Failure::Refused(_));
         let why = match failure {
             Failure::Network(why) | Failure::Refused(why) => why,
@@ -206,7 +211,7 @@ impl Net {
             Failure::Stranger(Stranger::Left | Stranger::Truncated) => "the other end hung up".into(),
             Failure::Stranger(stranger) => format!("somebody else answers: {stranger}"),
         };
-        let Some(index) = pending.link.and_then(|link| self.by_link.get(&link).copied()) else { return };
+        let Some(index) = index else { return };
         let now = Instant::now();
         if let Some(dial) = &mut self.slots[index as usize].dial {
             dial.failed(pending.address, why, refused, now);
@@ -233,12 +238,12 @@ impl Net {
             return log!(Debug, "a connection from {address} ended: {stranger}");
         }
         counters::PACKETS_REJECTED.add(1);
-        let bit = 1 << stranger as u8;
+        let kind = std::mem::discriminant(&stranger);
         if stranger == Stranger::Misdirected {
             // An address that several hosts have, such as a container bridge's, leads peers astray; they try another one.
             log!(Info, "turned away a connection from {address}: {stranger}");
-        } else if self.strangers_logged & bit == 0 {
-            self.strangers_logged |= bit;
+        } else if !self.strangers_logged.contains(&kind) {
+            self.strangers_logged.push(kind);
             log!(
                 Warn,
                 "turned away a connection from {address}: {stranger} (further ones of this kind are only counted)"

@@ -38,6 +38,8 @@ pub(super) struct Slot {
     /// Number of the last connection that was opened, and the largest that was ever proposed: an answer may have been lost.
     pub opened: u64,
     pub proposed: u64,
+    /// How many connections somebody has tampered with since the link had received so many bytes.
+    pub harmed: (u32, u64),
 }
 
 impl Slot {
@@ -53,6 +55,7 @@ impl Slot {
             known: None,
             opened: 0,
             proposed: 0,
+            harmed: (0, 0),
         }
     }
 

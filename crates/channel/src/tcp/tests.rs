@@ -1,6 +1,7 @@
 //! Several [`Net`]s in one thread, over loopback; and callers who are no peers.
 
 use super::hello::{ANSWER_BYTES, CHALLENGE_BYTES, HELLO_BYTES, PROOF_BYTES, Terms, Verdict};
+use super::security::Security;
 use super::*;
 use base::WorldRank;
 use base::ids::{JobId, ProcId};
@@ -18,7 +19,7 @@ pub(super) fn id(me: u32) -> Identity {
 
 fn id_in(job: u64, me: u32) -> Identity {
     let processes = Processes::shared(ProcId { job: JobId(job), rank: WorldRank(me) }, 8);
-    Identity { processes, key: KEY, format: 1, ids: Default::default() }
+    Identity { processes, key: KEY, format: 1, security: Security::None, ids: Default::default() }
 }
 
 /// The only link with a peer.
@@ -33,7 +34,12 @@ impl Net {
 }
 
 pub(super) fn net(me: u32) -> Net {
-    Net::open(id(me), Arc::new(Epoll::new().unwrap()), true).unwrap()
+    protected(me, Security::None)
+}
+
+/// A process whose connections are protected.
+pub(super) fn protected(me: u32, security: Security) -> Net {
+    Net::open(Identity { security, ..id(me) }, Arc::new(Epoll::new().unwrap()), true).unwrap()
 }
 
 pub(super) fn at(net: &Net) -> SocketAddr {
@@ -211,6 +217,24 @@ fn a_peer_that_vanishes_is_lost_after_its_last_packet() {
     run(&mut nets, &mut got, |_, got| lost(got, 2, 1).is_some());
     assert_eq!(&*got[0].3, b"last");
     assert_eq!(got.len(), 2);
+}
+
+#[test]
+fn peers_with_other_security_tell_each_other() {
+    for (a, b) in
+        [(Security::None, Security::Encrypt), (Security::Encrypt, Security::Mac), (Security::Mac, Security::None)]
+    {
+        let mut nets = [protected(1, a), protected(2, b)];
+        let at = at(&nets[1]);
+        let slot = nets[0].dial_first(Peer(2), vec![at]);
+        let mut got = Vec::new();
+        run(&mut nets, &mut got, |_, got| !got.is_empty());
+        assert_eq!(lost(&got, 1, 2).unwrap(), format!("its FERRULE_TCP_SECURITY is {b}, ours is {a}"));
+        assert_eq!(nets[0].send(slot, &eager(0), b"", None), Outcome::Lost);
+        let told = Stranger::Security { theirs: a, ours: b };
+        assert!(nets[1].strangers_logged.contains(&std::mem::discriminant(&told)), "the listener says so, too");
+        assert_eq!(nets.each_ref().map(|net| net.open.len()), [0, 0]);
+    }
 }
 
 /// A connected stranger with time-outs, so that no test hangs.

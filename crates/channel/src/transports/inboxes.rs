@@ -7,6 +7,7 @@ use crate::bootstrap::JobInfo;
 use crate::locality;
 use crate::shm::ShmHub;
 use crate::tcp::hello::{Identity, Ids};
+use crate::tcp::security::Security;
 use crate::tcp::{self, Net};
 use base::{Peer, WorldRank, log};
 use protocol::processes::SharedProcesses;
@@ -83,8 +84,9 @@ pub(super) fn net(job: &JobInfo, processes: &SharedProcesses, epoll: &Arc<Epoll>
     if !locality::allowed().tcp {
         return None;
     }
+    let security = Security::configured().map_err(|e| log!(Error, "no TCP: {e}")).ok()?;
     let format = tcp::format_number();
-    let id = Identity { processes: processes.clone(), key: job.key, format, ids: Ids::default() };
+    let id = Identity { processes: processes.clone(), key: job.key, format, security, ids: Ids::default() };
     let one_host = job.local_ranks.len() == job.size as usize;
     Net::open(id, epoll.clone(), one_host)
         .map(Box::new)

@@ -3,11 +3,12 @@
 use super::{AHEAD_BYTES, Conn, End, Landing, Link, Polled, Shown, would_block};
 use crate::buffer::RecvBuf;
 use crate::tcp::frame::{self, Corrupt, FRAME_BYTES, Front};
+use crate::tcp::stream::is_not_genuine;
 use protocol::kind::Kind;
 use protocol::transport::Delivery;
 use protocol::wire::Header;
-use std::os::fd::AsFd;
-use sys::sock::{self, Piece};
+use std::io;
+use sys::sock::Piece;
 
 impl Conn {
     /// The next packet or landed payload.
@@ -118,7 +119,7 @@ impl Conn {
         // SAFETY: `make_room` left `limit` initialised bytes behind `end`.
         let piece = Piece::new(unsafe { rx.buffer.as_ptr().add(rx.end) }, limit);
         // SAFETY: the piece is part of our buffer, to which no reference lives.
-        match unsafe { sock::receive(self.stream.as_fd(), &[piece]) } {
+        match unsafe { self.stream.receive(&[piece]) } {
             Ok(0) => Err(self.ended("it closed the connection")),
             Ok(n) => {
                 self.link.rx.end += n;
@@ -126,13 +127,21 @@ impl Conn {
                 Ok(true)
             }
             Err(error) if would_block(&error) => Ok(false),
-            Err(error) => Err(self.ended(&error.to_string())),
+            Err(error) => Err(self.failed(&error)),
         }
     }
 
     fn ended(&self, why: &str) -> End {
         let rx = &self.link.rx;
         if rx.goodbye && rx.landing.is_none() && rx.start == rx.end { End::Goodbye } else { End::Broken(why.into()) }
+    }
+
+    #[cold]
+    fn failed(&self, error: &io::Error) -> End {
+        match self.ended(&error.to_string()) {
+            End::Broken(why) if is_not_genuine(error) => End::NotGenuine(why),
+            end => end,
+        }
     }
 
     /// Makes room behind the buffered bytes; how many bytes to read now.
@@ -202,7 +211,7 @@ impl Conn {
         let pieces = [Piece::new(at, landing.left.min(room)), Piece::new(rx.buffer.as_ptr(), ahead.min(AHEAD_BYTES))];
         // SAFETY: `at` has room for the bytes asked for (contract of `RecvBuf`; cut to its length), the second piece is
         // the start of our empty buffer.
-        match unsafe { sock::receive(self.stream.as_fd(), &pieces) } {
+        match unsafe { self.stream.receive(&pieces) } {
             Ok(0) => Err(self.ended("it closed the connection in the middle of a message")),
             Ok(n) => {
                 let direct = n.min(landing.left);
@@ -213,7 +222,7 @@ impl Conn {
                 Ok(true)
             }
             Err(error) if would_block(&error) => Ok(false),
-            Err(error) => Err(self.ended(&error.to_string())),
+            Err(error) => Err(self.failed(&error)),
         }
     }
 

@@ -4,11 +4,11 @@ use super::replay::Run;
 use super::{Conn, Front, Link, Sender, Sizes, would_block};
 use crate::buffer::SendBuf;
 use crate::tcp::frame::{self, FRAME_BYTES};
+use crate::tcp::stream::Stream;
 use protocol::kind::{BODY_MAX, Kind};
 use protocol::transport::Outcome;
 use protocol::wire::Header;
 use std::io;
-use std::os::fd::AsFd;
 use sys::sock::{self, Piece};
 
 /// What the kernel takes into one buffer, from which the network device makes segments.
@@ -37,7 +37,7 @@ impl Conn {
             return Outcome::Again;
         }
         let front = Front::new(header, body, len, self.link.tx.sequence);
-        let sent = match self.push(&front, 0, source) {
+        let sent = match push(&mut self.stream, self.link.sizes.write_max, &front, source) {
             Ok(n) => n,
             Err(error) => {
                 self.refused(&error);
@@ -45,7 +45,9 @@ impl Conn {
             }
         };
         self.link.tx.sequence = self.link.tx.sequence.wrapping_add(1);
-        self.link.keep(header.kind, &front, sent, source)
+        let outcome = self.link.keep(header.kind, &front, sent, source);
+        self.link.tx.full |= self.stream.has_unsent();
+        outcome
     }
 
     /// Sends a frame that acknowledges all that was received.
@@ -78,84 +80,95 @@ impl Conn {
 
     /// Gives the kernel what it takes of the replay buffer.
     fn push_kept(&mut self) {
-        while let Some(run) = self.link.tx.replay.next() {
-            match self.push_run(run) {
-                Ok(n) => self.link.taken(n),
-                Err(error) => return self.refused(&error),
-            }
+        let Conn { stream, link, .. } = self;
+        let mut pushed = stream.flush();
+        while pushed.is_ok()
+            && let Some(run) = link.tx.replay.next()
+        {
+            pushed = push_run(stream, link.sizes.write_max, run).map(|n| link.taken(n));
         }
-        self.link.tx.full = false;
-    }
-
-    fn push_run(&self, run: Run<'_>) -> io::Result<usize> {
-        const NONE: Front = Front { bytes: [0; FRAME_BYTES + BODY_MAX], len: 0 };
-        match run {
-            // SAFETY: the piece is part of the replay buffer.
-            Run::Copied(bytes) => unsafe {
-                sock::send(self.stream.as_fd(), &[Piece::new(bytes.as_ptr(), bytes.len())])
-            },
-            Run::Held(source, from, len) => {
-                let most = if len > self.link.sizes.write_max { self.piece() } else { len };
-                self.push_piece(&NONE, 0, Some((source, from, len)), most)
-            }
+        match pushed {
+            Ok(()) => link.tx.full = stream.has_unsent(),
+            Err(error) => self.refused(&error),
         }
     }
 
     /// Whether the kernel has taken everything, or never will.
     pub fn is_flushed(&self) -> bool {
-        self.link.tx.broken.is_some() || self.link.tx.replay.is_taken()
+        self.link.tx.broken.is_some() || self.link.tx.replay.is_taken() && !self.stream.has_unsent()
     }
+}
 
-    /// Gives the kernel what it takes of `front` and source from byte `sent` of both on, in pieces of [`Sizes::write_max`] bytes.
-    ///
-    /// [`Sizes::write_max`]: super::Sizes::write_max
-    fn push(&self, front: &Front, sent: usize, source: Option<(&SendBuf, usize, usize)>) -> io::Result<usize> {
-        let left = front.len + source.map_or(0, |(_, _, len)| len) - sent;
-        let most = if left > self.link.sizes.write_max { self.piece() } else { left };
-        let mut pushed = self.push_piece(front, sent, source, most)?;
-        while pushed < left {
-            match self.push_piece(front, sent + pushed, source, most) {
-                Ok(n) => pushed += n,
-                // An error that lasts comes again.
-                Err(_) => break,
-            }
+fn push_run(stream: &mut Stream, write_max: usize, run: Run<'_>) -> io::Result<usize> {
+    const NONE: Front = Front { bytes: [0; FRAME_BYTES + BODY_MAX], len: 0 };
+    match run {
+        // SAFETY: the piece is part of the replay buffer.
+        Run::Copied(bytes) => unsafe { stream.send(&[Piece::new(bytes.as_ptr(), bytes.len())]) },
+        Run::Held(source, from, len) => {
+            let most = piece(stream, write_max, len);
+            push_piece(stream, &NONE, 0, Some((source, from, len)), most)
         }
-        Ok(pushed)
     }
+}
 
-    /// How much the kernel is given at once. Segments grow with the connection's window.
-    fn piece(&self) -> usize {
-        let most = self.link.sizes.write_max;
-        sock::segment_bytes(self.stream.as_fd()).map_or(most, |segment| whole_segments(most, segment))
+/// Gives the kernel what it takes of `front` and source, in pieces of [`Sizes::write_max`] bytes.
+///
+/// [`Sizes::write_max`]: super::Sizes::write_max
+fn push(
+    stream: &mut Stream,
+    write_max: usize,
+    front: &Front,
+    source: Option<(&SendBuf, usize, usize)>,
+) -> io::Result<usize> {
+    let left = front.len + source.map_or(0, |(_, _, len)| len);
+    let most = piece(stream, write_max, left);
+    let mut pushed = push_piece(stream, front, 0, source, most)?;
+    while pushed < left {
+        match push_piece(stream, front, pushed, source, most) {
+            Ok(n) => pushed += n,
+            // An error that lasts comes again.
+            Err(_) => break,
+        }
     }
+    Ok(pushed)
+}
 
-    fn push_piece(
-        &self,
-        front: &Front,
-        sent: usize,
-        source: Option<(&SendBuf, usize, usize)>,
-        most: usize,
-    ) -> io::Result<usize> {
-        let first = &front.bytes[sent.min(front.len)..front.len];
-        let room = most - first.len();
-        let first = Piece::new(first.as_ptr(), first.len());
-        let Some((source, from, len)) = source.filter(|(_, _, len)| *len > 0) else {
-            // SAFETY: the piece is part of `front`.
-            return unsafe { sock::send(self.stream.as_fd(), &[first]) };
-        };
-        let skip = sent.saturating_sub(front.len);
-        let now = (len - skip).min(room);
-        if let Some(at) = source.as_contiguous(from + skip) {
-            // SAFETY: the source's bytes are readable (contract of `SendBuf`), `first` is part of `front`.
-            return unsafe { sock::send(self.stream.as_fd(), &[first, Piece::new(at, now)]) };
-        }
-        let mut packed = Vec::with_capacity(now);
-        // SAFETY: capacity was reserved; `copy_out` writes all of it because the range is inside the message.
-        unsafe {
-            source.copy_out(from + skip, packed.as_mut_ptr(), now);
-            packed.set_len(now);
-            sock::send(self.stream.as_fd(), &[first, Piece::new(packed.as_ptr(), packed.len())])
-        }
+/// How much of `left` bytes the kernel is given at once. Segments grow with the connection's window.
+#[inline]
+fn piece(stream: &Stream, write_max: usize, left: usize) -> usize {
+    let (most, around) = stream.write_limits(write_max);
+    if left + around <= most {
+        return left;
+    }
+    sock::segment_bytes(stream.fd()).map_or(most, |segment| whole_segments(most, segment)) - around
+}
+
+fn push_piece(
+    stream: &mut Stream,
+    front: &Front,
+    sent: usize,
+    source: Option<(&SendBuf, usize, usize)>,
+    most: usize,
+) -> io::Result<usize> {
+    let first = &front.bytes[sent.min(front.len)..front.len];
+    let room = most.saturating_sub(first.len());
+    let first = Piece::new(first.as_ptr(), first.len());
+    let Some((source, from, len)) = source.filter(|(_, _, len)| *len > 0) else {
+        // SAFETY: the piece is part of `front`.
+        return unsafe { stream.send(&[first]) };
+    };
+    let skip = sent.saturating_sub(front.len);
+    let now = (len - skip).min(room);
+    if let Some(at) = source.as_contiguous(from + skip) {
+        // SAFETY: the source's bytes are readable (contract of `SendBuf`), `first` is part of `front`.
+        return unsafe { stream.send(&[first, Piece::new(at, now)]) };
+    }
+    let mut packed = Vec::with_capacity(now);
+    // SAFETY: capacity was reserved; `copy_out` writes all of it because the range is inside the message.
+    unsafe {
+        source.copy_out(from + skip, packed.as_mut_ptr(), now);
+        packed.set_len(now);
+        stream.send(&[first, Piece::new(packed.as_ptr(), packed.len())])
     }
 }
 

@@ -3,6 +3,8 @@
 use super::*;
 use crate::buffer::SendBuf;
 use crate::tcp::frame;
+use crate::tcp::record::Seals;
+use crate::tcp::security::Security;
 use proptest::prelude::*;
 use protocol::kind::Kind;
 use protocol::order::Number;
@@ -181,16 +183,31 @@ fn only_a_goodbye_makes_a_good_end() {
 
 /// Two connections with each other.
 fn pair(sizes: Sizes) -> [Conn; 2] {
+    protected_pair(sizes, Security::None)
+}
+
+fn protected_pair(sizes: Sizes, security: Security) -> [Conn; 2] {
     let (ours, theirs) = UnixStream::pair().unwrap();
-    [ours, theirs].map(|stream| {
+    [(ours, true), (theirs, false)].map(|(stream, dialled)| {
         stream.set_nonblocking(true).unwrap();
-        Conn::new(TcpStream::from(OwnedFd::from(stream)), sizes, Token(70))
+        let stream = TcpStream::from(OwnedFd::from(stream));
+        let stream = match security {
+            Security::None => stream.into(),
+            _ => Stream::sealed(stream, Seals::new(security, b"secret", dialled)),
+        };
+        Conn::new(stream, sizes, Token(70))
     })
 }
 
 fn a_full_kernel_keeps_order_and_contents(replay_max: usize) {
+    for security in [Security::None, Security::Mac, Security::Encrypt] {
+        full_kernel(replay_max, security);
+    }
+}
+
+fn full_kernel(replay_max: usize, security: Security) {
     let sizes = Sizes { eager_max: 32 << 10, packet_max: 1 << 20, write_max: 10_000, replay_max };
-    let [mut a, mut b] = pair(sizes);
+    let [mut a, mut b] = protected_pair(sizes, security);
     let big = bytes_of(5, 900_000);
     // SAFETY: `big` lives on.
     let source = unsafe { SendBuf::contiguous(big.as_ptr(), big.len()) };

@@ -1,0 +1,3 @@
+//! See `fuzz::tcp_record`.
+#![no_main]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::tcp_record::run(data));
