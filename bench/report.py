@@ -17,7 +17,8 @@ TITLES = {"ferrule": "Ferrule", "mpich": "MPICH 5.0.2", "openmpi": "Open MPI 5.0
 ORDER = ["ferrule", "mpich", "openmpi", "impi"]
 PEERS = ORDER[1:]
 COLOURS = {"ferrule": "#b5422b", "mpich": "#3b6ea5", "openmpi": "#5a9e6f", "impi": "#8a6fb0", LIMIT: "#999999"}
-FABRICS = {"shm": "One node, shared memory", "tcp": "One node, TCP forced", "netns": "Two network namespaces, TCP"}
+FABRICS = {"shm": "One node, shared memory", "tcp": "One node, TCP forced", "netns": "Two network namespaces, TCP",
+           "netns mac": "Two network namespaces, TCP, `FERRULE_TCP_SECURITY=mac`", "netns encrypt": "Two network namespaces, TCP, `FERRULE_TCP_SECURITY=encrypt`"}
 KIB, MIB = 1 << 10, 1 << 20
 # The rows of the peers table that the project measures itself against: (fabric, row, ranks, bytes)
 GOALS = (

@@ -48,7 +48,7 @@ COLLECTIVES = ("barrier,bcast,reduce,allreduce,reduce_scatter,reduce_scatter_blo
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """One program run: `fabric` is shm, tcp (one host) or netns (two hosts); `quick` plans also run in quick mode."""
+    """One program run: `fabric` is shm, tcp (one host) or netns (two hosts); `quick` plans also run in quick mode; only Ferrule has `security`."""
 
     program: str
     args: tuple[str, ...]
@@ -56,10 +56,15 @@ class Plan:
     fabric: str = "shm"
     quick: bool = False
     timeout_s: int = 300
+    security: str = ""
+
+    @property
+    def rows_fabric(self) -> str:
+        return f"{self.fabric} {self.security}".strip()
 
     @property
     def label(self) -> str:
-        return f"{self.fabric} {self.program} {' '.join(self.args)[:40]} n={self.ranks}"
+        return f"{self.rows_fabric} {self.program} {' '.join(self.args)[:40]} n={self.ranks}"
 
 
 PT2PT = "8,1024,65536,1048576,4194304"
@@ -97,6 +102,7 @@ PLANS = [
     Plan("pt2pt", ("latency", PT2PT), 2, "netns"),
     Plan("pt2pt", ("bandwidth", STREAM), 2, "netns"),
     Plan("coll", ("barrier,allreduce,alltoall", "8,65536"), 4, "netns", timeout_s=900),
+    *(Plan("pt2pt", args, 2, "netns", security=security) for security in ("mac", "encrypt") for args in (("latency", "8"), ("bandwidth", "1048576,4194304"))),
 ]
 
 
@@ -129,6 +135,7 @@ def run_once(peer: registry.Peer, plan: Plan, hosts: Hosts) -> tuple[list[dict],
         env["NETNS_MAP"] = ",".join(f"{ns}={address}" for ns, address in where)
         if peer.name == "ferrule":
             env["FERRULE_CHANNELS"] = "tcp"
+            env["FERRULE_TCP_SECURITY"] = plan.security or "none"
         command = ["ip", "netns", "exec", where[0][0], *command]
     done = job.run(command, env, plan.timeout_s, SILENCE_S)
     if done.error:
@@ -136,7 +143,7 @@ def run_once(peer: registry.Peer, plan: Plan, hosts: Hosts) -> tuple[list[dict],
     rows = [json.loads(line[line.index("{"):]) for line in done.text.splitlines() if '"row"' in line and line.rstrip().endswith("}")]
     if plan.program == "empty":
         rows = [{"row": "startup", "ranks": plan.ranks, "bytes": 0, "value": done.elapsed_s, "unit": "s"}]
-    return [dict(row, fabric=plan.fabric) for row in rows], ""
+    return [dict(row, fabric=plan.rows_fabric) for row in rows], ""
 
 
 def limit(plan: Plan) -> list[dict]:
@@ -204,7 +211,7 @@ class Run:
         runs += [(peer.name, functools.partial(run_once, peer, plan, self.hosts)) for peer in who[first % len(who):] + who[:first % len(who)]]
         runs.append((results.LIMIT, functools.partial(limit_once, plan)))
         for name, once in runs:
-            if name in self.failed.get(plan.label, set()):
+            if name in self.failed.get(plan.label, set()) or plan.security and name != "ferrule":
                 continue
             rows, error, place, moves = distance.run_still(once)
             dropped += moves
