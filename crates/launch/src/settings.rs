@@ -31,10 +31,14 @@ base::config! {
     STARTUP: text = "lazy";
     /// When connections are made, as --connect: all in MPI_Init, or on demand.
     CONNECT: text = "demand";
-    /// The interconnect manager that --comm-pattern asks for routes: unix:PATH or http://HOST:PORT, as --fabric.
+    /// The interconnect manager that --comm-pattern asks for routes: unix:PATH, https://HOST:PORT or http://HOST:PORT, as --fabric.
     FABRIC_API: text = "unix:/run/ferrule-fabric.sock";
     /// A file with the token for a manager that is reached over TCP.
     FABRIC_TOKEN_FILE: text = "";
+    /// A file with the certificates (PEM) that may have signed the manager's; empty for those of the system.
+    FABRIC_TLS_CA: text = "";
+    /// Whether the token may go to a manager on this host over http://127.0.0.1; to other hosts it never goes without TLS.
+    FABRIC_PLAIN_TOKEN: bool = false;
     /// How long a job waits for its routes; then it runs on default routes.
     FABRIC_TIMEOUT: u64 = 2000, 1..=60000, "milliseconds";
     /// The communication pattern that routes are asked for, as --comm-pattern (Slurm's option of that name sets it).

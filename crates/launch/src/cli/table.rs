@@ -266,7 +266,7 @@ pub const TABLE: &[Spelling] = &[
         &["fabric"],
         1,
         Kind::Fabric,
-        "URL\tthe interconnect manager: unix:PATH or http://HOST:PORT; alone, the pattern is called as the program is",
+        "URL\tthe interconnect manager: unix:PATH or https://HOST:PORT; alone, the pattern is called as the program is",
     ),
     option(&["preload", "preload-binary"], 0, Kind::Preload, "\tsend the program and its libraries to all hosts"),
     option(&["preload-files"], 1, Kind::PreloadFiles, "A,B\tsend files to all hosts, into $FERRULE_PRELOAD_DIR"),

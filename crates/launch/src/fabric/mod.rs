@@ -5,6 +5,7 @@
 //! at the manager runs out. After any failure the job runs on default routes, and one line says why.
 
 mod http;
+mod tls;
 
 use crate::cli::Options;
 use crate::pollset::PollSet;
@@ -75,11 +76,7 @@ fn wish(options: &Options, job_id: u64, hosts: &[&str], pattern: &str) -> Result
         return Err(format!("'{pattern}' can't be a pattern: 1 to {PATTERN_MAX} letters, digits and _.+:@-/"));
     }
     let said = options.fabric.as_deref().unwrap_or(settings::FABRIC_API.value());
-    let manager = Manager::new(
-        said,
-        settings::FABRIC_TOKEN_FILE.value(),
-        Duration::from_millis(settings::FABRIC_TIMEOUT.value()),
-    )?;
+    let manager = Manager::configured(said)?;
     // In an allocation its number comes first: Slurm's epilog ends all that begins with it.
     let allocation =
         std::env::var("SLURM_JOB_ID").ok().filter(|id| !id.is_empty() && id.bytes().all(|b| b.is_ascii_digit()));
