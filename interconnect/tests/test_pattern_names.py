@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 from pattern_names import BAD, GOOD
+from test_api_guard import ask, manager  # noqa: F401
 from test_doctor import HARNESS, LUAS, SCRIPT
 
 from ferrule_fabric.errors import FabricError
+from ferrule_fabric.manager.service import Manager
 from ferrule_fabric.patterns.generate import cg
 from ferrule_fabric.patterns.names import checked
 from ferrule_fabric.store.database import Application, PatternStore, Run
@@ -58,3 +60,16 @@ def test_what_was_stored_last_is_meant(tmp_path: Path) -> None:
         assert store.put(run(5.0), b.total) == store.latest_run(application) != third
         before = store.latest_run(application)
         assert store.put(run(30.0), b.total, tuple(phase.traffic for phase in b.phases)) == store.latest_run(application) != before
+
+
+def test_what_was_put_last_is_meant(manager: Manager) -> None:  # noqa: F811
+    """The same at the API, which refuses names that users couldn't say."""
+
+    def profile(size: int) -> dict[str, object]:
+        common = {"processor_name": "x", "n_procs": 2, "duration": 1.0, "rx_bytes": [0, 0], "rx_messages": [0, 0], "tx_message_sizes": [], "rx_message_sizes": []}
+        return {"ranks": [common | {"rank": rank, "tx_bytes": [size * rank, size * (1 - rank)], "tx_messages": [rank, 1 - rank]} for rank in (0, 1)]}
+
+    for size in (1000, 5000, 1000):
+        answer = ask(manager, 0, "PUT", "/v1/patterns/a/b", profile(size))
+        assert answer.status_code == 201 and manager.pattern("a/b", 2)[0].total_bytes == 2 * size, answer.text
+    assert ask(manager, 0, "PUT", "/v1/patterns/a=b", profile(1)).status_code == 400
