@@ -91,12 +91,25 @@ CASES = [
          ["0123 0123 03 -", "0123 0123 1 1", "0123 0123 - -", "0123 0123 03 -"]),
     Case("two sockets, three cores each of sockets in turn", TWO_SOCKETS, "--map-by socket:PE=3", ["0-2,16-18", "8-10,24-26", "3-5,19-21", "11-13,27-29"],
          ["02 0 - -", "13 1 - -", "02 - - -", "13 - - -"]),
+    Case("two sockets, a rank file", TWO_SOCKETS, "--rankfile {ranks}", ["8-10,24-26", "3,5,19,21", "8-15,24-31", "0,8,16,24"],
+         ["02 0 - -", "1 - - -", "02 - - -", "- - - -"]),
+    Case("two sockets, a rank file of threads", TWO_SOCKETS, "--bind-to hwthread --rankfile {threads}", ["16", "1,17", "8", "0"],
+         ["013 013 03 0", "013 013 1 -", "2 2 2 2", "013 013 03 3"]),
+    Case("two sockets, a set of cpus", TWO_SOCKETS, "--cpu-set 2-3,9,18 --bind-to core", ["2,18", "3", "9", "2,18"],
+         ["013 013 03 -", "013 013 1 1", "2 2 2 2", "013 013 03 -"]),
     Case("two sockets, not bound", TWO_SOCKETS, "", [], ["- - - -"] * 4),
     Case("laptop, by NUMA node", LAPTOP, "--bind-to numa", ["0-5"] * 4, ["0123 0123 - -"] * 4),
     Case("laptop, by core", LAPTOP, "--bind-to core", ["0-1", "2-3", "4", "5"],
          ["0123 0123 0 -", "0123 0123 1 -", "0123 0123 2 2", "0123 0123 3 3"]),
     Case("laptop, not bound", LAPTOP, "", [], ["0123 0123 - -"] * 4),
 ]
+
+
+#: Files that options name.
+FILES = {
+    "ranks": "rank 0=localhost slot=1:0-2\nrank 1=localhost slot=3,5\nrank 2=localhost slot=s1\nrank 3=localhost slot=0:0;1:0\n",
+    "threads": "rank 0=localhost slot=1\nrank 1=localhost slot=2-3\nrank 2=localhost slot=1:0\nrank 3=localhost slot=0\n",
+}
 
 
 def call(command: list[str], file: pathlib.Path) -> subprocess.CompletedProcess[str]:
@@ -106,7 +119,8 @@ def call(command: list[str], file: pathlib.Path) -> subprocess.CompletedProcess[
 
 def check(case: Case) -> str | None:
     """What is wrong, or nothing."""
-    done = call([MPIEXEC, "--report-bindings", *case.options.split(), "-n", "4", str(BUILD / "parts")], case.file)
+    options = case.options.format(**{name: BUILD / name for name in FILES})
+    done = call([MPIEXEC, "--report-bindings", *options.split(), "-n", "4", str(BUILD / "parts")], case.file)
     if done.returncode:
         return f"exit code {done.returncode}: {done.stderr[-400:]}"
     cpus = [found[1] for found in sorted(re.findall(r"rank (\d+) on \S+ bound to cpus (\S+)", done.stderr))]
@@ -143,6 +157,8 @@ def main() -> int:
     options = parser.parse_args()
     BUILD.mkdir(parents=True, exist_ok=True)
     (BUILD / "parts.c").write_text(PROGRAM)
+    for name, text in FILES.items():
+        (BUILD / name).write_text(text)
     subprocess.run(["cc", "-O1", "-std=gnu11", "-I", str(ROOT / "dist/include"), "-o", str(BUILD / "parts"), str(BUILD / "parts.c"),
                     "-L", str(ROOT / "dist/lib"), "-l:libmpi_abi.so.1", f"-Wl,-rpath,{ROOT / 'dist/lib'}"], check=True)
     checks: list[tuple[str, Callable[[], str | None]]] = [(case.name, functools.partial(check, case)) for case in CASES]

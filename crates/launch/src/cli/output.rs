@@ -41,6 +41,9 @@ impl OutputDirectory {
 pub(super) fn words(shown: &str, text: &str, options: &mut Options) -> Result<(), String> {
     let (words, qualifiers) = text.split_once(':').unwrap_or((text, ""));
     let lower = words.to_ascii_lowercase();
+    if !qualifiers.is_empty() && !lower.split(',').any(|word| word.starts_with("dir=")) {
+        options.warnings.push(format!("option {shown} :{qualifiers} is ignored without dir="));
+    }
     for (word, low) in words.split(',').zip(lower.split(',')) {
         match low {
             "tag" | "rank" => options.tag = true,
@@ -103,6 +106,22 @@ mod tests {
         assert_eq!(pattern("-o", "%%%r-%h.%p.%g.%t").unwrap(), "%%%r-%h.%p.%g.%t");
         assert!(pattern("-o", "a%d").unwrap_err().contains("'%d' in 'a%d'"));
         assert!(pattern("-o", "%%%").unwrap_err().contains("'%'"));
+    }
+
+    #[test]
+    fn words_about_output_are_obeyed_or_told() {
+        let read = |text: &str| {
+            let mut options = Options::default();
+            words("--output", text, &mut options)
+                .map(|()| (options.tag, options.output_directory, options.warnings.len()))
+        };
+        let to = OutputDirectory { path: "D/1".into(), copy: false };
+        assert_eq!(read("TAG,dir=D:NOCOPY"), Ok((true, Some(to), 0)));
+        assert_eq!(read("tag:nocopy"), Ok((true, None, 1)));
+        assert_eq!(read("timestamp"), Ok((false, None, 1)));
+        for wrong in ["merge", "file=f", "dir=", "dir=d:nocpy"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]
