@@ -62,7 +62,8 @@ int main(int argc, char **argv)
         int n = (int)sizes[s], warm = is_latency ? 50 : 4;
         step = ((size_t)n + 4095) & ~(size_t)4095, wrap = cold ? COLD / (step ? step : 1) * step : 0;
         MPI_Barrier(MPI_COMM_WORLD);
-        double one = is_latency ? 2 * latency(n, warm) : WINDOW * stream(n, warm, both);
+        /* Twice: the first time memory is touched and connections are made, which would give too few iterations. */
+        double one = is_latency ? (latency(n, warm), 2 * latency(n, warm)) : (stream(n, warm, both), WINDOW * stream(n, warm, both));
         int k = iterations(one, target_s(), 4, 2000000);
         MPI_Barrier(MPI_COMM_WORLD);
         double t = is_latency ? latency(n, k) : stream(n, k, both);

@@ -159,9 +159,10 @@ impl Outbox {
         if self.arena.is_open() { PIECE_MAX } else { CELL_BYTES }
     }
 
-    /// Room for `len` bytes, aligned to 64; [`Outbox::publish_cell`] must follow, or it stays claimed.
-    pub fn claim_cell(&mut self, len: usize) -> Option<(CellName, *mut u8)> {
-        if self.arena.try_open(&self.mapping) {
+    /// Room for `len` bytes, aligned to 64; [`Outbox::publish_cell`] must follow, or it stays claimed. `borrows`: in lent segments, if there
+    /// are any; what is larger than a cell goes there anyway.
+    pub fn claim_cell(&mut self, len: usize, borrows: bool) -> Option<(CellName, *mut u8)> {
+        if (borrows || len > CELL_BYTES) && self.arena.try_open(&self.mapping) {
             let is_consumed = |until| self.producer.is_consumed(until);
             return if len <= PIECE_MAX { self.arena.take(len, &self.mapping, is_consumed) } else { None };
         }

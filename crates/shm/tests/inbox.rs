@@ -268,14 +268,14 @@ fn cells_go_round_and_come_back() {
     let mut inbox = Inbox::create(2, 4096, CellCounts::fixed(3), &ME).unwrap();
     let mut outboxes = [0, 1].map(|sender| Outbox::open(inbox.fd(), sender, ME.nonce).unwrap());
     let name = |outbox: &mut Outbox| {
-        let (cell, _) = outbox.claim_cell(1).expect("a cell is free");
+        let (cell, _) = outbox.claim_cell(1, true).expect("a cell is free");
         let room = outbox.reserve(0).unwrap().unwrap();
         let _ = outbox.publish_cell(room, &[0; HEADER_WORDS], cell);
         cell
     };
     let named = [(); 3].map(|()| name(&mut outboxes[0]));
     assert_eq!(named.map(CellName::place), [0, 1, 2].map(|index| Place::Cell { index, kept: false }));
-    assert!(outboxes[1].claim_cell(1).is_none() && !outboxes[1].waits_for_cells());
+    assert!(outboxes[1].claim_cell(1, true).is_none() && !outboxes[1].waits_for_cells());
     outboxes[0].want_room();
     assert!(outboxes[0].waits_for_cells());
     let Some(Polled::Record(record)) = inbox.poll() else { panic!("no record") };
@@ -286,7 +286,7 @@ fn cells_go_round_and_come_back() {
     {
         assert!(inbox.payload(name, len).is_none(), "{name:?}");
     }
-    assert_eq!(outboxes[1].claim_cell(1).map(|(cell, _)| cell), Some(CellName::new(0, false)));
+    assert_eq!(outboxes[1].claim_cell(1, true).map(|(cell, _)| cell), Some(CellName::new(0, false)));
     for cell in &named[1..] {
         let Some(Polled::Record(record)) = inbox.poll() else { panic!("no record") };
         let _ = inbox.release_with_cell(&record, *cell);
@@ -304,12 +304,12 @@ fn a_sender_keeps_its_share_of_the_cells() {
     let mut used = Vec::new();
     for _ in 0..3 {
         for _ in 0..8 {
-            let (cell, _) = outbox.claim_cell(1).expect("its share is free");
+            let (cell, _) = outbox.claim_cell(1, true).expect("its share is free");
             let room = outbox.reserve(0).unwrap().unwrap();
             let _ = outbox.publish_cell(room, &[0; HEADER_WORDS], cell);
             used.push(cell);
         }
-        let extra = outbox.claim_cell(1).expect("others have left some").0;
+        let extra = outbox.claim_cell(1, true).expect("others have left some").0;
         assert!(matches!(extra.place(), Place::Cell { kept: false, .. }), "all of its own are under way");
         for at in 1..=8 {
             let Some(Polled::Record(record)) = inbox.poll() else { panic!("no record") };
@@ -336,7 +336,12 @@ fn kib(inbox: &Inbox) -> u64 {
 
 /// Sends a payload of `len` times `value` by cell or segment; its place.
 fn send_large(outbox: &mut Outbox, len: usize, value: u8) -> Option<CellName> {
-    let (name, data) = outbox.claim_cell(len)?;
+    send_by_cell(outbox, len, value, true)
+}
+
+/// As [`send_large`]; whether lent segments are used.
+fn send_by_cell(outbox: &mut Outbox, len: usize, value: u8, borrows: bool) -> Option<CellName> {
+    let (name, data) = outbox.claim_cell(len, borrows)?;
     // SAFETY: there is room for so many bytes.
     unsafe { data.write_bytes(value, len) };
     let room = outbox.reserve(0).unwrap().unwrap();
@@ -406,6 +411,27 @@ fn lent_segments_are_used_until_both_rest() {
         inbox.disarm();
         assert_eq!(kib(&inbox), calm, "the sender rests first: {sender_first}");
     }
+}
+
+#[test]
+fn short_messages_stay_in_cells_and_notice_when_nothing_is_lent_any_more() {
+    let mut inbox = lender();
+    let mut outbox = Outbox::open(inbox.fd(), 1, ME.nonce).unwrap();
+    inbox.lend(4, 4);
+    let send = |outbox: &mut Outbox, inbox: &mut Inbox, len, borrows| {
+        let place = segment(send_by_cell(outbox, len, 1, borrows).unwrap());
+        take_large(inbox);
+        place
+    };
+    assert_eq!(send(&mut outbox, &mut inbox, CELL_BYTES, false), None);
+    assert_eq!(send(&mut outbox, &mut inbox, CELL_BYTES, true), Some(0));
+    assert_eq!(send(&mut outbox, &mut inbox, CELL_BYTES, false), None);
+    assert_eq!(send(&mut outbox, &mut inbox, PIECE_MAX, false), Some(0), "too large for a cell");
+    let held = kib(&inbox);
+    inbox.arm();
+    assert_eq!(send(&mut outbox, &mut inbox, CELL_BYTES, false), None);
+    assert_eq!(outbox.piece_max(), CELL_BYTES, "it has noticed");
+    assert!(kib(&inbox) <= held - 64 + CELL_BYTES as u64 / 1024, "given back, but for a new cell");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::profile::{Short, Table};
 use crate::single_copy::{Probe, SINGLE_COPY, SingleCopy};
 use base::counters::BELLS;
 use base::{Peer, log};
+use protocol::policy::burst::BURST_MESSAGE_BYTES;
 use protocol::policy::non_temporal::{NonTemporal, Way};
 use protocol::policy::streaming::{Preference, class_of};
 use protocol::transport::{Caps, Outcome};
@@ -37,6 +38,8 @@ pub struct ShmLane {
     record_max: usize,
     /// Payloads above this go into cells.
     spill_from: usize,
+    /// Longer messages go into segments that the peer lends.
+    borrow_from: usize,
     /// Messages up to this are sent eagerly in a record.
     eager_inline: usize,
     /// Messages below this may leave at once; 0 if the lane is lost.
@@ -116,6 +119,7 @@ impl ShmLane {
             blocked: false,
             record_max,
             spill_from,
+            borrow_from: BURST_MESSAGE_BYTES.value() as usize,
             eager_inline: spill_from.min(limits.eager_max).min(record_max),
             short_end: 0,
             counts: None,
@@ -285,7 +289,7 @@ impl ShmLane {
             }
             Err(shm::ring::Corrupt) => return self.lose(),
         };
-        let Some((cell, data)) = self.outbox.claim_cell(len) else {
+        let Some((cell, data)) = self.outbox.claim_cell(len, source.len() > self.borrow_from) else {
             self.blocked = true;
             self.denied = !self.outbox.waits_for_cells();
             return Outcome::Again;

@@ -15,6 +15,8 @@ base::config! {
     BURST_BYTES: u64 = 5242880, 0..=67108864, "bytes";
     /// Most of it that one sender gets.
     BURST_PEER_BYTES: u64 = 2097152, 131072..=67108864, "bytes";
+    /// Messages up to this never use it: they gain nothing, and new memory must be touched first.
+    BURST_MESSAGE_BYTES: u64 = 65536, 0..=67108864, "bytes";
     /// Memory is lent when so much has come ...
     BURST_WINDOW_BYTES: u64 = 8388608, 65536..=1073741824, "bytes";
     /// ... in less time than this.

@@ -137,13 +137,13 @@ impl Arena {
         if let Some(last) = self.held.back_mut() {
             last.until = until;
         }
+    }
+
+    /// Closes if the owner has; gives back what its receiver has read, if no pieces go here any more.
+    pub(super) fn settle(&mut self, mapping: &Mapping, mut is_consumed: impl FnMut(u64) -> bool) {
         if self.segments.open() == 0 {
             self.close();
         }
-    }
-
-    /// Gives back what its receiver has read, if no pieces go here any more.
-    pub(super) fn settle(&mut self, mapping: &Mapping, mut is_consumed: impl FnMut(u64) -> bool) {
         while !self.is_open
             && let Some(first) = self.held.front()
             && is_consumed(first.until)
