@@ -171,3 +171,53 @@ fn two_processes_exchange() {
     pull_and_stream(&mut hub, &mut lane);
     assert!(other.wait().unwrap().success());
 }
+
+/// Two hubs of this process, and a lane from the second to the first.
+fn pair_in_one_process() -> (ShmHub, ShmHub, ShmLane) {
+    let [a, b] = [0, 1].map(|me| {
+        let processes = Processes::shared(ProcId { job: JobId(1), rank: WorldRank(me) }, 2);
+        ShmHub::create(&processes, vec![Peer(0), Peer(1)], 70 + u128::from(me), false).unwrap()
+    });
+    let fds = a.descriptors().iter().map(|fd| fd.try_clone_to_owned().unwrap()).collect();
+    let lane = ShmLane::open(&b, Peer(0), 70, None, PeerFds::from_vec(fds).unwrap()).unwrap();
+    (a, b, lane)
+}
+
+#[test]
+fn pieces_that_follow_each_other_are_taken_together() {
+    const PIECE: usize = 5000;
+    let data: Vec<u8> = (0..8 * PIECE).map(pattern).collect();
+    // SAFETY: `data` outlives the buffer.
+    let source = unsafe { SendBuf::contiguous(data.as_ptr(), data.len()) };
+    let (mut hub, _other, mut lane) = pair_in_one_process();
+    let mut into = vec![0u8; data.len()];
+    // SAFETY: `into` outlives the buffer and is only read while nothing is delivered.
+    let sink = unsafe { RecvBuf::contiguous(into.as_mut_ptr(), into.len()) };
+    let mut send_piece = |header: &Header, place: usize, len: usize| {
+        let body = (place as u64).to_le_bytes();
+        assert_eq!(lane.try_send_from(header, &body, &source, place, len), Outcome::Done);
+    };
+    let (mine, other) = (header(1, 9), header(1, 10));
+    let skip = |hub: &mut ShmHub| next(hub, false, |h, _, len| (h.token, len));
+    for (follows, taken, left) in [
+        // Pieces behind the first one: token, place and length; how many bytes are taken; what is left.
+        (vec![(9, 1, PIECE), (9, 2, PIECE), (9, 3, PIECE)], 3 * PIECE, vec![]),
+        (vec![(9, 1, PIECE), (10, 2, PIECE), (9, 2, PIECE)], PIECE, vec![(10, PIECE + 8), (9, PIECE + 8)]),
+        (vec![(9, 2, PIECE)], 0, vec![(9, PIECE + 8)]),
+        (vec![(9, 1, 100)], 0, vec![(9, 108)]),
+        (vec![(9, 1, PIECE), (9, 2, PIECE), (9, 3, PIECE), (9, 4, PIECE)], 3 * PIECE, vec![(9, PIECE + 8)]),
+    ] {
+        send_piece(&mine, 0, PIECE);
+        for (token, place, len) in follows {
+            send_piece(if token == 9 { &mine } else { &other }, place * PIECE, len);
+        }
+        assert_eq!(skip(&mut hub), (9, PIECE + 8));
+        assert_eq!(hub.take_pieces(Peer(0), &mine, &sink, PIECE..4 * PIECE), 0, "from somebody else");
+        assert_eq!(hub.take_pieces(Peer(1), &mine, &sink, PIECE..4 * PIECE), taken);
+        for expected in left {
+            assert_eq!(skip(&mut hub), expected);
+        }
+        assert!(hub.poll().is_none());
+    }
+    assert!(into[..PIECE].iter().all(|byte| *byte == 0) && into[PIECE..4 * PIECE] == data[PIECE..4 * PIECE]);
+}

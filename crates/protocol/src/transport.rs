@@ -10,6 +10,7 @@ use crate::matching::Found;
 use crate::memory::{Atomic, Key, Verbs};
 use crate::wire::Header;
 use base::Peer;
+use std::ops::Range;
 
 /// What a lane can do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -305,6 +306,12 @@ pub trait Transport: 'static {
     /// Takes the message that [`Transport::next_eager`] has just shown to the start of `sink`, cut at its end.
     #[inline(always)]
     fn take_eager(&mut self, _eager: Self::Eager, _sink: &Self::Sink) {}
+
+    /// After a packet of `peer` with a piece of a message: takes the pieces that follow it and are at hand. Each has the same header, and a body
+    /// which says the place where the one before it ends; all lie in `place` of `sink`. Bytes that were taken.
+    fn take_pieces(&mut self, _peer: Peer, _header: &Header, _sink: &Self::Sink, _place: Range<usize>) -> usize {
+        0
+    }
 
     /// The next event, if any.
     fn poll(&mut self) -> Option<Event<Self::Packet, Self::Lane>>;

@@ -1,7 +1,7 @@
 //! The receiving side: the inbox of this process, and what its peers need to reach it.
 
 use super::waker::Waker;
-use super::{CELLS, RING_BYTES, SPILL_BYTES, SPILLED, ShmEvent, ShmPacket, decode, header_of};
+use super::{CELLS, RING_BYTES, SPILL_BYTES, SPILLED, ShmEvent, ShmPacket, decode, header_of, words_of};
 use crate::buffer::RecvBuf;
 use crate::single_copy::{ProbeWord, SINGLE_COPY_ALLOW};
 use base::counters::{BELLS, PACKETS_REJECTED};
@@ -11,7 +11,7 @@ use protocol::matching::Found;
 use protocol::policy::burst::{BURST_BYTES, Burst};
 use protocol::policy::holding::HOLD_POLLS;
 use protocol::processes::{Name, SharedProcesses};
-use protocol::wire::eager_envelope;
+use protocol::wire::{Header, eager_envelope};
 use shm::cells::CellName;
 use shm::inbox::{Inbox, Polled, Record};
 use shm::layout::{CellCounts, Identity, SEGMENT_BYTES, SEGMENTS_MAX};
@@ -19,12 +19,17 @@ use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
 use sys::wake::Bell;
 
+/// The most pieces that are taken between two polls: others get their turn.
+const PIECES_MAX: usize = 16;
+/// Payload of the record of a piece: its place in the message, and the cell.
+const PIECE_BYTES: usize = size_of::<u64>() + SPILL_BYTES;
 /// The most datagrams that are taken from a doorbell at a time.
 const DATAGRAMS_MAX: usize = 64;
 
@@ -247,6 +252,38 @@ impl ShmHub {
         }
     }
 
+    /// See [`protocol::transport::Transport::take_pieces`]. Leaves what is anything else, or broken, to [`ShmHub::poll`].
+    pub fn take_pieces(&mut self, peer: Peer, header: &Header, sink: &RecvBuf, place: Range<usize>) -> usize {
+        let [first, b, c] = words_of(header);
+        let Range { start, end } = place;
+        let mut at = start;
+        for _ in 0..PIECES_MAX {
+            let Some(record) = self.inbox.peek_hot() else { break };
+            let sender = self.inbox.sender(&record);
+            if record.header() != [first | SPILLED, b, c]
+                || record.len() != PIECE_BYTES
+                || self.peers.get(sender) != Some(&peer)
+            {
+                break;
+            }
+            // SAFETY: the record has so many bytes; copied out once, then checked.
+            let body = unsafe { record.payload().cast::<[u32; PIECE_BYTES / 4]>().read_unaligned() };
+            let (place, cell, len) =
+                (u64::from(body[0]) | u64::from(body[1]) << 32, CellName::from_number(body[2]), body[3] as usize);
+            if place != at as u64 || len == 0 || len > end.saturating_sub(at) {
+                break;
+            }
+            let Some(data) = self.inbox.payload(cell, len) else { break };
+            // SAFETY: so many bytes stay mapped, and `copy_in` cuts at the end of the sink.
+            unsafe { sink.copy_in(at, data, len) };
+            if self.release_with_cell(&record, cell, len) {
+                self.wake(sender);
+            }
+            at += len;
+        }
+        at - start
+    }
+
     /// Gives up the ring of a sender that broke the format.
     #[cold]
     fn reject(&mut self, sender: usize) -> ShmEvent {
@@ -268,17 +305,21 @@ impl ShmHub {
     pub fn release(&mut self, packet: &ShmPacket) {
         let wake = match packet.spilled {
             0 => self.inbox.release(&packet.record),
-            _ => {
-                let sender = self.inbox.sender(&packet.record);
-                if let Some(lend) = self.burst.received(sender, packet.spilled as usize, sys::clock::now_ns) {
-                    self.inbox.lend(lend.segments, lend.share);
-                }
-                self.inbox.release_with_cell(&packet.record, packet.cell)
-            }
+            _ => self.release_with_cell(&packet.record, packet.cell, packet.spilled as usize),
         };
         if wake {
             self.wake(self.inbox.sender(&packet.record));
         }
+    }
+
+    /// Gives back the room of a record, and of its `len` bytes in a cell. True if its sender must be woken.
+    #[must_use]
+    fn release_with_cell(&mut self, record: &Record, cell: CellName, len: usize) -> bool {
+        let sender = self.inbox.sender(record);
+        if let Some(lend) = self.burst.received(sender, len, sys::clock::now_ns) {
+            self.inbox.lend(lend.segments, lend.share);
+        }
+        self.inbox.release_with_cell(record, cell)
     }
 
     /// Leaves the packet where it is, and does not look at what its sender sends until [`ShmHub::resume`] or for a few idle polls.

@@ -13,6 +13,7 @@ use protocol::memory::{Atomic, Key, Verbs};
 use protocol::transport::{Access, Caps, Delivery, Event, Outcome, Packet, Transport};
 use protocol::wire::Header;
 use shm::inbox::Record;
+use std::ops::Range;
 
 /// Bytes of a source: it, where they begin, and how many.
 type Bytes<'a> = (&'a SendBuf, usize, usize);
@@ -211,6 +212,10 @@ impl Transport for Transports {
         if let Some(hub) = &mut self.hub {
             hub.take_eager(&record, sink);
         }
+    }
+
+    fn take_pieces(&mut self, peer: Peer, header: &Header, sink: &RecvBuf, place: Range<usize>) -> usize {
+        self.hub.as_mut().map_or(0, |hub| hub.take_pieces(peer, header, sink, place))
     }
 
     #[inline]

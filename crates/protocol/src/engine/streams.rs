@@ -95,7 +95,10 @@ impl<T: Transport> Engine<T> {
         };
         transport.release(packet);
         match delivery {
-            Some(Delivery::Complete) => self.on_landed(peer, header, len),
+            Some(Delivery::Complete) => {
+                self.on_landed(peer, header, len);
+                self.take_following(peer, header, header.token, 0);
+            }
             Some(Delivery::Landing) => {}
             None => {
                 self.endpoints.end_turn(peer, header);
@@ -116,6 +119,20 @@ impl<T: Transport> Engine<T> {
             _ => reject(peer, header),
         }
         self.endpoints.end_turn(peer, header);
+    }
+
+    /// After a piece of the message on its way into receive `id`: takes those that follow it and are at hand, but for the last `rest` bytes of the
+    /// message. They skip all that is looked up for each packet, which would take as long as copying a piece.
+    fn take_following(&mut self, peer: Peer, header: &Header, id: u32, rest: u64) {
+        let Some(Receive { sink, state: ReceiveState::Streaming(stream), .. }) = self.receives.get(id) else { return };
+        if stream.wanted < stream.until || !header.number.is_none() {
+            return;
+        }
+        let place = stream.arrived as usize..(stream.wanted - rest) as usize;
+        let taken = self.endpoints.transport().take_pieces(peer, header, sink, place);
+        if taken > 0 {
+            self.advance(id, taken as u64);
+        }
     }
 
     /// `len` more bytes of a message on its way into receive `id` are there.
@@ -220,7 +237,12 @@ impl<T: Transport> Engine<T> {
         };
         self.endpoints.transport().release(packet);
         match placed {
-            Placed::Middle if header.kind == Kind::EAGER_MIDDLE => {}
+            Placed::Middle if header.kind == Kind::EAGER_MIDDLE => {
+                if let Some(Fragmented::Receive(id)) = target {
+                    // At least one byte comes with `EAGER_LAST`.
+                    self.take_following(peer, header, id, 1);
+                }
+            }
             Placed::Last if header.kind == Kind::EAGER_LAST => drop(self.fragmented.remove(&(peer, token))),
             _ => reject(peer, header),
         }
