@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """What docs/user/security.md promises, tried by an attacker.
 
-    tests/security.py [-k WORD]         runs the groups whose name has WORD in it: capture listen relay setuid payload writer settings fabric
+    tests/security.py [-k WORD]         runs the groups whose name has WORD in it: capture listen relay setuid payload writer settings fabric users
 
 `capture` records what two hosts (network namespaces; root only, skipped otherwise) send each other: no secret of the job may be in it.
 `listen` looks at which addresses the processes of a job listen (root only). `setuid` starts a set-user-id program with an environment that
 names code (root only). `relay` stands between two agents and harms one message: the job ends, says why, and nothing of that message is done.
-Groups about TCP between ranks (`payload`, `writer`, `settings`) are in `security_ranks.py`; `fabric`, about the interconnect manager, is in `security_fabric.py`.
+Groups about TCP between ranks (`payload`, `writer`, `settings`) are in `security_ranks.py`; `fabric`, about the interconnect manager, is in
+`security_fabric.py`; `users`, about other users of the host, is in `security_users.py` (root only).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import patience
 import security_fabric
 import security_ranks
+import security_users
 from startup_job import ROOT, Cases, Done, Skip, check, hosts, mpiexec
 
 RELAY = f"{sys.executable} {ROOT / 'tests/security_relay.py'}"
@@ -257,7 +259,8 @@ def set_user_id() -> Cases:
 
 
 GROUPS: dict[str, Callable[[], Cases]] = {"capture": capture, "listen": listen, "relay": relay, "setuid": set_user_id, "payload": functools.partial(security_ranks.payload, recorded),
-          "writer": security_ranks.writer, "settings": security_ranks.settings, "fabric": security_fabric.fabric}
+          "writer": security_ranks.writer, "settings": security_ranks.settings, "fabric": security_fabric.fabric,
+          "users": security_users.users}
 
 
 def main() -> int:
