@@ -33,6 +33,8 @@ pub(super) struct FdLink {
     queued_bytes: usize,
     /// Too many descriptors of this user were in flight; try again then.
     stalled: Option<Instant>,
+    /// The other end is gone. What it has said before is still read.
+    is_alone: bool,
 }
 
 /// The connection is of no use any more.
@@ -48,6 +50,7 @@ impl FdLink {
             queue: VecDeque::new(),
             queued_bytes: 0,
             stalled: None,
+            is_alone: false,
         }
     }
 
@@ -56,8 +59,12 @@ impl FdLink {
         FdLink { seals: Some(seals), ..self }
     }
 
-    /// Queues a message and writes what can be written.
+    /// Queues a message and writes what can be written. That the other end is gone is no error here: the reader finds that out, after
+    /// its last words.
     pub fn send<T: Wire>(&mut self, message: &T, fds: Vec<Rc<OwnedFd>>) -> Result<(), Broken> {
+        if self.is_alone {
+            return Ok(());
+        }
         let mut bytes = frame::frame(message);
         if let Some(seals) = &mut self.seals {
             let frame = std::mem::take(&mut bytes);
@@ -87,6 +94,10 @@ impl FdLink {
                 Err(e) if sys::fdpass::too_many_in_flight(&e) => {
                     self.stalled = Some(Instant::now() + Duration::from_millis(1));
                     return Ok(());
+                }
+                Err(e) if matches!(e.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+                    (self.is_alone, self.queued_bytes) = (true, 0);
+                    self.queue.clear();
                 }
                 Err(_) => return Err(Broken),
             }
@@ -185,6 +196,17 @@ mod tests {
             assert_eq!((seen, came.len()), (message, fds));
         }
         assert!(b.next_message(count).unwrap().is_none());
+    }
+
+    #[test]
+    fn last_words_are_heard_after_a_message_that_nobody_takes() {
+        let (a, b) = socket();
+        let (mut a, mut b) = (FdLink::new(a.into()), FdLink::new(b.into()));
+        assert!(a.send(&7u32, Vec::new()).is_ok());
+        drop(a);
+        assert!(b.send(&1u32, Vec::new()).is_ok() && b.send(&2u32, Vec::new()).is_ok() && b.flush().is_ok());
+        assert_eq!(b.next_message(|_: &u32| 0).unwrap().map(|(message, _)| message), Some(7));
+        assert!(b.next_message(|_: &u32| 0).unwrap_err().is_none(), "the end");
     }
 
     #[test]
