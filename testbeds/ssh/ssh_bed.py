@@ -262,7 +262,9 @@ class Bed:
         for log in self.logs:
             log.close()
         self.processes.clear()
-        subprocess.run(["ip", "link", "delete", "br0"], check=False, stderr=subprocess.DEVNULL)
+        # A cable goes with its host's namespace, but some time later: the next bed would find it there.
+        for device in [*(f"v{number}" for number in range(1, len(self.hosts) + 1)), "br0"]:
+            subprocess.run(["ip", "link", "delete", device], check=False, stderr=subprocess.DEVNULL)
         shutil.rmtree(RUN, ignore_errors=True)
 
 

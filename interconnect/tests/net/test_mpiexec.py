@@ -161,7 +161,7 @@ def test_without_an_answer_the_job_runs_all_the_same(service: Service, sleeper: 
     code, lines = outcome("unix:/nowhere/api.sock")
     assert code == 0 and len(lines) == 1 and "default routes: no manager at /nowhere/api.sock" in lines[0], lines
     code, lines = outcome("ftp://x")
-    assert code == 0 and len(lines) == 1 and "unix:PATH or http://HOST:PORT" in lines[0], lines
+    assert code == 0 and len(lines) == 1 and "unix:PATH, https://HOST:PORT or http://HOST:PORT" in lines[0], lines
     assert service.process is not None
     service.process.send_signal(signal.SIGSTOP)
     try:
