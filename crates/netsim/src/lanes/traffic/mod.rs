@@ -1,0 +1,4 @@
+//! Programs on simulated hosts.
+
+pub mod alltoall;
+pub mod streams;
