@@ -17,7 +17,7 @@ def cli() -> None:
     """Interconnect manager: look at traffic, place ranks, allocate paths, simulate."""
 
 
-for command in (profile.show, plan.topology, plan.place, plan.route, simulation.simulate, stored.store, serve.serve, network.job, doctor.doctor, infiniband.infiniband):
+for command in (profile.show, plan.topology, plan.place, plan.route, simulation.simulate, stored.store, serve.serve, network.job, doctor.doctor, infiniband.infiniband, infiniband.infiniband_check):
     cli.add_command(command)
 
 

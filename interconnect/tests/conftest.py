@@ -19,6 +19,13 @@ def _as_account(command: list[str]) -> list[str]:
     return ["runuser", "-u", ACCOUNT, "--", *command] if os.getuid() == 0 else command
 
 
+def _run(*command: str) -> None:
+    """Runs a program of the server's. If it fails, the test shows what the program has written."""
+    done = subprocess.run(_as_account(list(command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=180, cwd="/", text=True, errors="replace")
+    if done.returncode:
+        pytest.fail(f"{' '.join(command)} ended with status {done.returncode}:\n{done.stdout}", pytrace=False)
+
+
 @pytest.fixture(scope="session")
 def postgresql_url() -> Iterator[str | None]:
     """SQLAlchemy URL of an empty database, or None where no PostgreSQL server is installed."""
@@ -32,13 +39,15 @@ def postgresql_url() -> Iterator[str | None]:
         if os.getuid() == 0:
             shutil.chown(folder, ACCOUNT)
         base = folder / "base"
-        quiet = {"check": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "timeout": 180, "cwd": "/"}
-        subprocess.run(_as_account([str(programs / "initdb"), "-D", str(base), "-U", "ferrule", "-A", "trust", "--no-sync"]), **quiet)  # type: ignore[call-overload]
+        # The environment may name a locale that the machine doesn't have.
+        _run(str(programs / "initdb"), "-D", str(base), "-U", "ferrule", "-A", "trust", "--no-sync", "--locale=C", "--encoding=UTF8")
         options = f"-c listen_addresses= -c fsync=off -k {folder}"
-        subprocess.run(_as_account([str(programs / "pg_ctl"), "-D", str(base), "-w", "-t", "150", "-l", str(folder / "log"), "-o", options, "start"]), **quiet)  # type: ignore[call-overload]
+        control, log = str(programs / "pg_ctl"), folder / "log"
+        # The server keeps what it has inherited open: its own output goes to the log.
+        _run(control, "-D", str(base), "-w", "-t", "150", "-l", str(log), "-o", options, "start")
         try:
             yield f"postgresql+psycopg://ferrule@/postgres?host={folder}"
         finally:
-            subprocess.run(_as_account([str(programs / "pg_ctl"), "-D", str(base), "-m", "immediate", "stop"]), **quiet)  # type: ignore[call-overload]
+            _run(control, "-D", str(base), "-m", "immediate", "stop")
     finally:
         shutil.rmtree(folder, ignore_errors=True)

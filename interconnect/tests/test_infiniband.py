@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from test_openflow_rules import SPECS, TOPOLOGIES, random_plan
 
 from ferrule_fabric.errors import FabricError
-from ferrule_fabric.infiniband.opensm import lft_file, options, sl2vl
+from ferrule_fabric.infiniband.opensm import lft_file
 from ferrule_fabric.infiniband.tables import forwarding_tables, lids_from_ibnetdiscover
 from ferrule_fabric.openflow.splits import heaviest
 
@@ -41,18 +41,6 @@ def test_every_lid_reaches_its_host(spec: str, seed: int, lmc: int) -> None:
         arcs = heaviest(route)
         if pair not in tables.left_out:
             assert walk(int(topology.arc_head[arcs[0]]), tables.lid_of[pair]) == list(arcs[1:])
-
-
-def test_lanes() -> None:
-    assert sl2vl(3)[:5] == (0, 1, 2, 0, 1)
-    assert "qos_vlarb_low 0:10,1:20" in options(2, (10, 20))
-    for wrong in (0, 16):
-        with pytest.raises(FabricError, match="lanes"):
-            sl2vl(wrong)
-    with pytest.raises(FabricError, match="weights"):
-        options(2, (1, 2, 3))
-    with pytest.raises(FabricError, match="spaces"):
-        options(1, lft_path="a b")
 
 
 def test_what_is_refused() -> None:

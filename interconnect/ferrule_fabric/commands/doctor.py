@@ -65,6 +65,10 @@ def manager_findings(api: str, status: dict[str, Any]) -> Iterator[Finding]:
     yield Finding(True, f"manager at {api}, {status['jobs']} jobs, {status['rules']} rules")
     yield Finding(not status["missing"], f"{status['connected']} of {status['switches']} switches connected", f"missing {', '.join(status['missing'])}: set their controller")
     yield Finding(not status["links_down"], f"{len(status['links_down'])} links down", ", ".join(status["links_down"][:10]))
+    queues = status.get("queues")
+    if queues is not None:
+        yield Finding(not queues["trouble"], "queues stand at the switches as jobs want them", "; ".join(f"{name}: {why}" for name, why in queues["trouble"].items()))
+        yield Finding(not queues["missing"], "every switch has an OVSDB server", f"missing for {', '.join(queues['missing'][:NAMED])}: ferrule-fabric serve --ovsdb")
     yield Finding(not status["miswired"], "cables are as the topology says", "; ".join(status["miswired"][:10]))
 
 

@@ -84,8 +84,9 @@ def job() -> None:
 @click.option("--pattern", required=True, help="name of a stored pattern")
 @click.option("--tcp-port", type=int, help="only packets to this TCP port")
 @click.option("--dscp", type=int, help="only packets of this class")
+@click.option("--lanes", default="single", metavar="K[:POLICY]", help="lanes of the job's pairs, as mpiexec --lanes: their classes get queues")
 @reaching
-def job_start(name: str, hosts: str, pattern: str, tcp_port: int | None, dscp: int | None, reach: Reach) -> None:
+def job_start(name: str, hosts: str, pattern: str, tcp_port: int | None, dscp: int | None, lanes: str, reach: Reach) -> None:
     """Give a job routes."""
     ranks: list[str] = []
     for part in hosts.split(","):
@@ -93,7 +94,7 @@ def job_start(name: str, hosts: str, pattern: str, tcp_port: int | None, dscp: i
         if not host or (count and not count.isdigit()):
             raise FabricError("--hosts", f"{part!r} is not HOST or HOST*COUNT")
         ranks += [host] * int(count or 1)
-    body = {"job": name, "hosts": ranks, "pattern": pattern, "tcp_port": tcp_port, "dscp": dscp}
+    body = {"job": name, "hosts": ranks, "pattern": pattern, "tcp_port": tcp_port, "dscp": dscp, "lanes": lanes}
     click.echo(json.dumps(reach.call("POST", "/v1/jobs", json=body)))
 
 

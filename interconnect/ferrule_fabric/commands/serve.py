@@ -33,6 +33,7 @@ _file = click.Path(exists=True)
 @click.option("--openflow-key", type=_file)
 @click.option("--openflow-switches", type=_file, help="the authority of the switches' certificates, which name their datapath ids")
 @click.option("--openflow-plain", multiple=True, help="instead of TLS: an address or network of switches that need no proof; may be repeated")
+@click.option("--ovsdb", multiple=True, help="set up queues for the classes of jobs' lanes, by this OVSDB server: unix:PATH, ssl:HOST[:PORT] or tcp:HOST[:PORT]; one per switch's host")
 @click.option("--slurm", is_flag=True, help="users may start jobs on the hosts that Slurm has given them (asks squeue and scontrol)")
 @click.option("--group", help="only this group may use the unix socket")
 @click.option("--admin", multiple=True, help="a user who may do everything besides root, such as Slurm's")
@@ -61,6 +62,7 @@ def serve(
     openflow_key: str | None,
     openflow_switches: str | None,
     openflow_plain: tuple[str, ...],
+    ovsdb: tuple[str, ...],
     slurm: bool,
     group: str | None,
     admin: tuple[str, ...],
@@ -81,4 +83,4 @@ def serve(
         raise FabricError("--group, --admin", f"there is no such group or user: {error}") from None
     interfaces = Interfaces(api, web, group_id, read_roles(roles) if roles else Roles(), tls_certificate, tls_key, tls_clients, plain_http)
     switches = Switches(openflow, openflow_certificate, openflow_key, openflow_switches, openflow_plain)
-    run(topology_of(spec), Settings(store, interfaces, switches, table_entries, algorithm, admins, groups, labels, slurm))
+    run(topology_of(spec), Settings(store, interfaces, switches, table_entries, algorithm, admins, groups, labels, slurm, ovsdb))

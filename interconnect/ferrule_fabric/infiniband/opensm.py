@@ -1,20 +1,22 @@
-"""OpenSM's files: forwarding tables for its routing engine ``file``, its options, lanes (SL to VL, VL arbitration).
+"""OpenSM's files: forwarding tables for its routing engine ``file``, its options (SL to VL, VL arbitration), and its QoS policy.
 
 Use: ``opensm -F options`` with ``routing_engine file`` and ``lfts_file`` as `options` writes them. Pairs choose among a host's trees by the LID that
-they address (`tables.Tables.lid_of`).
+they address (`tables.Tables.lid_of`), and a lane by the service level of its class (`lanes.Levels`). Who asks the subnet manager for a path gets the service
+level of the QoS class that it names, if the routes have one layer: class numbers are those of `policy`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping
 
 from ferrule_fabric.errors import FabricError
-from ferrule_fabric.infiniband.tables import Tables
+from ferrule_fabric.infiniband.lanes import DATA_VLS, LIMIT_MAX, OTHERS, Levels, vls_text
+from ferrule_fabric.infiniband.tables import LID_UNICAST_MAX, Tables
 from ferrule_fabric.model.topology import Topology
 
-VLS_MAX = 15
-SLS = 16
-WEIGHT_MAX = 255
+_SWITCH = re.compile(r"Unicast lids \[.*\] of switch .*\bguid 0x([0-9a-fA-F]{1,16})\b")
+_ENTRY = re.compile(r"0x([0-9a-fA-F]{1,4})\s+(\d{1,3})\b")
 
 
 def lft_file(topology: Topology, tables: Tables) -> str:
@@ -30,31 +32,89 @@ def lft_file(topology: Topology, tables: Tables) -> str:
     return "\n".join(lines) + "\n"
 
 
-def sl2vl(lanes: int) -> tuple[int, ...]:
-    """The virtual lane of each of the 16 service levels: SL i takes VL i modulo ``lanes``."""
-    if not 1 <= lanes <= VLS_MAX:
-        raise FabricError("lanes", f"must be 1 to {VLS_MAX}, not {lanes}")
-    return tuple(sl % lanes for sl in range(SLS))
+def read_lfts(text: str, where: str = "lfts") -> dict[int, dict[int, int]]:
+    """Tables by the switches' GUIDs, as `lft_file` writes and ``dump_lfts`` prints them. Raises `FabricError` with the line."""
+    tables: dict[int, dict[int, int]] = {}
+    ports: dict[int, int] | None = None
+    for number, line in enumerate(text.splitlines(), 1):
+        if switch := _SWITCH.match(line):
+            guid = int(switch[1], 16)
+            if guid in tables:
+                raise FabricError(f"{where}:{number}", f"switch 0x{guid:016x} occurs twice")
+            ports = tables[guid] = {}
+        elif entry := _ENTRY.match(line):
+            if ports is None:
+                raise FabricError(f"{where}:{number}", "an entry before the first switch")
+            lid = int(entry[1], 16)
+            if lid in ports or not 0 < lid <= LID_UNICAST_MAX:
+                raise FabricError(f"{where}:{number}", f"LID 0x{lid:04x} {'occurs twice' if lid in ports else 'is not a unicast LID'}")
+            ports[lid] = int(entry[2])
+        elif line.startswith("Unicast") or (line.startswith("0x") and ports is not None):
+            raise FabricError(f"{where}:{number}", f"not a line of dump_lfts: {line[:80]!r}")
+    if not tables:
+        raise FabricError(where, "no switch found: these aren't forwarding tables as dump_lfts prints them")
+    return tables
 
 
-def options(lanes: int, weights: Sequence[int] = (), lft_path: str = "lfts", lmc: int = 0) -> str:
-    """OpenSM's options. ``weights`` are the shares of the lanes (1..255 each, equal by default)."""
-    shares = tuple(weights) or (64,) * lanes
-    if len(shares) != lanes or not all(1 <= share <= WEIGHT_MAX for share in shares):
-        raise FabricError("weights", f"must be {lanes} numbers of 1 to {WEIGHT_MAX}, not {list(shares)}")
-    if any(character.isspace() for character in lft_path):
-        raise FabricError("lft_path", f"OpenSM can't read a path with spaces: {lft_path!r}")
-    vls = 1 << (lanes - 1).bit_length() if lanes < 9 else VLS_MAX
-    arbitration = ",".join(f"{lane}:{share}" for lane, share in enumerate(shares))
+def options(levels: Levels, lft_path: str = "lfts", lmc: int = 0, policy_path: str = "") -> str:
+    """OpenSM's options. Raises `FabricError` for what OpenSM couldn't read."""
+    for where, path in (("lft_path", lft_path), ("policy_path", policy_path)):
+        if any(character.isspace() for character in path):
+            raise FabricError(where, f"OpenSM can't read a path with spaces: {path!r}")
+    if not 0 <= levels.high_limit <= LIMIT_MAX:
+        raise FabricError("--high-limit", f"must be 0 to {LIMIT_MAX}, not {levels.high_limit}")
     lines = [
         "routing_engine file",
         f"lfts_file {lft_path}",
         f"lmc {lmc}",
         "qos TRUE",
-        f"qos_max_vls {vls}",
-        "qos_high_limit 0",
-        f"qos_vlarb_high {','.join(f'{lane}:0' for lane in range(lanes))}",
-        f"qos_vlarb_low {arbitration}",
-        f"qos_sl2vl {','.join(map(str, sl2vl(lanes)))}",
+        f"qos_max_vls {next(vls for vls in DATA_VLS if vls >= levels.used)}",
+        f"qos_high_limit {levels.high_limit}",
+        f"qos_vlarb_high {vls_text(levels.arbitration(True))}",
+        f"qos_vlarb_low {vls_text(levels.arbitration(False))}",
+        f"qos_sl2vl {','.join(map(str, levels.sl2vl))}",
+        *([f"qos_policy_file {policy_path}"] if policy_path else []),
     ]
     return "\n".join(lines) + "\n"
+
+
+def policy(levels: Levels) -> str:
+    """OpenSM's QoS policy: which service level a path has. A QoS class is numbered as its class's service level; without one a path has that of others.
+
+    Raises `FabricError` if pairs have layers: the subnet manager can't tell these apart.
+    """
+    if levels.layers > 1:
+        raise FabricError("policy", f"the service level depends on the pair of hosts, since the routes have {levels.layers} layers")
+    named = {name: level.sl for name, level in levels.by_class.items() if name != OTHERS}
+    lines = ["qos-levels"]
+    for name, sl in {"DEFAULT": levels.by_class[OTHERS].sl, **named}.items():
+        lines += ["    qos-level", f"        name: {name}", f"        sl: {sl}", "    end-qos-level"]
+    lines += ["end-qos-levels", "qos-match-rules"]
+    for name, sl in named.items():
+        # 0 stands for no class.
+        if sl:
+            lines += ["    qos-match-rule", f"        qos-class: {sl}", f"        qos-level-name: {name}", "    end-qos-match-rule"]
+    return "\n".join([*lines, "end-qos-match-rules"]) + "\n"
+
+
+def checked_ports(topology: Topology, port_count: Mapping[int, int], held: Mapping[int, Mapping[int, int]]) -> dict[int, dict[int, int]]:
+    """Tables by node number, if they are for this fabric. ``port_count`` and ``held`` are by GUID. Raises `FabricError` that says what doesn't fit."""
+    node_of = {switch.guid: topology.host_count + place for place, switch in enumerate(topology.switches)}
+    foreign = [guid for guid in held if guid not in node_of]
+    if foreign:
+        raise FabricError(f"switch 0x{foreign[0]:016x}", f"isn't in this fabric (nor are {len(foreign) - 1} more): these are tables of another fabric")
+    missing = [switch for switch in topology.switches if switch.guid not in held]
+    if missing:
+        raise FabricError(f"switch {missing[0].name} (0x{missing[0].guid or 0:016x})", f"has no table (nor have {len(missing) - 1} more): these are tables of another fabric")
+    cabled = {(int(topology.arc_tail[arc]), topology.arc_ports(arc)[0]) for arc in range(topology.arc_count)}
+    ports: dict[int, dict[int, int]] = {}
+    for guid, table in held.items():
+        node = node_of[guid]
+        name, count = topology.node_names[node], port_count.get(guid, 0)
+        for lid, port in table.items():
+            if port > count:
+                raise FabricError(f"switch {name} (0x{guid:016x})", f"has {count} ports, and the table sends LID {lid} to port {port}: these are tables of another fabric")
+            if port and (node, port) not in cabled:
+                raise FabricError(f"switch {name} (0x{guid:016x})", f"has no link at port {port}, and the table sends LID {lid} there")
+        ports[node] = dict(table)
+    return ports

@@ -22,18 +22,19 @@ from ferrule_fabric.openflow.splits import heaviest
 LMC_MAX = 7
 LID_UNICAST_MAX = 0xBFFF
 
-_NODE = re.compile(r'^(Switch|Ca)\s+\d+\s+"([HS]-[0-9a-fA-F]+)"\s*(?:#\s*"([^"]*)")?(.*)')
+_NODE = re.compile(r'^(Switch|Ca)\s+(\d+)\s+"([HS]-[0-9a-fA-F]+)"\s*(?:#\s*"([^"]*)")?(.*)')
 _LID = re.compile(r"\blid (\d+)(?: lmc (\d+))?")
 _CA_PORT = re.compile(r'^\[\d+\](?:\([0-9a-fA-F]+\))?\s+"[^"]+"\[\d+\][^#]*#\s*lid (\d+) lmc (\d+)')
 
 
 @dataclass(frozen=True, slots=True)
 class Lids:
-    """``base`` LID of each node by its id as ibnetdiscover writes it (``H-…``, ``S-…``), and the LMC of hosts."""
+    """``base`` LID of each node by its id as ibnetdiscover writes it (``H-…``, ``S-…``), the LMC of hosts, and how many ports each switch has, by its GUID."""
 
     base: Mapping[str, int]
     described: Mapping[str, str]
     lmc: int
+    port_count: Mapping[int, int]
 
 
 @dataclass(frozen=True)
@@ -50,13 +51,16 @@ def lids_from_ibnetdiscover(text: str) -> Lids:
     base: dict[str, int] = {}
     described: dict[str, str] = {}
     masks: set[int] = set()
+    port_count: dict[int, int] = {}
     current = ""
     for number, line in enumerate(text.splitlines(), 1):
         if node := _NODE.match(line):
-            current = node[2]
-            described[current] = node[3] or ""
-            if node[1] == "Switch" and (lid := _LID.search(node[4])):
-                base[current] = int(lid[1])
+            current = node[3]
+            described[current] = node[4] or ""
+            if node[1] == "Switch":
+                port_count[int(current[2:], 16)] = int(node[2])
+                if lid := _LID.search(node[5]):
+                    base[current] = int(lid[1])
         elif current.startswith("H-") and (port := _CA_PORT.match(line)):
             base.setdefault(current, int(port[1]))
             masks.add(int(port[2]))
@@ -64,7 +68,7 @@ def lids_from_ibnetdiscover(text: str) -> Lids:
             raise FabricError(f"ibnetdiscover:{number}", f"LID {base[current]} is not a unicast LID")
     if len(masks) != 1 or max(masks) > LMC_MAX:
         raise FabricError("ibnetdiscover", f"hosts must have one LMC of 0..{LMC_MAX}; found {sorted(masks)}: has the subnet manager run?")
-    return Lids(base, described, masks.pop())
+    return Lids(base, described, masks.pop(), port_count)
 
 
 def base_lids(topology: Topology, lids: Lids) -> dict[int, int]:

@@ -29,6 +29,7 @@ from ferrule_fabric.manager.predict import WHAT_IF_RANKS_MAX, Question
 from ferrule_fabric.manager.refusals import Busy, Denied, Unauthenticated, Unknown
 from ferrule_fabric.manager.service import Manager
 from ferrule_fabric.model.documents import topology_to_json
+from ferrule_fabric.model.lanes import plan_of
 from ferrule_fabric.model.traffic import RANKS_MAX, TrafficMatrix
 from ferrule_fabric.openflow.rules import Selector
 from ferrule_fabric.patterns.merge import merged
@@ -57,7 +58,8 @@ class Traffic(_Body):
 class JobStart(_Body):
     """A job that starts: the host of each rank, and a pattern's name or the traffic itself. ``tcp_port`` or ``dscp`` limit the routes to such packets.
 
-    ``algorithm`` overrides the manager's; with ``lease_s`` the job ends unless ``POST /v1/jobs/{job}/lease`` comes that often.
+    ``algorithm`` overrides the manager's; with ``lease_s`` the job ends unless ``POST /v1/jobs/{job}/lease`` comes that often. ``lanes`` are those of its pairs of
+    ranks, ``K[:POLICY]`` as in ``mpiexec --lanes``: their classes get queues.
     """
 
     job: str = Field(pattern=JOB_NAME)
@@ -69,6 +71,7 @@ class JobStart(_Body):
     by: str = "mac"
     algorithm: str = Field(default="", pattern="^(|d-mod-k|s-mod-k|ecmp|greedy|greedy-min-sum|ferrule|ferrule-time|split)$")
     lease_s: float | None = Field(default=None, ge=1, le=86400)
+    lanes: str = Field(default="single", max_length=64)
 
 
 class WhatIf(_Body):
@@ -144,20 +147,28 @@ def create_app(manager: Manager, roles: Roles, body_timeout_s: float = BODY_TIME
     async def start(request: Request, body: JobStart, caller: User) -> dict[str, Any]:
         if (body.traffic is None) == (not body.pattern):
             raise FabricError("job", "needs a pattern or its traffic, one of them")
-        ranks = len(body.hosts)
+        ranks, lanes, unknown = len(body.hosts), plan_of(body.lanes), ""
         phases: tuple[TrafficMatrix, ...] = ()
         if body.traffic is None:
-            traffic, phases = manager.pattern(body.pattern, ranks)
+            try:
+                traffic, phases = manager.pattern(body.pattern, ranks)
+            except Unknown as error:
+                # Its lanes get queues nevertheless.
+                if manager.queues is None or not lanes.classes:
+                    raise
+                traffic, unknown = TrafficMatrix.of_pairs(ranks, [], [], []), str(error)
         else:
             traffic = TrafficMatrix.of_pairs(ranks, body.traffic.src, body.traffic.dst, body.traffic.bytes)
         selector = Selector("ipv4" if body.tcp_port is not None or body.dscp is not None else body.by, body.tcp_port, body.dscp)
-        started = await manager.start(body.job, caller, body.hosts, traffic, selector, body.pattern, phases, body.algorithm, body.lease_s)
+        started = await manager.start(body.job, caller, body.hosts, traffic, selector, body.pattern, phases, body.algorithm, body.lease_s, lanes)
         if await request.is_disconnected():
             # Nobody waits any longer: the job was told that it runs on default routes. Its end may have been asked for before its start, or just now.
             with suppress(Unknown):
                 await manager.end(body.job, caller)
         left_out = [{"src": pair[0], "dst": pair[1], "why": why} for pair, why in started.left_out]
-        return {"job": started.job, "number": started.number, "pairs": started.pairs, "left_out": left_out, "route_s": started.route_s, "install_s": started.install_s}
+        told = {"job": started.job, "number": started.number, "pairs": started.pairs, "left_out": left_out, "route_s": started.route_s, "install_s": started.install_s}
+        # Why the job has no routes of its own, the DSCP values of its lanes' classes, what is wrong with their queues: only where there is something to tell.
+        return told | {name: text for name, text in (("routes", unknown), ("lane_dscp", started.lane_dscp), ("queues", started.queues)) if text}
 
     @app.post("/v1/jobs/{name}/lease")
     async def renew(name: str, caller: User) -> dict[str, float | None]:

@@ -27,6 +27,7 @@ def status(manager: Manager) -> dict[str, Any]:
         "labels": len(controller.compiled.labels),
         "labelled_pairs": len(controller.compiled.label_of),
         "generation": controller.generation,
+        "queues": None if manager.queues is None else {"classes": manager.queues.classes, "ports": manager.queues.ports, "trouble": manager.queues.trouble, "missing": manager.queues.missing},
         "admins": sorted(manager.admins),
         "slurm": manager.allocations.scheduler is not None,
         "up_s": round(time.time() - manager.started_s, 3),
@@ -47,7 +48,7 @@ def describe(manager: Manager, job: Job, flows: bool = False) -> dict[str, Any]:
     """A job for people; with ``flows`` also who sends how much to whom over which way."""
     topology = manager.controller.topology
     row = job.row
-    told: dict[str, Any] = {"job": row.job, "number": row.number, "uid": row.uid, "pattern": row.pattern, "started_s": row.started_s, "pairs": len(job.plan)}
+    told: dict[str, Any] = {"job": row.job, "number": row.number, "uid": row.uid, "pattern": row.pattern, "started_s": row.started_s, "pairs": len(job.plan), "lanes": row.lanes}
     if flows:
         now = manager.controller.jobs.get(row.number)
         plan = now.plan if now else job.plan

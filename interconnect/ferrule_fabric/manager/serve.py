@@ -23,6 +23,7 @@ from ferrule_fabric.model.topology import Topology
 from ferrule_fabric.openflow.admission import Access, networks_of, tls_context
 from ferrule_fabric.openflow.compiler import GROUPS_MAX, TABLE_ENTRIES_MAX
 from ferrule_fabric.openflow.labels import LABELS_MAX
+from ferrule_fabric.queues.ovsdb import Server, client_context, server_of
 from ferrule_fabric.store.database import PatternStore
 
 _OWN = set(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "color_message"}
@@ -54,7 +55,7 @@ class Switches:
 
 @dataclass(frozen=True)
 class Settings:
-    """How the service runs. With ``slurm`` users may start jobs on the hosts that Slurm has given them."""
+    """How the service runs. With ``slurm`` users may start jobs on the hosts that Slurm has given them; ``ovsdb`` names the servers for queues."""
 
     store: str
     interfaces: Interfaces
@@ -65,6 +66,16 @@ class Settings:
     groups_max: int = GROUPS_MAX
     labels_max: int = LABELS_MAX
     slurm: bool = False
+    ovsdb: tuple[str, ...] = ()
+
+
+def ovsdb_servers(settings: Settings) -> tuple[Server, ...]:
+    """Where queues are set up; over TLS with the certificates of the OpenFlow port. Raises `FabricError`."""
+    switches = settings.switches
+    tls = None
+    if any(text.startswith("ssl:") for text in settings.ovsdb) and switches.certificate and switches.authority:
+        tls = client_context(Path(switches.certificate), Path(switches.key) if switches.key else None, Path(switches.authority))
+    return tuple(server_of(text, tls) for text in settings.ovsdb)
 
 
 class JsonLines(logging.Formatter):
@@ -82,21 +93,21 @@ class JsonLines(logging.Formatter):
 async def serve(topology: Topology, settings: Settings) -> None:
     """Runs until SIGTERM or SIGINT."""
     settings.interfaces.check()
-    access = settings.switches.access()
+    access, ovsdb = settings.switches.access(), ovsdb_servers(settings)
     state = State(settings.store)
     try:
-        await _serve(topology, settings, state, access)
+        await _serve(topology, settings, state, access, ovsdb)
     finally:
         state.close()
 
 
-async def _serve(topology: Topology, settings: Settings, state: State, access: Access) -> None:
+async def _serve(topology: Topology, settings: Settings, state: State, access: Access, ovsdb: tuple[Server, ...]) -> None:
     log = logging.getLogger("ferrule_fabric.manager")
     with PatternStore(settings.store) as patterns:
         scheduler = Slurm() if settings.slurm else None
         admins = frozenset({0, os.geteuid(), *settings.admins})
         limits = settings.entries_max, settings.algorithm, settings.groups_max, settings.labels_max
-        manager = Manager(topology, state, patterns, admins, *limits, Allocations(scheduler))
+        manager = Manager(topology, state, patterns, admins, *limits, Allocations(scheduler), ovsdb)
         tasks: list[asyncio.Task[None]] = []
         try:
             servers = servers_of(manager, settings.interfaces)
@@ -106,6 +117,8 @@ async def _serve(topology: Topology, settings: Settings, state: State, access: A
             else:
                 await manager.controller.listen(host=openflow[0], port=openflow[1], access=access)
             work = [manager.count_forever(), manager.warm_up(), expire_forever(manager), *([reconcile_forever(manager, scheduler)] if scheduler else [])]
+            if manager.queues is not None:
+                work.append(manager.queues.look_forever())
             tasks += [asyncio.create_task(one) for one in work]
             log.info("serving", extra={"api": settings.interfaces.api, "openflow": settings.switches.listen, "generation": manager.controller.generation, "jobs": len(manager.jobs)})
             await serve_all(servers)

@@ -25,6 +25,7 @@ from ferrule_fabric.manager.predict import Question
 from ferrule_fabric.manager.refusals import Busy, Denied, Unknown
 from ferrule_fabric.manager.state import JobRow, PastRow, State
 from ferrule_fabric.model.documents import plan_from_json, plan_to_json
+from ferrule_fabric.model.lanes import DSCP, LanePlan, pairs_text, plan_of
 from ferrule_fabric.model.placement import Placement
 from ferrule_fabric.model.plan import RoutePlan
 from ferrule_fabric.model.topology import Topology
@@ -34,6 +35,9 @@ from ferrule_fabric.openflow.controller import Controller
 from ferrule_fabric.openflow.labels import LABELS_MAX, Labels, from_lists, to_lists
 from ferrule_fabric.openflow.rules import Selector
 from ferrule_fabric.patterns.merge import merged
+from ferrule_fabric.queues.classes import QUEUES, queue_of_dscp
+from ferrule_fabric.queues.keeper import Keeper
+from ferrule_fabric.queues.ovsdb import Server
 from ferrule_fabric.store.database import Application, PatternStore
 
 log = logging.getLogger("ferrule_fabric.manager")
@@ -42,6 +46,8 @@ JOBS_MAX = 10_000
 JOBS_OF_USER_MAX = 1_000
 QUESTIONS_MAX = 8
 ADVICE_MAX = 1_000
+# A job that starts or ends doesn't wait for queues any longer; the keeper goes on.
+QUEUES_PATIENCE_S = 1.0
 COUNT_INTERVAL_S = 1.0
 WARM_UP_HOSTS = 64
 # A pattern with more kinds of phases is taken as a whole.
@@ -61,7 +67,8 @@ class Job:
 
 @dataclass(frozen=True)
 class Started:
-    """What came of a start: how many pairs have routes of their own, which have none and why, and how long it took."""
+    """What came of a start: how many pairs have routes of their own, which have none and why, and how long it took. For a job with classes of lanes also their
+    DSCP values, if the manager sets up queues, and what is wrong with these."""
 
     job: str
     number: int
@@ -69,10 +76,13 @@ class Started:
     left_out: tuple[tuple[tuple[str, str], str], ...]
     route_s: float
     install_s: float
+    lane_dscp: str = ""
+    queues: str = ""
 
 
 class Manager:
-    """See the module's head. ``admins`` are user ids that may do everything; ``allocations`` says on which hosts others start jobs."""
+    """See the module's head. ``admins`` are user ids that may do everything; ``allocations`` says on which hosts others start jobs; ``ovsdb`` are the servers
+    through which switches get queues for classes of lanes, none for no queues."""
 
     def __init__(
         self,
@@ -85,10 +95,14 @@ class Manager:
         groups_max: int = GROUPS_MAX,
         labels_max: int = LABELS_MAX,
         allocations: Allocations | None = None,
+        ovsdb: Sequence[Server] = (),
     ) -> None:
         self.state, self.patterns, self.admins, self.algorithm = state, patterns, admins, algorithm
         self.allocations, self.leases = allocations or Allocations(), Leases()
-        self.controller = Controller(topology, state.next_generation(), entries_max, groups_max=groups_max, labels_max=labels_max, keep_labels=self._keep_labels)
+        self.queues = Keeper(topology, ovsdb) if ovsdb else None
+        self.controller = Controller(
+            topology, state.next_generation(), entries_max, groups_max=groups_max, labels_max=labels_max, keep_labels=self._keep_labels, queues=self.queues is not None
+        )
         # Jobs that start needn't wait for predictions.
         self.worker, self.oracle = worker.Worker(), worker.Worker()
         self.warm = False
@@ -98,9 +112,9 @@ class Manager:
         self.started_s = time.time()
         self.load_bps: dict[int, float] = {}
         self._counted: tuple[float, dict[int, int]] = (0.0, {})
-        self._lock = asyncio.Lock()
+        self._lock, self._queues_lock = asyncio.Lock(), asyncio.Lock()
         self._asking = 0
-        self._judging: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._advice: dict[tuple[int, int], dict[str, Any]] = {}
         self._ended: dict[int, float] = {}
         self._restore(topology)
@@ -116,6 +130,9 @@ class Manager:
                 log.error("a stored job is damaged or doesn't fit the topology, and is dropped", extra={"job": row.job, "reason": str(error)})
                 self.state.drop(row.number)
         self.controller.restore([_routes(job, topology) for job in self.jobs.values()], self._kept_labels(topology))
+        if self.queues is not None:
+            self.queues.classes = self._classes()
+            self.controller.restore_queues(queue_of_dscp(self.queues.classes))
 
     def _keep_labels(self, labels: Labels) -> None:
         self.state.note("labels", json.dumps(to_lists(labels)))
@@ -154,6 +171,39 @@ class Manager:
             raise Unknown(f"no pattern {name!r} of {ranks} ranks")
         return self.patterns.matrix(found), merged(self.patterns.phases(found))
 
+    def _classes(self) -> tuple[str, ...]:
+        """Classes that lanes of running jobs have."""
+        wanted = {name for job in self.jobs.values() if job.row.lanes for name in plan_of(job.row.lanes).classes}
+        return tuple(name for name in QUEUES if name in wanted)
+
+    async def _set_up_queues(self) -> str:
+        """Has the switches get the queues that running jobs want, and no others. Returns what is wrong."""
+        if self.queues is None:
+            return "the manager sets up no queues: ferrule-fabric serve --ovsdb"
+        classes = self._classes()
+        if classes == self.queues.classes and not self.queues.trouble and not self._queues_lock.locked():
+            return ""
+        task = asyncio.create_task(self._change_queues(self.queues))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        done, _ = await asyncio.wait({task}, timeout=QUEUES_PATIENCE_S)
+        return task.result() if done else f"not there within {QUEUES_PATIENCE_S:.0f} s; the manager goes on"
+
+    async def _change_queues(self, queues: Keeper) -> str:
+        """Queues are there before packets are sent to them, and stay until none is."""
+        async with self._queues_lock:
+            classes = self._classes()
+            going = set(queues.classes) - set(classes)
+            try:
+                if going:
+                    await self.controller.classify(queue_of_dscp(classes))
+                wrong = await queues.want(classes)
+                await self.controller.classify(queue_of_dscp(classes))
+            except FabricError as error:
+                log.error("queues", extra={"reason": str(error)})
+                return error.problem
+            return wrong
+
     async def start(
         self,
         name: str,
@@ -165,10 +215,33 @@ class Manager:
         phases: Sequence[TrafficMatrix] = (),
         algorithm: str = "",
         lease_s: float | None = None,
+        lanes: LanePlan | None = None,
     ) -> Started:
-        """Gives a job routes; a job of the same name and user gets new ones. With ``lease_s`` it ends unless it is renewed that often. Raises `Denied`."""
+        """Gives a job routes, and the classes of its lanes queues; a job of the same name and user gets new ones. With ``lease_s`` it ends unless it is renewed
+        that often. Raises `Denied`."""
         # Jobs that end don't wait for this.
         await self._may_start.wait()
+        started = await self._start(name, caller, hosts, traffic, selector, pattern, phases, algorithm, lease_s, lanes)
+        if lanes is None or not lanes.classes:
+            return started
+        wrong = await self._set_up_queues()
+        if wrong:
+            log.warning("job without queues", extra={"job": name, "reason": wrong})
+        return replace(started, lane_dscp=pairs_text({one: DSCP[one] for one in lanes.classes}) if self.queues else "", queues=wrong)
+
+    async def _start(
+        self,
+        name: str,
+        caller: Caller,
+        hosts: Sequence[str],
+        traffic: TrafficMatrix,
+        selector: Selector,
+        pattern: str,
+        phases: Sequence[TrafficMatrix],
+        algorithm: str,
+        lease_s: float | None,
+        lanes: LanePlan | None,
+    ) -> Started:
         self._may(caller, self.jobs.get(name))
         await self.allocations.check(name, caller, hosts)
         async with self._lock:
@@ -193,7 +266,7 @@ class Manager:
             began_s, hosts_used = time.time(), int(np.union1d(demands.src, demands.dst).size)
             number = known.row.number if known else 0
             past = PastRow(number, name, caller.uid, pattern, hosts_used, len(plan), began_s)
-            row = JobRow(number, name, caller.uid, pattern, began_s, json.dumps(asdict(selector)), plan_to_json(plan), sizes, lease_s)
+            row = JobRow(number, name, caller.uid, pattern, began_s, json.dumps(asdict(selector)), plan_to_json(plan), sizes, lease_s, str(lanes) if lanes and lanes.classes else None)
             row = self.state.begin(row, past)
             job = Job(row, demands, plan, selector)
             try:
@@ -257,7 +330,9 @@ class Manager:
                 self.leases.forget(job.row.job)
                 log.info("job ended", extra={"job": job.row.job, "uid": caller.uid})
             self.forget_ended()
-            return len(found)
+        if any(job.row.lanes for job in found):
+            await self._set_up_queues()
+        return len(found)
 
     def forget_ended(self) -> None:
         """Jobs whose rules are gone leave the store. Where that is refused they have ended nevertheless, and it is tried again."""
@@ -282,8 +357,8 @@ class Manager:
                 log.warning("no prediction", extra={"job": job.row.job, "reason": str(error)})
 
         task = asyncio.create_task(work())
-        self._judging.add(task)
-        task.add_done_callback(self._judging.discard)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def loads(self, name: str) -> dict[str, Any]:
         """A job's loads and time on default routes and on those it has now, by arc. Raises `Unknown`."""
@@ -333,7 +408,7 @@ class Manager:
 
     def close(self) -> None:
         """Ends the processes."""
-        for task in self._judging:
+        for task in self._tasks:
             task.cancel()
         self.worker.close()
         self.oracle.close()

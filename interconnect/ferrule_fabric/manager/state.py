@@ -31,6 +31,7 @@ jobs_table = Table(
     Column("plan", Text, nullable=False),
     Column("traffic", Text, nullable=False),
     Column("lease_s", Float),
+    Column("lanes", String(64)),
 )
 history_table = Table(
     "manager_history",
@@ -55,7 +56,7 @@ LOCKED_S = 1.0
 @dataclass(frozen=True)
 class JobRow:
     """A job as stored. ``plan`` is its route plan's document; ``selector`` and ``traffic`` (bytes by pair of hosts) are JSON; ``lease_s`` is how long it lives
-    without a word of the process that started it, None for ever."""
+    without a word of the process that started it, None for ever; ``lanes`` is the plan of its lanes, None for one lane without a class."""
 
     number: int
     job: str
@@ -66,6 +67,7 @@ class JobRow:
     plan: str
     traffic: str
     lease_s: float | None = None
+    lanes: str | None = None
 
 
 @dataclass(frozen=True)
@@ -102,10 +104,12 @@ class State:
             raise FabricError(self._where, str(error).splitlines()[0]) from None
 
     def _migrate(self) -> None:
-        """Brings tables of the first version up to date."""
-        if "lease_s" not in {column["name"] for column in inspect(self._engine).get_columns(jobs_table.name)}:
-            with self._engine.begin() as connection:
-                connection.execute(text(f"alter table {jobs_table.name} add column lease_s double precision"))
+        """Brings tables of earlier versions up to date."""
+        there = {column["name"] for column in inspect(self._engine).get_columns(jobs_table.name)}
+        for name, kind in (("lease_s", "double precision"), ("lanes", "varchar(64)")):
+            if name not in there:
+                with self._engine.begin() as connection:
+                    connection.execute(text(f"alter table {jobs_table.name} add column {name} {kind}"))
 
     def _take_lock(self) -> None:
         path = self._engine.url.database

@@ -18,9 +18,29 @@ from os_ken.ofproto import ofproto_v1_3_parser as wire
 from os_ken.ofproto.ofproto_protocol import ProtocolDesc
 
 from ferrule_fabric.errors import FabricError
-from ferrule_fabric.openflow.rules import COOKIE_MASK, ETHERTYPE_VLAN, GROUP_MAGIC, GROUP_MAGIC_MASK, METER, PORT_CONTROLLER, VLAN_PRESENT, Add, AddGroup, Change, Group, Match, RemoveGroup, Rule
+from ferrule_fabric.openflow.rules import (
+    COOKIE_MAGIC,
+    COOKIE_MASK,
+    ETHERTYPE_VLAN,
+    GROUP_MAGIC,
+    GROUP_MAGIC_MASK,
+    METER,
+    PORT_CONTROLLER,
+    VLAN_PRESENT,
+    Add,
+    AddGroup,
+    Change,
+    Group,
+    Match,
+    Place,
+    RemoveGroup,
+    Rule,
+    Steer,
+)
 
 VERSION = 4
+ROUTES_AFTER_QUEUES = 1
+"""The table of the routes where table 0 chooses queues."""
 HEADER = struct.Struct("!BBHI")
 _FLOW_MOD = struct.Struct("!QQBBHHHIIIH2x")
 _DATAPATH = ProtocolDesc(version=VERSION)
@@ -96,13 +116,16 @@ class PacketIn:
 class Flows:
     """Entries of a switch's table (one part): rules that we could have made; of others only their number.
 
-    ``grouped`` are rules that send packets to a group, with its number; what ports these are, the group says.
+    ``grouped`` are rules that send packets to a group, with its number; what ports these are, the group says. ``steers`` are entries of the table before the
+    routes' one, and ``misplaced`` entries that belong into another table: the manager had another number of tables when it made them.
     """
 
     rules: tuple[Rule, ...]
     grouped: tuple[tuple[Rule, int], ...]
     others: int
     more: bool
+    steers: tuple[Steer, ...] = ()
+    misplaced: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,23 +263,38 @@ def _output(port: int) -> bytes:
     return struct.pack("!HHIH6x", of.OFPAT_OUTPUT, 16, port, of.OFPCML_NO_BUFFER)
 
 
-def modification(change: Change, xid: int, meter: int | None = None) -> bytes:
-    """The message for one change: OFPT_FLOW_MOD (section 7.3.4.1) or OFPT_GROUP_MOD (7.3.4.2). Rules to the controller go through ``meter``."""
+def modification(change: Change, xid: int, meter: int | None = None, table: int = 0) -> bytes:
+    """The message for one change: OFPT_FLOW_MOD (section 7.3.4.1) in a table, or OFPT_GROUP_MOD (7.3.4.2). Rules to the controller go through ``meter``."""
     if isinstance(change, AddGroup):
         return _group_mod(of.OFPGC_ADD, change.group.number, change.group, xid)
     if isinstance(change, RemoveGroup):
         return _group_mod(of.OFPGC_DELETE, change.number, None, xid)
     if isinstance(change, Add):
         rule, group = change.rule, change.rule.group
-        body = _FLOW_MOD.pack(rule.cookie, 0, 0, of.OFPFC_ADD, 0, 0, rule.priority, of.OFP_NO_BUFFER, of.OFPP_ANY, of.OFPG_ANY, 0)
+        body = _FLOW_MOD.pack(rule.cookie, 0, table, of.OFPFC_ADD, 0, 0, rule.priority, of.OFP_NO_BUFFER, of.OFPP_ANY, of.OFPG_ANY, 0)
         if meter is not None and PORT_CONTROLLER in rule.ports:
             body += _match(rule.match) + struct.pack("!HHI", of.OFPIT_METER, 8, meter)
         else:
             body += _match(rule.match)
         body += _instructions(rule.ports, group.number if group else None, rule.push, rule.pop)
     else:
-        head = _FLOW_MOD.pack(change.cookie, COOKIE_MASK, 0, of.OFPFC_DELETE_STRICT, 0, 0, change.priority, of.OFP_NO_BUFFER, of.OFPP_ANY, of.OFPG_ANY, 0)
-        body = head + _match(change.match)
+        return deletion(Place(table, change.priority, change.match, change.cookie), xid)
+    return HEADER.pack(VERSION, of.OFPT_FLOW_MOD, HEADER.size + len(body), xid) + body
+
+
+def deletion(place: Place, xid: int) -> bytes:
+    """OFPT_FLOW_MOD that removes one entry if its cookie is this one."""
+    head = _FLOW_MOD.pack(place.cookie, COOKIE_MASK, place.table, of.OFPFC_DELETE_STRICT, 0, 0, place.priority, of.OFP_NO_BUFFER, of.OFPP_ANY, of.OFPG_ANY, 0)
+    body = head + _match(place.match)
+    return HEADER.pack(VERSION, of.OFPT_FLOW_MOD, HEADER.size + len(body), xid) + body
+
+
+def steering(steer: Steer, xid: int) -> bytes:
+    """OFPT_FLOW_MOD for an entry of table 0 that chooses the queue and goes on to table 1 (OFPAT_SET_QUEUE, section 7.2.4; OFPIT_GOTO_TABLE, 7.2.5)."""
+    body = _FLOW_MOD.pack(COOKIE_MAGIC, 0, 0, of.OFPFC_ADD, 0, 0, steer.priority, of.OFP_NO_BUFFER, of.OFPP_ANY, of.OFPG_ANY, 0) + _match(steer.match)
+    if steer.dscp is not None:
+        body += struct.pack("!HH4xHHI", of.OFPIT_APPLY_ACTIONS, 16, of.OFPAT_SET_QUEUE, 8, steer.queue)
+    body += struct.pack("!HHB3x", of.OFPIT_GOTO_TABLE, 8, ROUTES_AFTER_QUEUES)
     return HEADER.pack(VERSION, of.OFPT_FLOW_MOD, HEADER.size + len(body), xid) + body
 
 
@@ -317,8 +355,8 @@ def _check_lengths(data: bytes) -> None:
                 list(_parts(data, inner + 16, inner_end, 2, 8))
 
 
-def decode(data: bytes) -> tuple[int, Message]:
-    """Transaction id and content of a whole message. Raises `FabricError` for what is malformed or not expected from a switch."""
+def decode(data: bytes, table: int = 0) -> tuple[int, Message]:
+    """Transaction id and content of a whole message; ``table`` is where our routes belong. Raises `FabricError` for what is malformed or not expected from a switch."""
     version, kind, length, xid = HEADER.unpack_from(data)
     if length != len(data):
         raise FabricError("OpenFlow message", f"says {length} bytes and has {len(data)}")
@@ -332,7 +370,7 @@ def decode(data: bytes) -> tuple[int, Message]:
         if kind == of.OFPT_MULTIPART_REPLY:
             _check_lengths(data)
         message = ofproto_parser.msg(_DATAPATH, version, kind, length, xid, data)
-        content = _content(kind, message)
+        content = _content(kind, message, table)
     except FabricError:
         raise
     except Exception as error:  # the parser raises whatever its parts raise
@@ -342,7 +380,7 @@ def decode(data: bytes) -> tuple[int, Message]:
     return xid, content
 
 
-def _content(kind: int, message: Any) -> Message | None:
+def _content(kind: int, message: Any, table: int) -> Message | None:
     if message is None:
         return None
     if kind == of.OFPT_ERROR:
@@ -357,36 +395,59 @@ def _content(kind: int, message: Any) -> Message | None:
     if kind in (of.OFPT_BARRIER_REPLY, of.OFPT_ROLE_REPLY, of.OFPT_ECHO_REPLY, of.OFPT_FLOW_REMOVED):
         return Done(kind)
     if kind == of.OFPT_MULTIPART_REPLY:
-        return _statistics(message)
+        return _statistics(message, table)
     return None
 
 
-def _statistics(message: Any) -> Message | None:
+def _statistics(message: Any, table: int) -> Message | None:
     more = bool(message.flags & of.OFPMPF_REPLY_MORE)
     if isinstance(message, wire.OFPPortDescStatsReply):
         return Ports(tuple(_port(port) for port in message.body), more)
     if isinstance(message, wire.OFPPortStatsReply):
         return PortCounters({entry.port_no: (entry.rx_bytes, entry.tx_bytes) for entry in message.body}, more)
     if isinstance(message, wire.OFPFlowStatsReply):
-        return _flows(message.body, more)
+        return _flows(message.body, more, table)
     if isinstance(message, wire.OFPGroupDescStatsReply):
         return GroupsHeld({entry.group_id: _group(entry) for entry in message.body if entry.group_id & GROUP_MAGIC_MASK == GROUP_MAGIC}, more)
     return None
 
 
-def _flows(entries: list[Any], more: bool) -> Flows:
+def _flows(entries: list[Any], more: bool, table: int) -> Flows:
     rules: list[Rule] = []
     grouped: list[tuple[Rule, int]] = []
+    steers: list[Steer] = []
+    misplaced: list[Place] = []
     others = 0
     for entry in entries:
         rule, group = _rule(entry)
-        if rule is None:
+        steer = _steer(entry)
+        if steer is not None and table:
+            steers.append(steer)
+        elif steer is not None:
+            misplaced.append(Place(entry.table_id, steer.priority, steer.match, entry.cookie))
+        elif rule is None:
             others += 1
+        elif entry.table_id != table:
+            misplaced.append(Place(entry.table_id, rule.priority, rule.match, entry.cookie))
         elif group is None:
             rules.append(rule)
         else:
             grouped.append((rule, group))
-    return Flows(tuple(rules), tuple(grouped), others, more)
+    return Flows(tuple(rules), tuple(grouped), others, more, tuple(steers), tuple(misplaced))
+
+
+def _steer(entry: Any) -> Steer | None:
+    """What an entry of table 0 does before the routes, None if it is none of these."""
+    if entry.table_id or not entry.instructions or entry.instructions[-1].type != of.OFPIT_GOTO_TABLE or entry.instructions[-1].table_id != ROUTES_AFTER_QUEUES:
+        return None
+    fields, before = dict(entry.match.items()), entry.instructions[:-1]
+    steer = Steer()
+    if fields or before:
+        actions = before[0].actions if len(before) == 1 and before[0].type == of.OFPIT_APPLY_ACTIONS else []
+        if len(actions) != 1 or actions[0].type != of.OFPAT_SET_QUEUE or not isinstance(fields.get("ip_dscp"), int):
+            return None
+        steer = Steer(fields["ip_dscp"], actions[0].queue_id)
+    return steer if entry.priority == steer.priority and Match(**fields) == steer.match and entry.cookie == COOKIE_MAGIC else None
 
 
 def _group(entry: Any) -> Group | None:
@@ -408,7 +469,7 @@ def _port(description: Any) -> Port:
 def _rule(entry: Any) -> tuple[Rule | None, int | None]:
     """The rule of a table entry, None if it has anything that our rules never have; and the number of the group that it uses."""
     fields = dict(entry.match.items())
-    if entry.table_id or fields.keys() - _FIELDS.keys() or any(not isinstance(value, str | int) for value in fields.values()):
+    if entry.table_id > ROUTES_AFTER_QUEUES or fields.keys() - _FIELDS.keys() or any(not isinstance(value, str | int) for value in fields.values()):
         return None, None
     metered = [instruction for instruction in entry.instructions if instruction.type == of.OFPIT_METER and instruction.meter_id == METER]
     instructions = [instruction for instruction in entry.instructions if instruction not in metered]

@@ -23,7 +23,7 @@ from ferrule_fabric.openflow.admission import Access, Peer, admitted
 from ferrule_fabric.openflow.compiler import GROUPS_MAX, TABLE_ENTRIES_MAX, Compiled, JobRoutes, compile_rules
 from ferrule_fabric.openflow.labels import LABELS_MAX, Labels
 from ferrule_fabric.openflow.reroute import Reroute, reroute_least_used
-from ferrule_fabric.openflow.rules import Add, RemoveGroup, Table, groups_of, job_cookie
+from ferrule_fabric.openflow.rules import Add, RemoveGroup, Steer, Table, groups_of, job_cookie
 from ferrule_fabric.openflow.session import Session, SwitchError
 
 log = logging.getLogger("ferrule_fabric.openflow")
@@ -49,7 +49,8 @@ class Events:
 
 
 class Controller:
-    """See the module's head. ``generation`` grows with every start of a manager; switches obey the latest."""
+    """See the module's head. ``generation`` grows with every start of a manager; switches obey the latest. With ``queues`` switches have a table before that of
+    the routes, in which packets get the queue of their class (`classify`)."""
 
     def __init__(
         self,
@@ -62,9 +63,12 @@ class Controller:
         groups_max: int = GROUPS_MAX,
         labels_max: int = LABELS_MAX,
         keep_labels: Callable[[Labels], None] = lambda labels: None,
+        queues: bool = False,
     ) -> None:
         self.topology, self.generation, self.groups_max, self.labels_max, self.keep_labels = topology, generation, groups_max, labels_max, keep_labels
         self.entries_max, self.broadcast, self.reroute, self.on_change = entries_max, broadcast, reroute, on_change
+        self._routes = codec.ROUTES_AFTER_QUEUES if queues else 0
+        self.steers: frozenset[Steer] = frozenset({Steer()}) if queues else frozenset()
         self.node_of: dict[int, int] = {}
         for place, switch in enumerate(topology.switches):
             if switch.dpid is None:
@@ -133,7 +137,7 @@ class Controller:
         task = asyncio.current_task()
         if task is not None:
             self._tasks.add(task)
-        session = Session(reader, writer, self._on_event)
+        session = Session(reader, writer, self._on_event, self._routes)
         if len(self._open) >= 2 * len(self.node_of) + STRANGERS_MAX:
             session.close()
             log.warning("switch refused", extra={"dpid": None, "reason": "too many connections"})
@@ -182,15 +186,21 @@ class Controller:
         if discovery.RULE.key in table:
             # An earlier manager's may be without the meter.
             await session.change([Add(discovery.RULE)])
+        standing = held.steers
         while True:
             # Nobody else waits for this switch: the others change on meanwhile, until it has caught up.
-            wanted = self.compiled
+            wanted, steers = self.compiled, self.steers
             for one in update.in_one_round({node: table}, wanted, {node: groups}, self.entries_max):
                 await session.change(one.changes[node])
             table = wanted.tables.get(node, {})
             groups = groups_of(table.values())
+            await session.steer(standing, steers)
+            standing = steers
+            # Where routes have moved to another table, those of before go when nothing leads to them any more.
+            await session.clear(held.misplaced)
+            held.misplaced = ()
             async with self._lock:
-                if self.compiled is not wanted:
+                if self.compiled is not wanted or self.steers is not steers:
                     continue
                 if session.closed:
                     raise SwitchError("the switch is gone")
@@ -308,6 +318,10 @@ class Controller:
         self.compiled = self._with_discovery(compile_rules(self.topology, listed, self.entries_max - 1, self.broadcast, None, self.groups_max, self.labels_max, labels))
         self._kept = self.compiled.labels
 
+    def restore_queues(self, queue_of: Mapping[int, int]) -> None:
+        """As `classify`, before any switch is connected."""
+        self.steers = frozenset({Steer(), *(Steer(dscp, queue) for dscp, queue in queue_of.items())})
+
     async def install(self, job: JobRoutes) -> list[tuple[tuple[str, str], str]]:
         """Installs a job's routes, in place of those that it has. Returns pairs that take default routes nevertheless, with why."""
         async with self._lock:
@@ -341,6 +355,16 @@ class Controller:
                     raise
                 await self._everywhere({node: session.sweep(job_cookie(number)) for node, session in self.sessions.items()})
             self.events.add("removed", time.perf_counter() - started)
+
+    async def classify(self, queue_of: Mapping[int, int]) -> None:
+        """Has packets take queues by their DSCP value; those of other values take queue 0."""
+        assert self._routes, "a controller without queues"
+        wanted = frozenset({Steer(), *(Steer(dscp, queue) for dscp, queue in queue_of.items())})
+        async with self._lock:
+            if wanted == self.steers:
+                return
+            before, self.steers = self.steers, wanted
+            await self._everywhere({node: session.steer(before, self.steers) for node, session in self.sessions.items()})
 
     async def _settle(self) -> None:
         """Brings all switches to what follows from topology and jobs. ``_routed_at`` is when the new routes stood; what only old ones used goes after."""

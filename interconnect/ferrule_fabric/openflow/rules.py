@@ -28,6 +28,7 @@ PRIORITY_DEFAULT = 1000
 PRIORITY_JOB = 2000
 PRIORITY_LABEL = 2900
 PRIORITY_DISCOVERY = 3000
+PRIORITY_CLASS = 4000
 
 PORT_CONTROLLER = 0xFFFFFFFD
 PORT_MAX = 0xFFFFFF00
@@ -148,6 +149,35 @@ class RemoveGroup:
 
 
 Change = Add | Remove | AddGroup | RemoveGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Steer:
+    """An entry of the table before that of the routes: packets of a DSCP value get a queue, and all go on to the routes. ``dscp`` None is the entry for packets
+    that no other takes."""
+
+    dscp: int | None = None
+    queue: int = 0
+
+    @property
+    def priority(self) -> int:
+        """That of the entry."""
+        return 0 if self.dscp is None else PRIORITY_CLASS
+
+    @property
+    def match(self) -> Match:
+        """What it takes."""
+        return Match() if self.dscp is None else Match(eth_type=ETHERTYPE_IPV4, ip_dscp=self.dscp)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an entry of ours is that isn't wanted there: which table, and what names it."""
+
+    table: int
+    priority: int
+    match: Match
+    cookie: int
 
 
 class Refused(Exception):

@@ -18,7 +18,7 @@ from os_ken.ofproto import ofproto_v1_3 as of
 
 from ferrule_fabric.errors import FabricError
 from ferrule_fabric.openflow import codec
-from ferrule_fabric.openflow.rules import COOKIE_MAGIC, COOKIE_MAGIC_MASK, METER, Change, Group, Groups, Table
+from ferrule_fabric.openflow.rules import COOKIE_MAGIC, COOKIE_MAGIC_MASK, METER, Change, Group, Groups, Place, Steer, Table
 
 log = logging.getLogger("ferrule_fabric.openflow")
 
@@ -41,20 +41,22 @@ class SwitchError(RuntimeError):
 
 @dataclass
 class Held:
-    """What of ours a switch holds: rules; groups; numbers of groups with our mark and another content than theirs; and how many rules with our mark that
-    we can't have made."""
+    """What of ours a switch holds: rules; groups; numbers of groups with our mark and another content than theirs; how many rules with our mark that
+    we can't have made; the entries before the routes; and those that are in a table where they don't belong."""
 
     table: Table
     groups: Groups
     spoilt: set[int]
     others: int
+    steers: frozenset[Steer] = frozenset()
+    misplaced: tuple[Place, ...] = ()
 
 
 class Session:
-    """One connected switch. ``on_event`` is called with this session and every message that answers nothing."""
+    """One connected switch. ``on_event`` is called with this session and every message that answers nothing; ``routes`` is the table of the routes."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, on_event: Callable[[Session, codec.Message], None]) -> None:
-        self._reader, self._writer, self._on_event = reader, writer, on_event
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, on_event: Callable[[Session, codec.Message], None], routes: int = 0) -> None:
+        self._reader, self._writer, self._on_event, self._routes = reader, writer, on_event, routes
         self._framer = codec.Framer()
         self._xids = itertools.count(1)
         self._waiting: dict[int, tuple[asyncio.Future[list[codec.Message]], list[codec.Message]]] = {}
@@ -76,6 +78,8 @@ class Session:
         if not isinstance(features, codec.Features):
             raise SwitchError("the switch doesn't say who it is")
         self.dpid = features.dpid
+        if self._routes and features.tables <= self._routes:
+            raise SwitchError(f"the switch has {features.tables} table, and queues need {self._routes + 1}")
         for part in await self._ask(codec.ports_request):
             if isinstance(part, codec.Ports):
                 self.ports |= {port.number: port for port in part.ports}
@@ -109,7 +113,7 @@ class Session:
 
     def _feed(self, data: bytes) -> None:
         for message in self._framer.feed(data):
-            self._take(*codec.decode(message))
+            self._take(*codec.decode(message, self._routes))
 
     def _take(self, xid: int, message: codec.Message) -> None:
         if isinstance(message, codec.Echo):
@@ -180,7 +184,7 @@ class Session:
         """Sends changes of the table, and waits for them at barriers: a slow switch has its time for each `CHUNK` of them."""
         chunk: list[bytes] = []
         for change in changes:
-            chunk.append(codec.modification(change, self._xid(), self.meter))
+            chunk.append(codec.modification(change, self._xid(), self.meter, self._routes))
             if len(chunk) == CHUNK:
                 await self._send(b"".join(chunk))
                 await self.barrier()
@@ -212,6 +216,22 @@ class Session:
         await self._send(codec.delete_by_cookie(cookie, 2**64 - 1, self._xid()))
         await self.barrier()
 
+    async def steer(self, held: frozenset[Steer], wanted: frozenset[Steer]) -> None:
+        """Has entries before the routes come and go. One that takes the place of another with the same match replaces it."""
+        going = {one.match for one in held} - {one.match for one in wanted}
+        adding = [codec.steering(one, self._xid()) for one in sorted(wanted - held, key=lambda one: one.priority)]
+        removing = [codec.deletion(Place(0, one.priority, one.match, COOKIE_MAGIC), self._xid()) for one in held if one.match in going]
+        if adding or removing:
+            await self._send(b"".join([*adding, *removing]))
+            await self.barrier()
+
+    async def clear(self, places: Iterable[Place]) -> None:
+        """Removes single entries, whichever table they are in."""
+        messages = [codec.deletion(place, self._xid()) for place in places]
+        for first in range(0, len(messages), CHUNK):
+            await self._send(b"".join(messages[first : first + CHUNK]))
+            await self.barrier()
+
     async def table(self) -> Held:
         """What of ours the switch holds."""
         groups: dict[int, Group | None] = {}
@@ -224,12 +244,16 @@ class Session:
                 continue
             held.table |= {rule.key: rule for rule in flows.rules}
             held.others += flows.others
+            held.steers |= frozenset(flows.steers)
+            held.misplaced += flows.misplaced
             for rule, number in flows.grouped:
                 group = held.groups.get(number)
                 if group is None:
                     held.others += 1
                 else:
                     held.table[rule.key] = replace(rule, ports=group.ports, weights=group.weights)
+        # Entries that lead to other tables go before what is in these.
+        held.misplaced = tuple(sorted(held.misplaced, key=lambda place: place.table))
         return held
 
     async def counters(self) -> dict[int, tuple[int, int]]:

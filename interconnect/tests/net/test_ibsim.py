@@ -15,7 +15,7 @@ LIMIT_S = 200
 
 def test_opensm_routes_as_planned() -> None:
     path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
-    missing = [program for program in ("ibsim", "ibsim-run", "opensm", "ibtracert", "dump_lfts", "smpquery") if not shutil.which(program, path=path)]
+    missing = [program for program in ("ibsim", "ibsim-run", "opensm", "ibtracert", "dump_lfts", "smpquery", "saquery") if not shutil.which(program, path=path)]
     if missing:
         pytest.skip(f"no {', '.join(missing)} (ibsim-utils, opensm, infiniband-diags)")
     world = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
