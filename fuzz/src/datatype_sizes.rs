@@ -7,7 +7,8 @@ use std::rc::Rc;
 /// Plays one input.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
-    let named = [Name::MPI_CHAR, Name::MPI_INT, Name::MPI_DOUBLE, Name::MPI_DOUBLE_INT, Name::MPI_LONG_DOUBLE_INT][input.below(5)];
+    let named = [Name::MPI_CHAR, Name::MPI_INT, Name::MPI_DOUBLE, Name::MPI_DOUBLE_INT, Name::MPI_LONG_DOUBLE_INT]
+        [input.below(5)];
     let mut dt = d::predefined(named).clone();
     for _ in 0..12 {
         if input.is_empty() {

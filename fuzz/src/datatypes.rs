@@ -9,7 +9,19 @@ const SIZE_MAX: usize = 20_000;
 /// How far from its address a type may reach.
 const REACH_MAX: i64 = 1 << 17;
 /// Byte, short, int, double, long double, and pairs with gaps.
-const NAMED: [Name; 11] = [Name::MPI_CHAR, Name::MPI_SHORT, Name::MPI_INT, Name::MPI_DOUBLE, Name::MPI_C_DOUBLE_COMPLEX, Name::MPI_LONG_DOUBLE, Name::MPI_FLOAT_INT, Name::MPI_DOUBLE_INT, Name::MPI_SHORT_INT, Name::MPI_LONG_DOUBLE_INT, Name::MPI_BYTE];
+const NAMED: [Name; 11] = [
+    Name::MPI_CHAR,
+    Name::MPI_SHORT,
+    Name::MPI_INT,
+    Name::MPI_DOUBLE,
+    Name::MPI_C_DOUBLE_COMPLEX,
+    Name::MPI_LONG_DOUBLE,
+    Name::MPI_FLOAT_INT,
+    Name::MPI_DOUBLE_INT,
+    Name::MPI_SHORT_INT,
+    Name::MPI_LONG_DOUBLE_INT,
+    Name::MPI_BYTE,
+];
 
 /// Plays one input.
 pub fn run(data: &[u8]) {
@@ -61,7 +73,8 @@ pub fn any_type(input: &mut Input<'_>, depth: usize) -> Option<Rc<Datatype>> {
         _ => {
             let gsizes: Vec<i64> = (0..1 + n.min(2)).map(|_| input.between(1, 12)).collect();
             let distribs: Vec<i32> = gsizes.iter().map(|_| d::DISTRIBUTE_NONE + input.below(3) as i32).collect();
-            let dargs: Vec<i32> = gsizes.iter().map(|_| [d::DISTRIBUTE_DFLT_DARG, 1, 2, 3, 12][input.below(5)]).collect();
+            let dargs: Vec<i32> =
+                gsizes.iter().map(|_| [d::DISTRIBUTE_DFLT_DARG, 1, 2, 3, 12][input.below(5)]).collect();
             let psizes: Vec<i32> = gsizes.iter().map(|_| 1 + input.below(3) as i32).collect();
             let size = psizes.iter().product();
             let (rank, order) = (input.below(size as usize) as i32, order(input));

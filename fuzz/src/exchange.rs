@@ -57,7 +57,9 @@ fn among_ranks(input: &mut Input<'_>, ring: bool) {
     pass_on(&mut ranks);
     for rank in ranks.into_iter().filter(|rank| rank.is_done()) {
         let offers = rank.into_offers();
-        assert!(offers.len() == size as usize && offers.iter().zip(0..).all(|(offer, rank)| offer.rank == WorldRank(rank)));
+        assert!(
+            offers.len() == size as usize && offers.iter().zip(0..).all(|(offer, rank)| offer.rank == WorldRank(rank))
+        );
     }
 }
 

@@ -18,6 +18,7 @@ pub mod region;
 pub mod schedule;
 pub mod sealed;
 pub mod settings;
+pub mod shm_hub;
 pub mod shm_inbox;
 pub mod shm_ring;
 pub mod slurm_lists;
@@ -45,6 +46,7 @@ pub const TARGETS: &[Target] = &[
     ("schedule", schedule::run),
     ("sealed", sealed::run),
     ("settings", settings::run),
+    ("shm_hub", shm_hub::run),
     ("shm_inbox", shm_inbox::run),
     ("shm_ring", shm_ring::run),
     ("slurm_lists", slurm_lists::run),

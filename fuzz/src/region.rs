@@ -107,16 +107,24 @@ impl Story {
 
     fn claim(&mut self, input: &mut Input<'_>) {
         let (owner, block) = (1 + input.below(5) as u64, self.region.block_bytes() as u64);
-        let wanted = if input.flag() { input.evil() as u64 } else { block * input.below(40) as u64 + input.below(3) as u64 };
+        let wanted =
+            if input.flag() { input.evil() as u64 } else { block * input.below(40) as u64 + input.below(3) as u64 };
         let count = wanted.div_ceil(block).max(1);
         let Some(extent) = self.region.claim(owner, wanted, self.now) else {
             let first = HEAD.div_ceil(block as usize);
             let fits = count <= (self.model.0.len() - first) as u64;
-            assert!(!(self.honest && fits && self.model.has_room(first, count as usize)), "{count} free blocks aren't found");
+            assert!(
+                !(self.honest && fits && self.model.has_room(first, count as usize)),
+                "{count} free blocks aren't found"
+            );
             return;
         };
         let (offset, len) = self.region.place(&extent);
-        assert!(offset >= HEAD as u64 && offset + len as u64 <= self.bytes && len as u64 >= wanted, "{extent:?} of {}", self.bytes);
+        assert!(
+            offset >= HEAD as u64 && offset + len as u64 <= self.bytes && len as u64 >= wanted,
+            "{extent:?} of {}",
+            self.bytes
+        );
         if self.honest {
             let range = Model::range(&self.region, &extent);
             assert!(self.model.0[range].iter().all(|(owner, _)| *owner == 0), "{extent:?} has an owner");

@@ -41,7 +41,10 @@ pub fn run(data: &[u8]) {
         }
         if let Ok(LinkId { peer, number }) = hello::check_hello(&listener, &greeting) {
             let processes = listener.processes.borrow();
-            assert!(processes.id(peer).is_some() && peer != processes.me() && number < LINKS_MAX, "an impossible peer: {peer:?}, {number}");
+            assert!(
+                processes.id(peer).is_some() && peer != processes.me() && number < LINKS_MAX,
+                "an impossible peer: {peer:?}, {number}"
+            );
         }
         let same = greeting == true_greeting;
         let answered = hello::check_challenge(&dialler, &true_greeting, &challenge).is_ok();

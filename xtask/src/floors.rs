@@ -15,8 +15,8 @@ const FLOORS: &[(u8, &[&str])] = &[
     (3, &["p2p"]),
     // Communicators.
     (4, &["comm"]),
-    // Collectives, and what is made with them: communicators and topologies.
-    (5, &["coll", "constructors", "topo"]),
+    // Collectives, and what is made with them: communicators, topologies, files and windows.
+    (5, &["coll", "constructors", "io", "rma", "topo"]),
     // What puts it all together.
     (6, &["init", "lib", "session", "waits"]),
 ];

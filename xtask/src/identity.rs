@@ -37,6 +37,7 @@ const KNOW_RANKS: &[(&str, &str)] = &[
     ("channel/src/transports.rs", "the edge: lanes are opened as the launcher says"),
     ("channel/src/transports/inboxes.rs", "the edge: the order of senders in an inbox"),
     ("channel/src/tcp/hello.rs", "the edge: who calls whom"),
+    ("channel/src/ucx/wire.rs", "the edge: who calls whom"),
     ("channel/src/tcp/ids.rs", "the edge: who calls whom"),
     ("channel/src/profile.rs", "for people"),
     ("channel/src/why.rs", "for people"),

@@ -215,8 +215,12 @@ macro_rules! config {
 }
 
 /// Settings that have another name now: old and new.
-pub const RENAMED: &[(&str, &str)] =
-    &[("CROWDED", "OVERSUBSCRIBED"), ("YIELD_CROWDED_US", "YIELD_OVERSUBSCRIBED_US"), ("CELLS_FLOOD", "BURST_BYTES")];
+pub const RENAMED: &[(&str, &str)] = &[
+    ("CROWDED", "OVERSUBSCRIBED"),
+    ("YIELD_CROWDED_US", "YIELD_OVERSUBSCRIBED_US"),
+    ("CELLS_FLOOD", "BURST_BYTES"),
+    ("TCP_CONNECTIONS", "LANES"),
+];
 
 /// The known name nearest to `unknown`, for the warning about a misspelt variable.
 pub fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {

@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicU8, Ordering};
 #[repr(u8)]
 pub enum Level {
     /// The job cannot go on.
-    Error = 0,
+    Error = 1,
     /// Something is wrong, the job goes on.
-    Warn = 1,
+    Warn = 2,
     /// What an operator may want to know.
-    Info = 2,
+    Info = 3,
     /// What a developer may want to know.
-    Debug = 3,
+    Debug = 4,
 }
 
 static LEVEL: AtomicU8 = AtomicU8::new(Level::Warn as u8);
@@ -26,6 +26,11 @@ static PREFIX: OnceLock<String> = OnceLock::new();
 /// Sets what is shown; called once from the settings.
 pub fn set_level(level: Level) {
     LEVEL.store(level as u8, Ordering::Relaxed);
+}
+
+/// Shows nothing: for programs that write rubbish to this process on purpose.
+pub fn set_silent() {
+    LEVEL.store(0, Ordering::Relaxed);
 }
 
 /// Sets what is shown by name (`error`, `warn`, `info`, `debug`); false if there is no such level.

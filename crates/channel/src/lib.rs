@@ -1,7 +1,7 @@
 //! The channels and their coordinator: everything that carries packets between the processes of a job.
 //!
 //! [`transports::Transports`] implements [`protocol::transport::Transport`]: it has a lane to each peer — [`self_`], [`shm`] with
-//! [`single_copy`], [`tcp`] — which it chooses by proof ([`locality`]) when a peer is first needed.
+//! [`single_copy`], [`mod@ucx`], [`tcp`] — which it chooses by proof ([`locality`]) when a peer is first needed.
 
 pub mod bootstrap;
 pub mod buffer;
@@ -18,6 +18,7 @@ pub mod shm;
 pub mod single_copy;
 pub mod tcp;
 pub mod transports;
+pub mod ucx;
 pub mod unexpected;
 pub mod wait;
 pub mod waiting;
@@ -49,6 +50,10 @@ pub fn settings() -> Vec<(&'static str, &'static [base::config::Meta])> {
         ("shm", shm::TABLE),
         ("single_copy", single_copy::TABLE),
         ("tcp", tcp::TABLE),
+        ("classes", tcp::classes::TABLE),
+        ("rails", tcp::rails::TABLE),
+        ("ucx", ucx::TABLE),
+        ("lanes", protocol::lanes::TABLE),
         ("wait", wait::TABLE),
     ];
     own.into_iter().chain(protocol::policy::settings()).collect()

@@ -24,7 +24,7 @@ base::config! {
     /// that pass no descriptors), `node` (only ranks of the same node agent are near) or `off` (every peer is taken for remote).
     /// May differ between containers.
     LOCALITY: text = "auto";
-    /// The channels that may be used, a list of `shm`, `ivshmem` and `tcp`, or `auto` for all.
+    /// The channels that may be used, a list of `shm`, `ivshmem`, `ucx` and `tcp`, or `auto` for all.
     CHANNELS: text = "auto";
     /// Longest sleep of a process that some of its peers can't wake, because only a file is shared with them; or not for sure, because
     /// they are in other VMs.
@@ -43,6 +43,8 @@ pub struct Allowed {
     pub shm: bool,
     /// Memory that several kernels of one host share.
     pub ivshmem: bool,
+    /// UCX.
+    pub ucx: bool,
     /// TCP.
     pub tcp: bool,
 }
@@ -58,21 +60,22 @@ pub fn allowed() -> Allowed {
         }
     };
     let list = parse_channels(CHANNELS.value());
-    Allowed { shm: list.shm && local, ivshmem: list.ivshmem && local, tcp: list.tcp }
+    Allowed { shm: list.shm && local, ivshmem: list.ivshmem && local, ucx: list.ucx, tcp: list.tcp }
 }
 
 fn parse_channels(text: &str) -> Allowed {
-    const NONE: Allowed = Allowed { shm: false, ivshmem: false, tcp: false };
-    const ALL: Allowed = Allowed { shm: true, ivshmem: true, tcp: true };
+    const NONE: Allowed = Allowed { shm: false, ivshmem: false, ucx: false, tcp: false };
+    const ALL: Allowed = Allowed { shm: true, ivshmem: true, ucx: true, tcp: true };
     let mut out = NONE;
     for name in text.split([',', ' ']).filter(|n| !n.is_empty()) {
         match name {
             "auto" | "all" => out = ALL,
             "shm" => out.shm = true,
             "ivshmem" => out.ivshmem = true,
+            "ucx" => out.ucx = true,
             "tcp" => out.tcp = true,
             "self" => {}
-            other => log!(Warn, "FERRULE_CHANNELS names {other}, which is not shm, ivshmem or tcp"),
+            other => log!(Warn, "FERRULE_CHANNELS names {other}, which is not shm, ivshmem, ucx or tcp"),
         }
     }
     if out == NONE { ALL } else { out }
@@ -222,6 +225,7 @@ pub fn own_address(rank_id: u128, addresses: Vec<SocketAddr>) -> EndpointAddress
         numa: sys::affinity::current_cpu().and_then(sys::affinity::numa_node).map(|n| n as u32),
         inbox_file: String::new(),
         region_part: (0, 0),
+        ucx: None,
         extra: Vec::new(),
     }
 }
@@ -232,11 +236,12 @@ mod tests {
 
     #[test]
     fn channel_lists_are_read() {
-        let of = |shm, ivshmem, tcp| Allowed { shm, ivshmem, tcp };
-        assert_eq!(parse_channels("auto"), of(true, true, true));
-        assert_eq!(parse_channels("tcp"), of(false, false, true));
-        assert_eq!(parse_channels("self,shm"), of(true, false, false));
-        assert_eq!(parse_channels("ivshmem,tcp"), of(false, true, true));
-        assert_eq!(parse_channels(""), of(true, true, true));
+        let of = |shm, ivshmem, ucx, tcp| Allowed { shm, ivshmem, ucx, tcp };
+        assert_eq!(parse_channels("auto"), of(true, true, true, true));
+        assert_eq!(parse_channels("tcp"), of(false, false, false, true));
+        assert_eq!(parse_channels("self,shm"), of(true, false, false, false));
+        assert_eq!(parse_channels("ivshmem,tcp"), of(false, true, false, true));
+        assert_eq!(parse_channels("ucx"), of(false, false, true, false));
+        assert_eq!(parse_channels(""), of(true, true, true, true));
     }
 }

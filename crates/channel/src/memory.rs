@@ -26,6 +26,11 @@ impl Exposed {
     pub unsafe fn new(ptr: *mut u8, len: usize) -> Exposed {
         Exposed { ptr, len }
     }
+
+    /// Where it begins, and its bytes.
+    pub fn place(&self) -> (*mut u8, usize) {
+        (self.ptr, self.len)
+    }
 }
 
 impl Region for Exposed {

@@ -7,6 +7,7 @@ use crate::wait::{self, Waiter};
 use crate::waiting::Waiting;
 use base::{Class, Error, Result, log};
 use protocol::endpoint::Endpoints;
+use protocol::lanes::{LANE_SMALL_MAX, LanePlan};
 use std::sync::Arc;
 use sys::epoll::Epoll;
 
@@ -35,6 +36,9 @@ impl Opened {
         let profile = SharedProfile::begin(&job, &mut bootstrap.borrow_mut());
         let transports = Transports::open(bootstrap.clone(), &epoll, waiter.job_oversubscribed(), profile.clone())?;
         let waiting = Waiting::new(waiter, epoll);
-        Ok(Opened { endpoints: Endpoints::new(transports), waiting, bootstrap, profile })
+        // A plan that is none has been told: there is no TCP then.
+        let plan = LanePlan::configured().unwrap_or(LanePlan::SINGLE);
+        let endpoints = Endpoints::with_plan(transports, plan, LANE_SMALL_MAX.value() as usize);
+        Ok(Opened { endpoints, waiting, bootstrap, profile })
     }
 }

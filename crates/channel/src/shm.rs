@@ -2,7 +2,7 @@
 //!
 //! A process has one [`ShmHub`] (its own inbox, its bell, what its peers may know of it) and one [`ShmLane`] per peer of its node
 //! that it has sent to. Peers are numbered by their index on the node, the *slot*: the sender with slot `s` owns ring `s` of every
-//! inbox. The descriptors go through the node agent: inbox, bell, memory ([`ShmHub::descriptors`]).
+//! inbox. The descriptors go through the node agent: inbox, bell, heap, memory ([`ShmHub::descriptors`]).
 //!
 //! What is larger than a record should be goes through a cell of the receiver's inbox, or a segment while it lends some: the record then
 //! holds the packet's body, the name of that place, and how many bytes are in it ([`SPILLED`]).
@@ -10,6 +10,7 @@
 //! The short path is straight code: reserve, copy, publish, look whether the peer sleeps. No system call, lock, allocation or
 //! atomic read-modify-write.
 
+pub mod heap;
 mod hub;
 mod lane;
 mod waker;
@@ -28,7 +29,7 @@ base::config! {
     /// Size of the ring from one process of a node to another; a power of two.
     RING_BYTES: u64 = 65536, 4096..=1073741824, "bytes";
     /// Cells of 8 KiB in which a process receives large messages from its node; 0 for none.
-    CELLS: u64 = 104, 0..=4096, "";
+    CELLS: u64 = 100, 0..=4096, "";
 }
 
 /// Fewest and most bytes that a process needs in memory shared with other kernels to receive from so many senders; none if that can't be.
@@ -54,6 +55,8 @@ pub struct PeerFds {
     pub in_file: bool,
     /// Its bell; none if it passed no descriptors. It doesn't sleep for long then.
     pub bell: Option<OwnedFd>,
+    /// The memory that it shares by parts ([`heap`]).
+    pub heap: Option<OwnedFd>,
     /// Its memory, if it could open it.
     pub memory: Option<OwnedFd>,
 }
@@ -62,12 +65,13 @@ impl PeerFds {
     /// From what came with its endpoint address, in the order of [`ShmHub::descriptors`].
     pub fn from_vec(fds: Vec<OwnedFd>) -> Option<PeerFds> {
         let mut fds = fds.into_iter();
-        Some(PeerFds { inbox: fds.next()?, in_file: false, bell: Some(fds.next()?), memory: fds.next() })
+        let (inbox, bell, heap) = (fds.next()?, fds.next()?, fds.next()?);
+        Some(PeerFds { inbox, in_file: false, bell: Some(bell), heap: Some(heap), memory: fds.next() })
     }
 
     /// From the file of its inbox, when no descriptors pass between it and this process.
     pub fn from_file(file: std::fs::File) -> PeerFds {
-        PeerFds { inbox: file.into(), in_file: true, bell: None, memory: None }
+        PeerFds { inbox: file.into(), in_file: true, bell: None, heap: None, memory: None }
     }
 }
 

@@ -1,4 +1,4 @@
-//! All transports of a process as one: itself, shared memory, memory that VMs share, TCP.
+//! All transports of a process as one: itself, shared memory, memory that VMs share, UCX, TCP.
 //!
 //! A [`Lane`] says how packets reach one peer; [`connect`](protocol::transport::Transport::connect) finds out which it is (`finder`), by proof. It only decides how this
 //! process sends; packets are taken from every transport, whatever lane the peer chose. Polling order: shared memory at every call, then
@@ -9,18 +9,22 @@
 mod inboxes;
 mod lanes;
 mod poll;
+mod ucx_lanes;
 
 use crate::bootstrap::{EndpointAddress, JobInfo, SharedBootstrap};
 use crate::finder::Finder;
 use crate::locality;
-use crate::memory::Registered;
+use crate::memory::{self, Registered};
 use crate::profile::SharedProfile;
 use crate::self_::{SelfLane, SelfPacket};
+use crate::shm::heap::{Heap, Part};
 use crate::shm::{ShmHub, ShmLane, ShmPacket};
 use crate::tcp::{Net, NetPacket, ids};
+use crate::ucx::{UcxNet, UcxPacket};
 use crate::why::{self, Why};
 use base::{Class, Error, Peer, Result, log};
 use protocol::endpoint::Endpoints;
+use protocol::memory::Verbs;
 use protocol::processes::SharedProcesses;
 use protocol::transport::Packet;
 use protocol::wire::Header;
@@ -31,6 +35,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use sys::epoll::{Epoll, Interest};
+use sys::mem::Mapping;
 
 /// How packets reach one peer. Endpoints keep it in a box of its own.
 #[derive(Debug)]
@@ -42,6 +47,8 @@ pub enum Lane {
     Shm(ShmLane),
     /// A slot of [`Net`]; a peer has one or several.
     Net(u32),
+    /// A link of [`UcxNet`]; a peer has one or several.
+    Ucx(u32),
 }
 
 /// An incoming packet of any transport.
@@ -55,6 +62,8 @@ pub enum AnyPacket {
     Own(Peer, SelfPacket),
     /// From a socket.
     Net(NetPacket),
+    /// Over UCX.
+    Ucx(UcxPacket),
 }
 
 impl Packet for AnyPacket {
@@ -64,6 +73,7 @@ impl Packet for AnyPacket {
             AnyPacket::Shm(packet) | AnyPacket::Region(packet) => packet.peer,
             AnyPacket::Own(peer, _) => *peer,
             AnyPacket::Net(packet) => packet.peer,
+            AnyPacket::Ucx(packet) => packet.peer,
         }
     }
     #[inline]
@@ -72,6 +82,7 @@ impl Packet for AnyPacket {
             AnyPacket::Shm(packet) | AnyPacket::Region(packet) => packet.header,
             AnyPacket::Own(_, packet) => packet.header,
             AnyPacket::Net(packet) => packet.header,
+            AnyPacket::Ucx(packet) => packet.header,
         }
     }
     #[inline]
@@ -80,6 +91,7 @@ impl Packet for AnyPacket {
             AnyPacket::Shm(packet) | AnyPacket::Region(packet) => packet.len(),
             AnyPacket::Own(_, packet) => packet.payload.len(),
             AnyPacket::Net(packet) => packet.len,
+            AnyPacket::Ucx(packet) => packet.len,
         }
     }
 }
@@ -87,6 +99,7 @@ impl Packet for AnyPacket {
 const TOKEN_BELL: u64 = 1 << 32;
 const TOKEN_CONTROL: u64 = 2 << 32;
 const TOKEN_DOORBELL: u64 = 6 << 32;
+const TOKEN_UCX: u64 = 7 << 32;
 
 /// What happens to endpoints, to be polled.
 enum Change {
@@ -108,6 +121,13 @@ pub struct Transports {
     net: Option<Box<Net>>,
     /// Polls between two polls of the sockets; 1 when they are busy.
     net_every: u32,
+    ucx: Option<Box<UcxNet>>,
+    /// Why there is none.
+    no_ucx: String,
+    /// Polls between two polls of UCX.
+    ucx_every: u32,
+    /// Where peers that are tried over UCX are reached otherwise.
+    instead_of_ucx: HashMap<Peer, Vec<SocketAddr>>,
     finder: Finder,
     /// Peers that are reported lost when nothing of them is left to be read.
     gone: VecDeque<Peer>,
@@ -151,6 +171,10 @@ impl Transports {
             registered: Registered::default(),
             net: None,
             net_every: 1,
+            ucx: None,
+            no_ucx: String::new(),
+            ucx_every: 1,
+            instead_of_ucx: HashMap::new(),
             finder: Finder::new(Rc::clone(&job), bootstrap),
             gone: VecDeque::new(),
             changes: VecDeque::new(),
@@ -182,9 +206,11 @@ impl Transports {
         }
         let region_part = self.open_region(rank_id);
         self.net = inboxes::net(&job, &self.processes, epoll);
+        self.open_ucx(rank_id, epoll)?;
         self.open_doorbell(epoll);
         let addresses = self.net.as_ref().map_or(Vec::new(), |net| net.addresses().to_vec());
         let mut address = locality::own_address(rank_id, addresses);
+        address.ucx = self.ucx.as_ref().map(|ucx| Box::new(ucx.address()));
         let own_ids = ids::own_ids(&job);
         self.sleeps_shortly = !inbox_file.is_empty() || self.region.is_some();
         address.inbox_file = inbox_file;
@@ -263,23 +289,28 @@ impl Transports {
         let mut why = Why::default();
         let near = locality::try_shm(self.hub.as_ref(), &self.job, (peer, rank, address, fds), far, &mut why)
             .or_else(|| locality::try_region(self.region.as_deref(), &self.job, (peer, rank, address), &mut why));
-        let lanes = match (near, &mut self.net) {
-            (Some(mut lane), _) => {
-                lane.count_short(self.profile.short(peer));
-                Some(vec![Lane::Shm(lane)])
-            }
-            (None, Some(net)) => Some(net_lanes(net, peer, &address.tcp)),
-            (None, None) => {
-                why.reject("tcp", "not allowed by FERRULE_CHANNELS, or no listener could be opened");
-                log!(Error, "there is no channel to {rank}: {:?}", why.rejected);
-                None
-            }
-        };
-        match lanes {
-            Some(lanes) => self.changes.push_back(Change::Opened(peer, lanes)),
-            None => self.lose(peer),
+        if let Some(mut lane) = near {
+            lane.count_short(self.profile.short(peer));
+            self.changes.push_back(Change::Opened(peer, vec![Lane::Shm(lane)]));
+        } else if !self.try_ucx(peer, address, &mut why) {
+            self.open_net(peer, &address.tcp, &mut why);
         }
         self.finder.note_reasons(peer, why);
+    }
+
+    /// Opens lanes over TCP.
+    fn open_net(&mut self, peer: Peer, addresses: &[SocketAddr], why: &mut Why) {
+        match &mut self.net {
+            Some(net) => {
+                let lanes = net_lanes(net, peer, addresses);
+                self.changes.push_back(Change::Opened(peer, lanes));
+            }
+            None => {
+                why.reject("tcp", "not allowed by FERRULE_CHANNELS, or no listener could be opened");
+                log!(Error, "there is no channel to {}: {:?}", self.processes.borrow().name(peer), why.rejected);
+                self.lose(peer);
+            }
+        }
     }
 
     /// No lane any more; reported by the next polls.
@@ -290,15 +321,16 @@ impl Transports {
     }
 
     /// Whether the kernel has everything that was sent.
-    pub fn is_flushed(&self) -> bool {
-        self.net.as_ref().is_none_or(|net| net.is_flushed())
+    pub fn is_flushed(&mut self) -> bool {
+        self.net.as_ref().is_none_or(|net| net.is_flushed()) && self.ucx.as_mut().is_none_or(|ucx| ucx.is_flushed())
     }
 
     /// How long a sleep may be at most.
     pub fn sleep_limit(&self) -> Option<Duration> {
         let net = self.net.as_ref().and_then(|net| net.sleep_limit());
         let file = self.sleeps_shortly.then(|| Duration::from_micros(locality::FILE_SLEEP_US.value()));
-        net.into_iter().chain(file).min()
+        let ucx = self.ucx.as_ref().and_then(|ucx| ucx.sleep_limit());
+        net.into_iter().chain(file).chain(ucx).min()
     }
 
     fn host(&self, peer: Peer) -> &str {
@@ -359,12 +391,55 @@ pub fn tell_lanes(endpoints: &mut Endpoints<Transports>) {
 /// a connection had no room for or has read ahead.
 pub fn have_own_work(endpoints: &mut Endpoints<Transports>) -> bool {
     let transports = endpoints.transport();
-    transports.own.has_packets() || transports.net.as_ref().is_some_and(|net| net.has_own_work())
+    transports.own.has_packets()
+        || transports.net.as_ref().is_some_and(|net| net.has_own_work())
+        || transports.ucx.as_mut().is_some_and(|ucx| ucx.has_own_work())
+}
+
+/// What this process shares by parts with peers under its kernel; none if there are no such peers.
+pub fn heap(endpoints: &mut Endpoints<Transports>) -> Option<&mut Heap> {
+    endpoints.transport().hub.as_mut()?.heap.as_mut()
+}
+
+/// Whether the lane to `peer` may become one of shared memory.
+pub fn may_be_near(endpoints: &mut Endpoints<Transports>, peer: Peer) -> bool {
+    endpoints.transport().may_be_near(peer)
+}
+
+/// Maps a part of what `peer` shares; an error if its lane isn't open, or isn't one of this kernel's shared memory.
+pub fn map_part(endpoints: &Endpoints<Transports>, peer: Peer, part: Part) -> std::io::Result<Mapping> {
+    match endpoints.lane(peer) {
+        Some(Lane::Shm(lane)) => lane.map(part),
+        _ => Err(std::io::Error::new(std::io::ErrorKind::Unsupported, "the peer is not reached through shared memory")),
+    }
+}
+
+/// What the open lane to `peer` does by itself with registered memory.
+pub fn verbs(endpoints: &Endpoints<Transports>, peer: Peer) -> Verbs {
+    endpoints.lane(peer).map_or(Verbs::NONE, verbs_of)
+}
+
+fn verbs_of(lane: &Lane) -> Verbs {
+    match lane {
+        Lane::Own => Verbs::ALL,
+        Lane::Shm(lane) => memory::verbs(lane.single_copy()),
+        Lane::Ucx(_) => Verbs { put: true, get: true, atomic: false },
+        Lane::Net(_) => Verbs::NONE,
+    }
+}
+
+/// What the classes of a pair follow from: see [`protocol::lanes::LanePlan::class`].
+fn pair_of(endpoints: &mut Endpoints<Transports>, peer: Peer) -> u64 {
+    let transports = endpoints.transport();
+    let other = transports.processes.borrow().rank(peer).map_or(0, |rank| u64::from(rank.0));
+    u64::from(transports.job.rank.0) + other
 }
 
 /// The channel to `peer`, and why not the others.
 pub fn why(endpoints: &mut Endpoints<Transports>, peer: Peer) -> Why {
     let mut why = endpoints.transport().finder.reasons(peer);
+    let pair = pair_of(endpoints, peer);
+    why.lanes = endpoints.lane_counts(peer, pair);
     match (endpoints.state(peer), endpoints.lane(peer)) {
         (protocol::endpoint::State::Lost, _) => why.channel = "lost",
         (_, Some(Lane::Own)) => why.channel = "self",
@@ -375,6 +450,7 @@ pub fn why(endpoints: &mut Endpoints<Transports>, peer: Peer) -> Why {
             why.rejected.extend(lane.single_copy().rejected().iter().cloned());
         }
         (_, Some(Lane::Net(_))) => why.channel = "tcp",
+        (_, Some(Lane::Ucx(_))) => why.channel = "ucx",
         (_, None) => {}
     }
     why
@@ -403,6 +479,9 @@ pub fn close(endpoints: &mut Endpoints<Transports>) {
     let transports = endpoints.transport();
     if let Some(net) = &mut transports.net {
         net.close();
+    }
+    if let Some(ucx) = &mut transports.ucx {
+        ucx.close();
     }
     if !transports.finder.inbox_file().is_empty() {
         let _ = std::fs::remove_file(inboxes::path_of(&transports.job.inbox_file));

@@ -1,6 +1,7 @@
 //! Which channel a pair of ranks uses, and why none of the others: what `ferrule why` prints.
 
 use base::WorldRank;
+use protocol::endpoint::LaneCount;
 
 base::config! {
     /// Prints the channel of each pair, and why not the others, when the program ends.
@@ -16,6 +17,8 @@ pub struct Why {
     pub single_copy: Option<&'static str>,
     /// What was tried or ruled out, with the reason.
     pub rejected: Vec<(&'static str, String)>,
+    /// What has been sent over each lane, if there are several.
+    pub lanes: Vec<LaneCount>,
 }
 
 impl Why {
@@ -33,14 +36,36 @@ pub fn table<'a>(me: WorldRank, pairs: impl Iterator<Item = (WorldRank, &'a str,
             let with = why.single_copy.map_or(String::new(), |s| format!("+{s}"));
             let not: Vec<String> = why.rejected.iter().map(|(name, reason)| format!("{name}: {reason}")).collect();
             let not = if not.is_empty() { String::new() } else { format!("  not {}", not.join("; ")) };
-            format!("{:>5} → {:<5} {host:<16} {:<10}{not}", me.0, peer.0, format!("{channel}{with}"))
+            let lanes: Vec<String> = why.lanes.iter().enumerate().map(lane).collect();
+            let lanes = if lanes.is_empty() { String::new() } else { format!("  lanes {}", lanes.join(", ")) };
+            format!("{:>5} → {:<5} {host:<16} {:<10}{lanes}{not}", me.0, peer.0, format!("{channel}{with}"))
         })
         .collect()
+}
+
+/// A lane in words: its number, class, packets and bytes that were sent over it.
+fn lane((number, count): (usize, &LaneCount)) -> String {
+    let class = count.class.map_or(String::new(), |class| format!(" {class}"));
+    let lost = if count.is_lost { ", lost" } else { "" };
+    format!("{number}{class} ({} packets, {} bytes{lost})", count.packets, count.bytes)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use protocol::lanes::Class;
+
+    #[test]
+    fn a_line_shows_what_went_over_each_lane() {
+        let small = LaneCount { class: Some(Class::Latency), is_lost: false, packets: 7, bytes: 56 };
+        let large = LaneCount { class: Some(Class::Bulk), is_lost: true, packets: 2, bytes: 3000 };
+        let why = Why { channel: "tcp", lanes: vec![small, large], ..Why::default() };
+        let line = table(WorldRank(0), [(WorldRank(3), "n1", why)].into_iter()).remove(0);
+        assert!(
+            line.ends_with("lanes 0 latency (7 packets, 56 bytes), 1 bulk (2 packets, 3000 bytes, lost)"),
+            "{line}"
+        );
+    }
 
     #[test]
     fn a_line_names_channel_and_reasons() {

@@ -154,7 +154,7 @@ fn tcp() {
 
 #[test]
 fn tcp_with_several_connections() {
-    let settings = [("FERRULE_CHANNELS", "tcp"), ("FERRULE_LOG", "error"), ("FERRULE_TCP_CONNECTIONS", "3")];
+    let settings = [("FERRULE_CHANNELS", "tcp"), ("FERRULE_LOG", "error"), ("FERRULE_LANES", "3")];
     inside("tcp_with_several_connections", &settings, || run(Real::over_tcp));
 }
 
@@ -176,9 +176,42 @@ fn tcp_encrypted_with_several_connections() {
         ("FERRULE_CHANNELS", "tcp"),
         ("FERRULE_LOG", "error"),
         ("FERRULE_TCP_SECURITY", "encrypt"),
-        ("FERRULE_TCP_CONNECTIONS", "3"),
+        ("FERRULE_LANES", "3"),
     ];
     inside("tcp_encrypted_with_several_connections", &settings, || run(Real::over_tcp));
+}
+
+/// Runs the suite over these transports of UCX, if libucp is there.
+fn over_ucx(test: &str, transports: &str, lanes: &str) {
+    let file = std::env::var("FERRULE_UCX_LIBRARY").unwrap_or_else(|_| "libucp.so.0".into());
+    if let Err(why) = ucx::Ucx::load(&file) {
+        return println!("skipped: {test}: {why} (Debian: libucx0)");
+    }
+    let settings = [
+        ("FERRULE_CHANNELS", "ucx"),
+        ("FERRULE_UCX", "on"),
+        ("FERRULE_UCX_TRANSPORTS", transports),
+        ("FERRULE_LANES", lanes),
+        ("FERRULE_LOG", "error"),
+        // UCX's shared memory tells of lost peers only then.
+        ("UCX_POSIX_ERROR_HANDLING", "y"),
+    ];
+    inside(test, &settings, || run(|| Real::new(&[0, 0, 0], (0, 1))));
+}
+
+#[test]
+fn ucx_over_tcp() {
+    over_ucx("ucx_over_tcp", "tcp", "1");
+}
+
+#[test]
+fn ucx_over_tcp_with_several_lanes() {
+    over_ucx("ucx_over_tcp_with_several_lanes", "tcp", "3");
+}
+
+#[test]
+fn ucx_over_shared_memory() {
+    over_ucx("ucx_over_shared_memory", "posix,cma", "1");
 }
 
 #[test]

@@ -403,7 +403,7 @@ fn tcp() {
         // Small sizes and buffers: every path of a full socket. (With less than one segment of room the kernel takes 0.2 s a piece.)
         let tiny = [("FERRULE_TCP_EAGER_MAX", "256"), ("FERRULE_TCP_PACKET_MAX", "5000")];
         let small = [("FERRULE_TCP_SEND_BUFFER", "8192"), ("FERRULE_TCP_RECEIVE_BUFFER", "65536")];
-        let lanes = [("FERRULE_TCP_CONNECTIONS", "3")];
+        let lanes = [("FERRULE_LANES", "3")];
         again("tcp", &[&[("FERRULE_CHANNELS", "tcp")], &lanes[..]].concat());
         again("tcp", &[&[("FERRULE_CHANNELS", "tcp")], &lanes[..], &tiny[..], &small[..]].concat());
         return again("tcp", &[&[("FERRULE_CHANNELS", "tcp")], &tiny[..], &small[..]].concat());
@@ -411,7 +411,7 @@ fn tcp() {
     run_job(&[0, 0, 0], |rank, end| {
         conformance(rank);
         assert_eq!(channel_to_next(rank), "tcp");
-        let lanes = std::env::var("FERRULE_TCP_CONNECTIONS").map_or(1, |count| count.parse().unwrap());
+        let lanes = std::env::var("FERRULE_LANES").map_or(1, |count| count.parse().unwrap());
         let next = base::Peer((rank.me() + 1) % rank.size());
         assert_eq!(rank.engine.endpoints().lane_count(next), lanes);
         end.clean();
@@ -422,7 +422,7 @@ fn tcp() {
 fn tcp_at_another_address() {
     if !is_inner() {
         again("tcp_at_another_address", &[("FERRULE_CHANNELS", "tcp")]);
-        let lanes = [("FERRULE_CHANNELS", "tcp"), ("FERRULE_TCP_CONNECTIONS", "3")];
+        let lanes = [("FERRULE_CHANNELS", "tcp"), ("FERRULE_LANES", "3")];
         return again("tcp_at_another_address", &lanes);
     }
     run_job(&[0, 0], |rank, end| {
@@ -504,7 +504,7 @@ fn death_over_shared_memory() {
 fn death_over_tcp() {
     if !is_inner() {
         again("death_over_tcp", &[("FERRULE_CHANNELS", "tcp")]);
-        return again("death_over_tcp", &[("FERRULE_CHANNELS", "tcp"), ("FERRULE_TCP_CONNECTIONS", "3")]);
+        return again("death_over_tcp", &[("FERRULE_CHANNELS", "tcp"), ("FERRULE_LANES", "3")]);
     }
     run_job(&[0, 0, 0], |rank, end| {
         a_dead_rank_fails_its_peers(rank);

@@ -89,16 +89,18 @@ pub fn travels(name: &[u8]) -> bool {
         && !STALE.iter().any(|s| s.as_bytes() == name)
 }
 
+/// The value of the setting `name` (without `FERRULE_`) that the ranks of a program start with.
+pub fn setting_of(app: &App, name: &str) -> Option<Vec<u8>> {
+    let name = format!("FERRULE_{name}").into_bytes();
+    let is_kept = app.keep.as_ref().is_none_or(|kept| kept.contains(&name));
+    let own = || std::env::var_os(OsStr::from_bytes(&name)).filter(|_| is_kept).map(OsString::into_vec);
+    app.set.iter().rfind(|(other, _)| *other == name).map(|(_, value)| value.clone()).or_else(own)
+}
+
 /// The settings of collectives that the ranks of a program start with, names and texts.
 pub fn of_collectives(app: &App) -> Vec<(String, String)> {
-    let value = |name: &str| {
-        let name = format!("FERRULE_{name}").into_bytes();
-        let is_kept = app.keep.as_ref().is_none_or(|kept| kept.contains(&name));
-        let own = || std::env::var_os(OsStr::from_bytes(&name)).filter(|_| is_kept).map(OsString::into_vec);
-        app.set.iter().rfind(|(other, _)| *other == name).map(|(_, value)| value.clone()).or_else(own)
-    };
     let names = mpi::coll::select::settings::TABLE.iter().map(|meta| meta.name);
-    names.filter_map(|name| Some((name.into(), String::from_utf8(value(name)?).ok()?))).collect()
+    names.filter_map(|name| Some((name.into(), String::from_utf8(setting_of(app, name)?).ok()?))).collect()
 }
 
 /// `NAME=value` for exec; `None` if it has a zero byte or no name.

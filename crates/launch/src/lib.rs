@@ -20,6 +20,8 @@ pub mod environment;
 pub mod fabric;
 pub mod head;
 pub mod invite;
+pub mod lab;
+pub mod lanes;
 pub mod leftovers;
 pub mod link;
 pub mod orphans;

@@ -10,17 +10,37 @@
 //! Packets are taken from every transport, whatever the state of the sender's endpoint: a state only says how this process sends.
 //!
 //! Invariants: the state `Lost` is final, and is reported once; packets of a peer with several lanes ([`incoming`]) are shown in the order in which they
-//! were sent, and once.
+//! were sent over their group of lanes ([`crate::route`]), and once.
 
 mod incoming;
 mod several;
 
+use crate::lanes::{Class, LanePlan};
 use crate::order::Room;
-use crate::transport::{Access, Caps, Event, Outcome, Packet, Token, Transport};
+use crate::route::Route;
+use crate::transport::{Access, Caps, Event, Outcome, Packet, Source, Token, Transport};
 use crate::wire::Header;
 use base::Peer;
 use incoming::Incoming;
+pub use several::LaneCount;
 use several::Several;
+
+/// A peer, and a group of the lanes to it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Way {
+    /// The peer.
+    pub peer: Peer,
+    /// The group ([`crate::route`]); 0 if there is one lane.
+    pub group: u8,
+}
+
+impl Way {
+    /// Over the first group.
+    #[inline(always)]
+    pub fn first(peer: Peer) -> Way {
+        Way { peer, group: 0 }
+    }
+}
 
 /// How far an endpoint is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,12 +106,66 @@ pub struct Endpoints<T: Transport> {
     /// By peer, up to the last one that was used.
     entries: Vec<Entry<T::Lane>>,
     incoming: Incoming<T::Packet>,
+    /// What several lanes of an endpoint carry.
+    plan: LanePlan,
+    /// The largest message that goes whole where its envelope goes.
+    small_max: usize,
+    /// Some endpoint has had several groups of lanes.
+    has_groups: bool,
 }
 
 impl<T: Transport> Endpoints<T> {
-    /// No endpoint is in use yet.
+    /// No endpoint is in use yet. Several lanes of one carry packets in turn.
     pub fn new(transport: T) -> Endpoints<T> {
-        Endpoints { transport, entries: Vec::new(), incoming: Incoming::default() }
+        Endpoints::with_plan(transport, LanePlan::SINGLE, usize::MAX)
+    }
+
+    /// As [`Endpoints::new`]; several lanes of an endpoint carry what the plan says. Messages of more than `small_max` bytes are large.
+    pub fn with_plan(transport: T, plan: LanePlan, small_max: usize) -> Endpoints<T> {
+        let (entries, incoming) = (Vec::new(), Incoming::default());
+        Endpoints { transport, entries, incoming, plan, small_max, has_groups: false }
+    }
+
+    /// The groups that packets of this kind of traffic take, in a context of this class.
+    #[inline(always)]
+    pub fn route(&self, peer: Peer, class: Option<Class>, kind: Class) -> Route {
+        if self.has_groups { self.route_by_group(peer, class, kind) } else { Route::FIRST }
+    }
+
+    #[cold]
+    fn route_by_group(&self, peer: Peer, class: Option<Class>, kind: Class) -> Route {
+        self.several(peer).map_or(Route::FIRST, |several| several.route(class, kind))
+    }
+
+    /// What has been sent over each lane to `peer` since the lanes were opened, if there are several; `pair` as of [`LanePlan::class`].
+    pub fn lane_counts(&self, peer: Peer, pair: u64) -> Vec<LaneCount> {
+        self.several(peer).map_or(Vec::new(), |several| several.counts(pair))
+    }
+
+    /// How many groups of lanes there are to `peer`; 1 also if there are no lanes.
+    pub fn groups(&self, peer: Peer) -> usize {
+        self.several(peer).map_or(1, Several::groups)
+    }
+
+    /// Peers to which there are several groups of lanes.
+    pub(crate) fn grouped(&self) -> Vec<Peer> {
+        let peers = (0..self.entries.len() as u32).map(Peer);
+        peers.filter(|peer| self.has_groups && self.groups(*peer) > 1).collect()
+    }
+
+    /// The largest message that goes whole where its envelope goes.
+    pub(crate) fn small_max(&self) -> usize {
+        self.small_max
+    }
+
+    /// All packets that were sent this way have counts below; 0 without several lanes.
+    pub(crate) fn sent(&self, way: Way) -> u64 {
+        self.several(way.peer).map_or(0, |several| several.sent(way.group))
+    }
+
+    /// The lanes of an endpoint that has several.
+    fn several(&self, peer: Peer) -> Option<&Several<T::Lane>> {
+        self.entries.get(peer.0 as usize)?.several.as_deref().filter(|several| !several.is_empty())
     }
 
     /// What carries the packets.
@@ -153,26 +227,29 @@ impl<T: Transport> Endpoints<T> {
             return self.transport.try_control(lane, header, &[]);
         }
         match entry.several_in(State::Draining) {
-            Some(several) => several.send(header, Room::LastWords, |lane, h| self.transport.try_control(lane, h, &[])),
+            Some(several) => {
+                several.send(0, (header, 0), Room::LastWords, |lane, h| self.transport.try_control(lane, h, &[]))
+            }
             None => Outcome::Lost,
         }
     }
 
     /// Sends an acknowledgement of what has come over several lanes, before anything that waits.
-    pub(crate) fn try_acknowledge(&mut self, peer: Peer, header: &Header) -> Outcome {
-        match entry(&mut self.entries, peer).several_in(State::Active) {
+    pub(crate) fn try_acknowledge(&mut self, way: Way, header: &Header) -> Outcome {
+        match entry(&mut self.entries, way.peer).several_in(State::Active) {
             Some(several) => {
-                several.send(header, Room::Acknowledgement, |lane, h| self.transport.try_control(lane, h, &[]))
+                let send = |lane: &mut T::Lane, h: &Header| self.transport.try_control(lane, h, &[]);
+                several.send(way.group, (header, 0), Room::Acknowledgement, send)
             }
             // A lane of its own never fills a window.
-            None => self.try_control(peer, header, &[]),
+            None => self.try_control(way, header, &[]),
         }
     }
 
-    /// `peer` has seen all packets before `count`. False if it can't have.
-    pub(crate) fn acknowledged(&mut self, peer: Peer, count: u64) -> bool {
+    /// `peer` has seen packets, as `RECEIVED` says. False if it can't have.
+    pub(crate) fn acknowledged(&mut self, peer: Peer, received: &Header) -> bool {
         let several = &mut entry(&mut self.entries, peer).several;
-        several.as_deref_mut().is_some_and(|several| several.acknowledge(count))
+        several.as_deref_mut().is_some_and(|several| several.acknowledge(received.source as usize, received.context))
     }
 
     /// A lane that was drained is empty in both directions.
@@ -228,12 +305,14 @@ impl<T: Transport> Endpoints<T> {
     #[cold]
     fn send_numbered(
         &mut self,
-        peer: Peer,
-        header: &Header,
+        Way { peer, group }: Way,
+        (header, bytes): (&Header, usize),
         mut send: impl FnMut(&mut T, &mut T::Lane, &Header) -> Outcome,
     ) -> Outcome {
         match entry(&mut self.entries, peer).several_in(State::Active) {
-            Some(several) => several.send(header, Room::Ordinary, |lane, h| send(&mut self.transport, lane, h)),
+            Some(several) => {
+                several.send(group, (header, bytes), Room::Ordinary, |lane, h| send(&mut self.transport, lane, h))
+            }
             None => self.without_lane(peer),
         }
     }
@@ -267,19 +346,25 @@ impl<T: Transport> Endpoints<T> {
 
     /// See [`Transport::try_control`].
     #[inline]
-    pub fn try_control(&mut self, peer: Peer, header: &Header, body: &[u8]) -> Outcome {
-        match self.only(peer) {
+    pub fn try_control(&mut self, way: Way, header: &Header, body: &[u8]) -> Outcome {
+        match self.only(way.peer) {
             Ok((transport, lane)) => transport.try_control(lane, header, body),
-            Err(_) => self.send_numbered(peer, header, |transport, lane, h| transport.try_control(lane, h, body)),
+            Err(_) => {
+                let sent = (header, body.len());
+                self.send_numbered(way, sent, |transport, lane, h| transport.try_control(lane, h, body))
+            }
         }
     }
 
     /// See [`Transport::try_bcopy`].
     #[inline]
-    pub fn try_bcopy(&mut self, peer: Peer, header: &Header, body: &[u8], source: &T::Source) -> Outcome {
-        match self.only(peer) {
+    pub fn try_bcopy(&mut self, way: Way, header: &Header, body: &[u8], source: &T::Source) -> Outcome {
+        match self.only(way.peer) {
             Ok((transport, lane)) => transport.try_bcopy(lane, header, body, source),
-            Err(_) => self.send_numbered(peer, header, |transport, lane, h| transport.try_bcopy(lane, h, body, source)),
+            Err(_) => {
+                let sent = (header, body.len() + source.len());
+                self.send_numbered(way, sent, |transport, lane, h| transport.try_bcopy(lane, h, body, source))
+            }
         }
     }
 
@@ -287,17 +372,20 @@ impl<T: Transport> Endpoints<T> {
     #[inline]
     pub fn try_zcopy(
         &mut self,
-        peer: Peer,
+        way: Way,
         header: &Header,
         body: &[u8],
         source: &T::Source,
         (from, len): (usize, usize),
     ) -> Outcome {
-        match self.only(peer) {
+        match self.only(way.peer) {
             Ok((transport, lane)) => transport.try_zcopy(lane, header, body, source, from, len),
-            Err(_) => self.send_numbered(peer, header, |transport, lane, h| {
-                transport.try_zcopy(lane, h, body, source, from, len)
-            }),
+            Err(_) => {
+                let sent = (header, body.len() + len);
+                self.send_numbered(way, sent, |transport, lane, h| {
+                    transport.try_zcopy(lane, h, body, source, from, len)
+                })
+            }
         }
     }
 
@@ -311,13 +399,14 @@ impl<T: Transport> Endpoints<T> {
         self.open(peer).is_ok_and(|(transport, lane)| transport.pull(lane, address, sink, len))
     }
 
-    /// Reaches registered memory of `peer` over a lane, of several over each in turn; `Again` while there is none.
-    pub(crate) fn access(&mut self, peer: Peer, mut access: impl FnMut(&mut T, &mut T::Lane) -> Access) -> Access {
+    /// Reaches registered memory of a peer over a lane, of several in the group over each in turn; `Again` while there is none.
+    pub(crate) fn access(&mut self, way: Way, mut access: impl FnMut(&mut T, &mut T::Lane) -> Access) -> Access {
+        let Way { peer, group } = way;
         if let Ok((transport, lane)) = self.only(peer) {
             return access(transport, lane);
         }
         match entry(&mut self.entries, peer).several_in(State::Active) {
-            Some(several) => several.access(|lane| access(&mut self.transport, lane)),
+            Some(several) => several.access(group, |lane| access(&mut self.transport, lane)),
             None => self.access_without_lane(peer),
         }
     }
@@ -394,7 +483,11 @@ impl<T: Transport> Endpoints<T> {
                 let mut lanes = lanes.into_iter();
                 match lanes.len() {
                     1 => entry.lane = lanes.next().map(Box::new),
-                    _ => entry.several.get_or_insert_default().open(lanes),
+                    _ => {
+                        let several = entry.several.get_or_insert_with(|| Box::new(Several::new()));
+                        several.open(lanes, &self.plan);
+                        self.has_groups |= several.groups() > 1;
+                    }
                 }
                 Some(Arrival::Opened(peer))
             }

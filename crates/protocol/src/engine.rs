@@ -13,13 +13,15 @@
 //! | one of these, taken back before it was matched | | `REQUEST_TO_SEND`, then see [`recall`] |
 //!
 //! Packets to one peer leave in the order of the calls: what finds no room waits in the peer's queue (`flows`), and while there
-//! is one everything queues behind it. `DATA` carries its own address and may overtake. Over several lanes the packets of a pair are numbered ([`crate::order`]).
+//! is one everything queues behind it. `DATA` carries its own address and may overtake. Over several lanes the packets of a pair are numbered ([`crate::order`]),
+//! in each group of lanes by themselves; which group a packet takes is in `classes`.
 //!
 //! Every kind of packet has a row in [`crate::kind`] and a handler in the table of its part here ([`Engine::handler`]).
 //!
 //! Tokens in packets are numbers that a peer chose: they are looked up, and the operation found must expect this packet
 //! from this peer, or the packet is dropped and counted.
 
+mod classes;
 mod eager;
 mod flows;
 mod losses;
@@ -34,6 +36,7 @@ mod suspend;
 
 use crate::endpoint::{Arrival, Endpoints};
 use crate::kind::{KINDS_MAX, Kind};
+use crate::lanes;
 use crate::matching::{Envelope, Found, Matching, Pattern};
 pub use crate::protocols::Mode;
 use crate::slab::Slab;
@@ -182,7 +185,11 @@ pub struct Engine<T: Transport> {
     /// Accesses by packets, by peer.
     turns: FxHashMap<Peer, Turns>,
     flows: Flows,
-    /// Messages in fragments that have not arrived in full, by sender and its operation.
+    /// Classes of contexts that have one ([`Engine::set_class`]).
+    classes: FxHashMap<u64, lanes::Class>,
+    /// Of the last message that was sent in fragments, the token.
+    fragments_serial: u32,
+    /// Messages in fragments that have not arrived in full, by sender and its token.
     fragmented: FxHashMap<(Peer, u32), Fragmented>,
     /// Receives that are streamed but could be pulled.
     pullable_streams: FxHashSet<u32>,
@@ -219,6 +226,8 @@ impl<T: Transport> Engine<T> {
             posted_accesses: FxHashMap::default(),
             turns: FxHashMap::default(),
             flows: Flows::default(),
+            classes: FxHashMap::default(),
+            fragments_serial: 0,
             fragmented: FxHashMap::default(),
             pullable_streams: FxHashSet::default(),
             silent_ns: 0,
@@ -294,6 +303,7 @@ impl<T: Transport> Engine<T> {
         (Kind::SUSPENDED, Engine::on_suspended),
         (Kind::RESUME, Engine::on_resume),
         (Kind::RECEIVED, Engine::on_received),
+        (Kind::AFTER, Engine::ignore),
     ];
 
     /// What handles packets of a kind.
@@ -468,7 +478,7 @@ impl<T: Transport> Engine<T> {
             Arrival::Landed { peer, header, len } => self.on_landed(peer, &header, len as u64),
             Arrival::Sent(token) => self.on_sent(token),
             Arrival::Accessed(token, value) => self.on_accessed(token, value),
-            Arrival::Opened(_) => {}
+            Arrival::Opened(peer) => self.on_opened(peer),
             Arrival::Lost(peer) => self.on_lost(peer),
         }
     }

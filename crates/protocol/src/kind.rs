@@ -80,10 +80,11 @@ kinds! {
     SYNC_ACK = 7, PointToPoint, 0;
     /// The sender leaves in good order; nothing follows on this lane.
     GOODBYE = 8, Control, 0;
-    /// The first fragment of an eager message: its envelope, without data. The others follow at once. `token` is the sender's operation,
-    /// the body an [`Offer`](crate::wire::Offer) without an address.
+    /// The first fragment of an eager message: its envelope, without data. The others follow at once. `token` is one that no other message
+    /// in fragments has, the body an [`Offer`](crate::wire::Offer) without an address.
     EAGER_FIRST = 9, PointToPoint, 16;
-    /// A middle fragment of an eager message, in order; `token` is the sender's operation, the body the offset.
+    /// A middle fragment of an eager message, in order; `token` is that of its first one, the body the offset, `source` and `context` its fence
+    /// ([`crate::order::Fence`]) if it has a number.
     EAGER_MIDDLE = 10, PointToPoint, 8;
     /// The last fragment, as `EAGER_MIDDLE`.
     EAGER_LAST = 12, PointToPoint, 8;
@@ -93,9 +94,12 @@ kinds! {
     SUSPENDED = 14, Control, 0;
     /// The sender's endpoint has a lane again: so should the receiver's.
     RESUME = 15, Control, 0;
-    /// The sender has seen all packets of the receiver before the one of a count, which is the `context` (see [`crate::order`]).
+    /// The sender has seen all packets of the receiver before the one of a count, which is the `context`, in a group, the `source` (see [`crate::order`]).
     RECEIVED = 23, Control, 0;
-    /// The sender takes its `REQUEST_TO_SEND` back, to be answered by `FINISHED`; `token` is the sender's operation.
+    /// What the sender sends over this group of lanes comes after what it has sent over another: the packet has a fence ([`crate::order::Fence`]).
+    AFTER = 24, Control, 0;
+    /// The sender takes its `REQUEST_TO_SEND` back, to be answered by `FINISHED`; envelope and `token` are those of the
+    /// message.
     WITHDRAW = 11, PointToPoint, 0;
     /// Bytes for the receiver's registered memory; `token` is the sender's operation, to be answered by `ACCESSED`, the body says where,
     /// and how many bytes there are from there to the end of the access, so that nothing is written if that does not fit.

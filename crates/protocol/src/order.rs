@@ -1,7 +1,7 @@
 //! The order of packets that travel over several lanes of one endpoint.
 //!
-//! Each direction of such a pair counts its packets from [`FIRST`] on. A header carries the count as a [`Number`] of three bytes: 0 for none, because
-//! the pair has one lane, otherwise the count modulo [`CYCLE`], plus 1. The sender is at most [`WINDOW`] packets ahead of what the receiver has
+//! Each group of lanes ([`crate::route`]) counts the packets of each direction from [`FIRST`] on. A header carries group and count as a [`Number`] of three
+//! bytes: 0 for none, because the pair has one lane, otherwise in 3 bits the group and in 21 the count modulo [`CYCLE`], plus 1. The sender is at most [`WINDOW`] packets ahead of what the receiver has
 //! acknowledged by [`Kind::RECEIVED`](crate::kind::Kind::RECEIVED), so the receiver knows the count of each number: it is one of the `WINDOW` counts from the
 //! next one on, or the packet has come before.
 //!
@@ -13,11 +13,21 @@
 //! ```
 //! The last counts of the window are kept for packets that must not wait for an acknowledgement ([`Room`]): acknowledgements themselves, which have
 //! counts, too, and the last words of an endpoint that is suspended.
+//!
+//! Groups don't wait for each other, but where a packet says so: it has a [`Fence`].
 
+use crate::kind::Kind;
+use crate::route::GROUPS_MAX;
+use crate::wire::Header;
 use std::collections::BTreeMap;
 
 /// Different numbers; 0 is none of them.
-pub const CYCLE: u64 = (1 << 24) - 1;
+pub const CYCLE: u64 = (1 << COUNT_BITS) - 1;
+
+/// Bits of a number that are for the count; the others are for the group.
+const COUNT_BITS: u32 = 21;
+
+const _: () = assert!(GROUPS_MAX << COUNT_BITS == 1 << 24, "a number has three bytes");
 
 /// Packets of one direction that may be unacknowledged.
 pub const WINDOW: u64 = 1024;
@@ -36,10 +46,24 @@ impl Number {
     /// The pair has one lane, which keeps the order.
     pub const NONE: Number = Number([0; 3]);
 
-    /// The number of a count.
+    /// The number of a count in the first group.
     pub fn of(count: u64) -> Number {
-        let bytes = (count % CYCLE + 1).to_le_bytes();
+        Number::in_group(0, count)
+    }
+
+    /// The number of a count.
+    pub fn in_group(group: u8, count: u64) -> Number {
+        let bytes = ((count % CYCLE + 1) | (u64::from(group) << COUNT_BITS)).to_le_bytes();
         Number([bytes[0], bytes[1], bytes[2]])
+    }
+
+    /// The group of lanes that counts it.
+    pub fn group(self) -> u8 {
+        (self.word() >> COUNT_BITS) as u8
+    }
+
+    fn word(self) -> u32 {
+        u32::from_le_bytes([self.0[0], self.0[1], self.0[2], 0])
     }
 
     /// Whether the pair has one lane.
@@ -62,14 +86,40 @@ impl Number {
 
     /// How far it is ahead of `count`; `None` without a number.
     fn ahead_of(self, count: u64) -> Option<u64> {
-        let word = u64::from(u32::from_le_bytes([self.0[0], self.0[1], self.0[2], 0]));
+        let word = u64::from(self.word() & ((1 << COUNT_BITS) - 1));
         Some((word.checked_sub(1)? + CYCLE - count % CYCLE) % CYCLE)
     }
 }
 
 impl std::fmt::Debug for Number {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", u32::from_le_bytes([self.0[0], self.0[1], self.0[2], 0]))
+        write!(f, "{}.{}", self.group(), self.word() & ((1 << COUNT_BITS) - 1))
+    }
+}
+
+/// What must have been seen before a packet has its turn: all packets of another group before a count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Fence {
+    /// The group.
+    pub group: u8,
+    /// The count; 0 if nothing must have been seen.
+    pub count: u64,
+}
+
+impl Fence {
+    /// The fence of a packet that has a number. `source` and `context` of kinds that have fences have no other meaning.
+    pub fn of(header: &Header) -> Fence {
+        match header.kind {
+            Kind::AFTER | Kind::EAGER_MIDDLE | Kind::EAGER_LAST => {
+                Fence { group: (header.source % GROUPS_MAX as u32) as u8, count: header.context }
+            }
+            _ => Fence::default(),
+        }
+    }
+
+    /// The header with this fence.
+    pub fn on(self, header: Header) -> Header {
+        Header { source: u32::from(self.group), context: self.count, ..header }
     }
 }
 
@@ -80,7 +130,7 @@ pub enum Room {
     Ordinary,
     /// An acknowledgement. Without counts of its own, two processes with full windows would wait for each other.
     Acknowledgement,
-    /// `SUSPEND` and `SUSPENDED`, after which nothing comes.
+    /// `SUSPEND` and `SUSPENDED`, after which nothing comes, and the fences before them.
     LastWords,
 }
 
@@ -88,8 +138,8 @@ impl Room {
     /// Counts at the end of the window that are not for it.
     fn kept(self) -> u64 {
         match self {
-            Room::Ordinary => 18,
-            Room::Acknowledgement => 2,
+            Room::Ordinary => 32,
+            Room::Acknowledgement => 16,
             Room::LastWords => 0,
         }
     }
@@ -109,9 +159,14 @@ impl Default for Numbering {
 }
 
 impl Numbering {
-    /// The number of the next packet; `None` while the window is full.
-    pub fn next(&self, room: Room) -> Option<Number> {
-        (self.next - self.acknowledged < WINDOW - room.kept()).then(|| Number::of(self.next))
+    /// The count of the next packet; `None` while the window is full.
+    pub fn next(&self, room: Room) -> Option<u64> {
+        (self.next - self.acknowledged < WINDOW - room.kept()).then_some(self.next)
+    }
+
+    /// All packets so far have counts below.
+    pub fn count(&self) -> u64 {
+        self.next
     }
 
     /// The packet with the next number has left.
@@ -165,12 +220,16 @@ impl<P> Arrivals<P> {
     /// Where the packet of this number stands.
     pub fn place(&self, number: Number) -> Place {
         match number.ahead_of(self.expected) {
+            Some(distance) if distance >= WINDOW || self.ahead.contains_key(&(self.expected + distance)) => Place::Seen,
             Some(0) => Place::Next,
-            Some(distance) if distance < WINDOW && !self.ahead.contains_key(&(self.expected + distance)) => {
-                Place::Ahead(self.expected + distance)
-            }
-            _ => Place::Seen,
+            Some(distance) => Place::Ahead(self.expected + distance),
+            None => Place::Seen,
         }
+    }
+
+    /// The count of the next packet.
+    pub fn expected(&self) -> u64 {
+        self.expected
     }
 
     /// The next packet is dealt with now.
@@ -192,10 +251,11 @@ impl<P> Arrivals<P> {
         }
     }
 
-    /// The waiting packet whose turn it is, which is dealt with now.
-    pub fn pop(&mut self) -> Option<P> {
+    /// The waiting packet whose turn it is, which is dealt with now, if nothing in its way but its turn.
+    pub fn pop(&mut self, is_free: impl Fn(&P) -> bool) -> Option<P> {
         while let Some(first) = self.ahead.first_entry()
             && *first.key() == self.expected
+            && first.get().as_ref().is_none_or(&is_free)
         {
             let packet = first.remove();
             self.expected += 1;
@@ -261,11 +321,11 @@ mod tests {
         let ordinary = (0..2 * WINDOW).take_while(|_| sent(&mut numbering, Room::Ordinary)).count() as u64;
         let acknowledgements = (0..WINDOW).take_while(|_| sent(&mut numbering, Room::Acknowledgement)).count() as u64;
         let last = (0..WINDOW).take_while(|_| sent(&mut numbering, Room::LastWords)).count() as u64;
-        assert_eq!((ordinary + acknowledgements + last, acknowledgements, last), (WINDOW, 16, 2));
+        assert_eq!((ordinary + acknowledgements + last, acknowledgements, last), (WINDOW, 16, 16));
         assert!(!numbering.acknowledge(FIRST + WINDOW + 1) && numbering.next(Room::LastWords).is_none());
         assert!(numbering.acknowledge(FIRST + WINDOW) && numbering.next(Room::Ordinary).is_some());
         assert!(numbering.acknowledge(FIRST), "an old one says nothing");
-        assert_eq!(numbering.next(Room::Ordinary), Some(Number::of(FIRST + WINDOW)));
+        assert_eq!(numbering.next(Room::Ordinary), Some(FIRST + WINDOW));
     }
 
     proptest! {
@@ -292,7 +352,7 @@ mod tests {
                         arrivals.wait(count, count);
                     }
                 }
-                ordered.extend(std::iter::from_fn(|| arrivals.pop()));
+                ordered.extend(std::iter::from_fn(|| arrivals.pop(|_| true)));
             };
             for (distance, again, old) in shuffle {
                 let count = arrivals.expected + if again { distance % 3 } else { distance };

@@ -12,6 +12,9 @@ pub enum Mode {
     Synchronous,
 }
 
+/// Longest message in fragments that is accepted.
+pub const FRAGMENTED_MAX: usize = 1 << 24;
+
 /// How a message travels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Protocol {
@@ -50,6 +53,11 @@ impl Caps {
         } else {
             Protocol::Streamed
         }
+    }
+
+    /// The protocol for `len` bytes, which would go in one packet, where envelope and payload go apart.
+    pub fn divided(&self, len: usize, mode: Mode) -> Protocol {
+        if mode == Mode::Standard && len <= FRAGMENTED_MAX { Protocol::Fragments } else { Protocol::Streamed }
     }
 
     /// All sizes by protocol, ascending: the first and the last length of each range; the last range has no end.

@@ -11,14 +11,14 @@ use crate::order::Number;
 pub const HEADER_BYTES: usize = 24;
 
 /// Version of this format; exchanged when a lane is opened.
-pub const WIRE_VERSION: u8 = 7;
+pub const WIRE_VERSION: u8 = 8;
 
 /// Identity of a message and of the operation that it belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     /// What the packet is.
     pub kind: Kind,
-    /// Its place among the packets of its pair, if that has several lanes.
+    /// Its place among the packets of its group of lanes, if the pair has several lanes.
     pub number: Number,
     /// Rank of the sender in the communicator of `context` (in its group, for an inter-communicator).
     pub source: u32,

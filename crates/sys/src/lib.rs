@@ -6,6 +6,8 @@ pub mod cma;
 pub mod credentials;
 pub mod epoll;
 pub mod fdpass;
+pub mod file;
+pub mod library;
 pub mod mem;
 pub mod pmix;
 pub mod process;

@@ -24,15 +24,23 @@ fn check(value: i32) -> io::Result<i32> {
     if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
 }
 
-/// A zeroed memfd of `len` bytes that nobody can resize. Pages are allocated when they are touched.
-pub fn sealed_memfd(name: &CStr, len: usize) -> io::Result<OwnedFd> {
+/// The seals of [`growing_memfd`].
+const GROWING: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
+
+/// An empty memfd.
+fn memfd(name: &CStr) -> io::Result<OwnedFd> {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     // SAFETY: `name` is a valid C string; the call returns a new descriptor or -1.
     let create = |flags| check(unsafe { libc::memfd_create(name.as_ptr(), flags) });
     // Kernels before 6.3 don't know the flag; later ones may insist on it.
     let fd = create(flags | libc::MFD_NOEXEC_SEAL).or_else(|_| create(flags))?;
     // SAFETY: `fd` was just made and nobody else owns it.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A zeroed memfd of `len` bytes that nobody can resize. Pages are allocated when they are touched.
+pub fn sealed_memfd(name: &CStr, len: usize) -> io::Result<OwnedFd> {
+    let fd = memfd(name)?;
     let size = libc::off_t::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?;
     // SAFETY: the descriptor is open.
     check(unsafe { libc::ftruncate(fd.as_raw_fd(), size) })?;
@@ -41,11 +49,46 @@ pub fn sealed_memfd(name: &CStr, len: usize) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
+/// An empty memfd that can become larger ([`allocate`]), but never smaller.
+pub fn growing_memfd(name: &CStr) -> io::Result<OwnedFd> {
+    let fd = memfd(name)?;
+    // SAFETY: the descriptor is open.
+    check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, GROWING) })?;
+    Ok(fd)
+}
+
+/// Takes the pages of a range of bytes of a file now, and makes the file larger if needed: an error if there is not so much memory.
+pub fn allocate(fd: BorrowedFd<'_>, range: Range<u64>) -> io::Result<()> {
+    fallocate(fd, 0, range)
+}
+
+/// Gives the pages of a range of bytes of a file back; they read as zeroes from then on.
+pub fn give_back(fd: BorrowedFd<'_>, range: Range<u64>) -> io::Result<()> {
+    fallocate(fd, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, range)
+}
+
+fn fallocate(fd: BorrowedFd<'_>, mode: i32, range: Range<u64>) -> io::Result<()> {
+    let offset = libc::off_t::try_from(range.start).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let end = libc::off_t::try_from(range.end).map_err(|_| io::ErrorKind::InvalidInput)?;
+    loop {
+        // SAFETY: the descriptor is open; no memory is passed.
+        match check(unsafe { libc::fallocate(fd.as_raw_fd(), mode, offset, end - offset) }) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            done => return done.map(drop),
+        }
+    }
+}
+
 /// The size of the memfd `fd`; an error if it isn't a memfd whose size is sealed.
 pub fn fixed_size(fd: BorrowedFd<'_>) -> io::Result<usize> {
+    sealed_size(fd, SEALS)
+}
+
+/// The size of the memfd `fd`; an error if it doesn't have these seals.
+fn sealed_size(fd: BorrowedFd<'_>, wanted: i32) -> io::Result<usize> {
     // SAFETY: the descriptor is open.
     let seals = check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) })?;
-    if seals & SEALS != SEALS {
+    if seals & wanted != wanted {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "size of shared memory is not sealed"));
     }
     // SAFETY: `stat` is plain data, all zeroes are valid.
@@ -72,6 +115,16 @@ impl Mapping {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "shared memory is smaller than it should be"));
         }
         Mapping::of(fd, 0, len)
+    }
+
+    /// Maps `len` bytes from `offset`, a multiple of the page, of a memfd of [`growing_memfd`]; an error if it has less.
+    pub fn of_growing(fd: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<Mapping> {
+        let size = sealed_size(fd, GROWING)? as u64;
+        let fits = offset.checked_add(len as u64).is_some_and(|end| end <= size);
+        if len == 0 || !fits || !offset.is_multiple_of(page_bytes() as u64) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "no such part of the shared memory"));
+        }
+        Mapping::of(fd, offset, len)
     }
 
     /// Maps all of a regular file. Whoever may write the file can shrink it, and then who touches the mapping gets SIGBUS: only for
@@ -252,6 +305,24 @@ mod tests {
         // SAFETY: the descriptor is open.
         assert_eq!(unsafe { libc::ftruncate(fd.as_raw_fd(), 0) }, -1, "the seal must hold");
         assert!(Mapping::shared(fd.as_fd(), 8193).is_err());
+    }
+
+    #[test]
+    fn what_grows_never_shrinks() {
+        let fd = growing_memfd(c"ferrule-test").unwrap();
+        assert!(Mapping::of_growing(fd.as_fd(), 0, 4096).is_err(), "it is empty");
+        allocate(fd.as_fd(), 0..8192).unwrap();
+        let mapping = Mapping::of_growing(fd.as_fd(), 4096, 4096).unwrap();
+        assert!(Mapping::of_growing(fd.as_fd(), 4096, 8192).is_err() && Mapping::of_growing(fd.as_fd(), 1, 1).is_err());
+        // SAFETY: the mapping has so many bytes.
+        unsafe { mapping.as_ptr().write_volatile(5) };
+        give_back(fd.as_fd(), 4096..8192).unwrap();
+        // SAFETY: as above; a hole in the file still reads.
+        assert_eq!(unsafe { mapping.as_ptr().read_volatile() }, 0);
+        // SAFETY: the descriptor is open.
+        assert_eq!(unsafe { libc::ftruncate(fd.as_raw_fd(), 0) }, -1, "the seal must hold");
+        let fixed = sealed_memfd(c"ferrule-test", 4096).unwrap();
+        allocate(fixed.as_fd(), 0..8192).unwrap_err();
     }
 
     #[test]

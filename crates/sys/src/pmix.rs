@@ -2,6 +2,7 @@
 //!
 //! The library is foreign code with a thread of its own: it is loaded only when the environment names a PMIx server.
 
+use crate::library::Library;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem::{size_of, zeroed};
 
@@ -63,48 +64,18 @@ pub struct Pmix {
     me: Proc,
 }
 
-/// The last error of the dynamic linker.
-fn linker_error() -> String {
-    // SAFETY: dlerror gives null or a text that is valid until the next call of this thread.
-    unsafe {
-        let text = libc::dlerror();
-        if text.is_null() { "unknown".into() } else { CStr::from_ptr(text).to_string_lossy().into_owned() }
-    }
-}
-
-/// The function `name` of the loaded library.
-///
-/// # Safety
-/// `F` must be the type of that function.
-unsafe fn function<F: Copy>(handle: *mut c_void, name: &CStr) -> Result<F, String> {
-    assert!(size_of::<F>() == size_of::<*mut c_void>(), "a function pointer");
-    // SAFETY: the handle is open; the address is only used as the caller promises.
-    unsafe {
-        let address = libc::dlsym(handle, name.as_ptr());
-        if address.is_null() {
-            return Err(format!("it lacks {}", name.to_string_lossy()));
-        }
-        Ok(std::mem::transmute_copy(&address))
-    }
-}
-
 fn load(file: &str) -> Result<Functions, String> {
-    let file = CString::new(file).map_err(|e| e.to_string())?;
-    // SAFETY: loading runs the library's constructors; it is the one that the user or the system calls PMIx. It is never unloaded, so
-    // the functions stay valid. Their types are those of the PMIx standard's header.
+    let library = Library::open(file)?;
+    // SAFETY: the types are those of the PMIx standard's header.
     unsafe {
-        let handle = libc::dlopen(file.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
-        if handle.is_null() {
-            return Err(linker_error());
-        }
         Ok(Functions {
-            init: function(handle, c"PMIx_Init")?,
-            finalize: function(handle, c"PMIx_Finalize")?,
-            abort: function(handle, c"PMIx_Abort")?,
-            put: function(handle, c"PMIx_Put")?,
-            commit: function(handle, c"PMIx_Commit")?,
-            fence: function(handle, c"PMIx_Fence")?,
-            get: function(handle, c"PMIx_Get")?,
+            init: library.function(c"PMIx_Init")?,
+            finalize: library.function(c"PMIx_Finalize")?,
+            abort: library.function(c"PMIx_Abort")?,
+            put: library.function(c"PMIx_Put")?,
+            commit: library.function(c"PMIx_Commit")?,
+            fence: library.function(c"PMIx_Fence")?,
+            get: library.function(c"PMIx_Get")?,
         })
     }
 }

@@ -1,5 +1,9 @@
 //! TCP sockets: non-blocking connect, scatter/gather transfer from raw memory, options, local addresses.
 
+mod options;
+
+pub use options::{Silence, set_dscp, set_pacing, set_priority, set_unsent_max, silence};
+
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -146,7 +150,31 @@ pub fn listen(
 
 /// Starts to connect. The outcome shows when the socket is writable, by [`TcpStream::take_error`].
 pub fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    connect_by(address, None, |_| ())
+}
+
+/// As [`connect`], from the local address and interface that are given, if there are any; `prepare` sees the socket before its first packet leaves. What the
+/// kernel refuses of the interface alone is left as it is: the address stays.
+pub fn connect_by(
+    address: SocketAddr,
+    from: Option<(IpAddr, &str)>,
+    prepare: impl FnOnce(BorrowedFd<'_>),
+) -> io::Result<TcpStream> {
+    use std::os::fd::AsFd;
     let fd = stream_socket(family(&address))?;
+    if let Some((local, interface)) = from {
+        // The port is chosen at connect, so that many connections may have the same one.
+        let _ = option(fd.as_fd(), libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1);
+        let (storage, len) = encode(SocketAddr::new(local, 0));
+        // SAFETY: `storage` holds a sockaddr of `len` bytes.
+        check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const storage).cast(), len) })?;
+        let len = interface.len() as libc::socklen_t;
+        // SAFETY: the name's bytes outlive the call.
+        unsafe {
+            libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_BINDTODEVICE, interface.as_ptr().cast(), len)
+        };
+    }
+    prepare(fd.as_fd());
     let (storage, len) = encode(address);
     // SAFETY: `storage` holds a sockaddr of `len` bytes.
     let done = unsafe { libc::connect(fd.as_raw_fd(), (&raw const storage).cast(), len) };
@@ -178,6 +206,8 @@ pub struct Tuning {
     pub user_timeout_ms: u32,
     /// Seconds of silence before the kernel probes whether the peer is there; 0 for never.
     pub keepalive_s: u32,
+    /// How many such probes may go unanswered before the connection fails.
+    pub keepalive_probes: u32,
     /// Size of the kernel's send buffer in bytes; 0 leaves it to the kernel.
     pub send_buffer_bytes: u32,
     /// Size of the kernel's receive buffer in bytes; 0 leaves it to the kernel.
@@ -197,7 +227,7 @@ pub fn tune(fd: BorrowedFd<'_>, tuning: &Tuning) -> io::Result<()> {
         soft(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1);
         soft(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, tuning.keepalive_s);
         soft(libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, tuning.keepalive_s.div_ceil(3));
-        soft(libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3);
+        soft(libc::IPPROTO_TCP, libc::TCP_KEEPCNT, tuning.keepalive_probes);
     }
     if tuning.send_buffer_bytes > 0 {
         soft(libc::SOL_SOCKET, libc::SO_SNDBUF, tuning.send_buffer_bytes);
@@ -206,6 +236,17 @@ pub fn tune(fd: BorrowedFd<'_>, tuning: &Tuning) -> io::Result<()> {
         soft(libc::SOL_SOCKET, libc::SO_RCVBUF, tuning.receive_buffer_bytes);
     }
     Ok(())
+}
+
+/// An address of this host.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Local {
+    /// Name of the interface.
+    pub interface: String,
+    /// The address.
+    pub address: IpAddr,
+    /// How many bits of it name the network.
+    pub prefix: u32,
 }
 
 fn message(pieces: &[Piece]) -> libc::msghdr {
@@ -280,6 +321,33 @@ pub fn local_addresses() -> io::Result<Vec<IpAddr>> {
 
 /// As [`local_addresses`], with the names of the interfaces.
 pub fn interface_addresses() -> io::Result<Vec<(String, IpAddr)>> {
+    Ok(local_networks()?.into_iter().map(|local| (local.interface, local.address)).collect())
+}
+
+/// # Safety
+/// `at` is null or points at a sockaddr whose family says how large it is.
+unsafe fn decode(at: *const libc::sockaddr) -> Option<IpAddr> {
+    if at.is_null() {
+        return None;
+    }
+    // SAFETY: promised by the caller.
+    match i32::from(unsafe { (*at).sa_family }) {
+        libc::AF_INET => {
+            // SAFETY: as above.
+            let raw = unsafe { at.cast::<libc::sockaddr_in>().read_unaligned() };
+            Some(IpAddr::V4(Ipv4Addr::from(raw.sin_addr.s_addr.to_ne_bytes())))
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as above.
+            let raw = unsafe { at.cast::<libc::sockaddr_in6>().read_unaligned() };
+            Some(IpAddr::V6(Ipv6Addr::from(raw.sin6_addr.s6_addr)))
+        }
+        _ => None,
+    }
+}
+
+/// As [`interface_addresses`], with the networks.
+pub fn local_networks() -> io::Result<Vec<Local>> {
     let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: getifaddrs stores a list that we free below.
     check(unsafe { libc::getifaddrs(&mut list) })?;
@@ -289,33 +357,28 @@ pub fn interface_addresses() -> io::Result<Vec<(String, IpAddr)>> {
         // SAFETY: the list is valid until freeifaddrs.
         let entry = unsafe { &*at };
         at = entry.ifa_next;
-        if entry.ifa_addr.is_null() || entry.ifa_flags & libc::IFF_UP as u32 == 0 {
+        if entry.ifa_flags & libc::IFF_UP as u32 == 0 {
             continue;
         }
-        // SAFETY: ifa_addr points at a sockaddr whose family says how large it is.
-        let address = match i32::from(unsafe { (*entry.ifa_addr).sa_family }) {
-            libc::AF_INET => {
-                // SAFETY: as above.
-                let raw = unsafe { entry.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned() };
-                IpAddr::V4(Ipv4Addr::from(raw.sin_addr.s_addr.to_ne_bytes()))
-            }
-            libc::AF_INET6 => {
-                // SAFETY: as above.
-                let raw = unsafe { entry.ifa_addr.cast::<libc::sockaddr_in6>().read_unaligned() };
-                IpAddr::V6(Ipv6Addr::from(raw.sin6_addr.s6_addr))
-            }
-            _ => continue,
+        // SAFETY: addresses and masks of the list are null or sockaddrs.
+        let (address, mask) = unsafe { (decode(entry.ifa_addr), decode(entry.ifa_netmask)) };
+        let Some(address) = address else { continue };
+        let prefix = match mask {
+            Some(IpAddr::V4(mask)) => mask.to_bits().leading_ones(),
+            Some(IpAddr::V6(mask)) => mask.to_bits().leading_ones(),
+            None if address.is_ipv4() => 32,
+            None => 128,
         };
         let link_local = matches!(address, IpAddr::V6(six) if six.segments()[0] & 0xffc0 == 0xfe80);
         if !link_local {
             // SAFETY: the name is a C string of the list.
             let name = unsafe { CStr::from_ptr(entry.ifa_name) };
-            found.push((name.to_string_lossy().into_owned(), address));
+            found.push(Local { interface: name.to_string_lossy().into_owned(), address, prefix });
         }
     }
     // SAFETY: the list came from getifaddrs and isn't used any more.
     unsafe { libc::freeifaddrs(list) };
-    found.sort_by_key(|(_, address)| address.is_loopback());
+    found.sort_by_key(|local| local.address.is_loopback());
     Ok(found)
 }
 
@@ -377,7 +440,13 @@ mod tests {
         let (b, _) = accept(&listener).unwrap();
         assert!(wait_one(a.as_fd(), false, true, 5000).unwrap());
         assert!(a.take_error().unwrap().is_none());
-        let tuning = Tuning { user_timeout_ms: 1000, keepalive_s: 9, send_buffer_bytes: 0, receive_buffer_bytes: 0 };
+        let tuning = Tuning {
+            user_timeout_ms: 1000,
+            keepalive_s: 9,
+            keepalive_probes: 3,
+            send_buffer_bytes: 0,
+            receive_buffer_bytes: 0,
+        };
         tune(a.as_fd(), &tuning).unwrap();
         let (head, tail) = (*b"head", *b"tail");
         // SAFETY: both arrays live on.

@@ -262,6 +262,11 @@ impl World {
         true
     }
 
+    /// Lanes that are open from one process to another.
+    pub fn open_lanes(&self, from: Peer, to: Peer) -> usize {
+        self.open.iter().filter(|(a, b, _)| (*a, *b) == (from, to)).count()
+    }
+
     /// Whether a lane from one process to another delivers nothing from now on.
     pub fn stall_lane(&mut self, from: Peer, to: Peer, number: usize, stalls: bool) {
         if stalls {
@@ -586,6 +591,8 @@ impl Transport for SimTransport {
             let open = |number| {
                 world.open.insert((self.me, peer, number));
                 world.lost.remove(&(self.me, peer, number));
+                // What an earlier lane of this number has delivered is certain: it was drained.
+                world.delivered.remove(&(self.me, peer, number));
                 SimLane { peer, number, address }
             };
             return Some(Event::Opened(self.endpoint(peer), (0..world.lanes_of_a_pair).map(open).collect()));

@@ -10,7 +10,7 @@ use base::{Peer, Result, counters, ensure, fail, log};
 use protocol::control::decode;
 use protocol::control::exchange::{Exchange, Offer, Step};
 use protocol::control::frame::{self, Splitter};
-use protocol::endpoint::{Arrival, Endpoints};
+use protocol::endpoint::{Arrival, Endpoints, Way};
 use protocol::kind::Kind;
 use protocol::order::Number;
 use protocol::transport::{Outcome, Packet, Transport};
@@ -92,7 +92,7 @@ fn send_some(endpoints: &mut Endpoints<Transports>, queue: &mut VecDeque<Outgoin
         let piece = &first.bytes[first.sent..first.sent + length];
         // SAFETY: the piece stays where it is until the call returns, and a packet of this size is taken or left as a whole.
         let source = unsafe { SendBuf::contiguous(piece.as_ptr(), piece.len()) };
-        match endpoints.try_bcopy(first.to, &header, &[], &source) {
+        match endpoints.try_bcopy(Way::first(first.to), &header, &[], &source) {
             Outcome::Done | Outcome::Posted(_) => first.sent += length,
             Outcome::Again => return Ok(moved),
             Outcome::Lost => fail!(ERR_PROC_ABORTED, "a rank was lost during the exchange of endpoints"),

@@ -173,7 +173,7 @@ fn may_open(endpoints: &mut Endpoints<Transports>, peer: Peer) -> bool {
 
 fn is_open(endpoints: &mut Endpoints<Transports>, peer: Peer) -> bool {
     match endpoints.lane(peer) {
-        Some(Lane::Own | Lane::Shm(_)) => true,
+        Some(Lane::Own | Lane::Shm(_) | Lane::Ucx(_)) => true,
         Some(Lane::Net(_)) => is_connected(endpoints, peer),
         None => endpoints.state(peer) == State::Lost,
     }

@@ -1,5 +1,6 @@
 //! The receiving side: the inbox of this process, and what its peers need to reach it.
 
+use super::heap::Heap;
 use super::waker::Waker;
 use super::{CELLS, RING_BYTES, SPILL_BYTES, SPILLED, ShmEvent, ShmPacket, decode, header_of, words_of};
 use crate::buffer::RecvBuf;
@@ -39,6 +40,8 @@ pub struct ShmHub {
     pub(super) inbox: Inbox,
     burst: Burst,
     bell: Bell,
+    /// What this process shares by parts with peers under its kernel.
+    pub(crate) heap: Option<Heap>,
     /// Peers probe single copy on it.
     _word: ProbeWord,
     pub(super) memory: Option<OwnedFd>,
@@ -106,6 +109,7 @@ impl ShmHub {
             burst: Burst::new(peers.len(), inbox.segments(), SEGMENT_BYTES),
             inbox,
             bell: Bell::new()?,
+            heap: Some(Heap::create()?),
             _word: word,
             memory,
             processes: processes.clone(),
@@ -139,6 +143,7 @@ impl ShmHub {
             burst: Burst::new(peers.len(), inbox.segments(), SEGMENT_BYTES),
             inbox,
             bell: Bell::new()?,
+            heap: None,
             _word: word,
             memory: None,
             processes: processes.clone(),
@@ -161,10 +166,11 @@ impl ShmHub {
         Ok(doorbell.as_fd())
     }
 
-    /// What the agent passes on to peers: inbox, bell and, if there is one, memory.
+    /// What the agent passes on to peers under this kernel: inbox, bell, heap and, if there is one, memory.
     pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let fixed = [self.inbox.fd(), self.bell.as_fd()];
-        fixed.into_iter().chain(self.memory.as_ref().map(AsFd::as_fd)).collect()
+        let heap = self.heap.as_ref().map(Heap::fd);
+        fixed.into_iter().chain(heap).chain(self.memory.as_ref().map(AsFd::as_fd)).collect()
     }
 
     /// Whether any peer has sent something so far.

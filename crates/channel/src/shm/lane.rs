@@ -1,5 +1,6 @@
 //! The sending side to one peer, and single copy from it.
 
+use super::heap::{self, Part};
 use super::waker::Waker;
 use super::{PeerFds, SPILL_BYTES, SPILLED, ShmHub, words_of};
 use crate::buffer::{RecvBuf, SendBuf, copy_bytes};
@@ -20,6 +21,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
+use sys::mem::Mapping;
 use sys::wake::Bell;
 
 /// Longest time that can be the measure of a stream.
@@ -30,6 +32,8 @@ const MEASURE_MAX_NS: u64 = 1_000_000_000;
 pub struct ShmLane {
     outbox: Outbox,
     bell: Option<Rc<Waker>>,
+    /// What the peer shares by parts.
+    heap: Option<OwnedFd>,
     limits: Caps,
     lost: bool,
     /// The last attempt to send found no room.
@@ -70,7 +74,8 @@ impl ShmLane {
             false => Outbox::open(fds.inbox.as_fd(), hub.slot, rank_id)?,
         };
         let bell = fds.bell.map(|fd| Rc::new(Waker::Bell(Bell::from_fd(fd))));
-        Ok(ShmLane::over(hub, peer, outbox, (pid, fds.memory, bell)))
+        let lane = ShmLane::over(hub, peer, outbox, (pid, fds.memory, bell));
+        Ok(ShmLane { heap: fds.heap, ..lane })
     }
 
     /// Connects to a peer under another kernel, whose inbox is at `part` of memory that both share, as sender `slot`; it is rung at `addresses`.
@@ -114,6 +119,7 @@ impl ShmLane {
         let mut lane = ShmLane {
             outbox,
             bell,
+            heap: None,
             limits,
             lost: false,
             blocked: false,
@@ -135,6 +141,15 @@ impl ShmLane {
         };
         lane.count_short(Short::NotCounted);
         lane
+    }
+
+    /// Maps a part of what the peer shares.
+    pub fn map(&self, part: Part) -> io::Result<Mapping> {
+        let fd = self
+            .heap
+            .as_ref()
+            .ok_or_else(|| io::Error::new(io::ErrorKind::Unsupported, "the peer passed no descriptor"))?;
+        heap::map(fd.as_fd(), part)
     }
 
     /// How messages that leave at once ([`ShmLane::send_now`]) are counted from now on.

@@ -20,6 +20,7 @@ use base::ids::{JobId, ProcId};
 use base::{Peer, WorldRank};
 use protocol::control::exchange::Id;
 use protocol::control::handshake::{Key, same, siphash};
+use protocol::lanes::LANES_MAX;
 use protocol::processes::{Name, SharedProcesses};
 use protocol::wire::WIRE_VERSION;
 use std::collections::HashMap;
@@ -36,7 +37,7 @@ pub const ANSWER_BYTES: usize = 8 + TERMS_BYTES + 16;
 const TERMS_BYTES: usize = 16;
 
 /// Most links of a pair.
-pub const LINKS_MAX: u8 = 16;
+pub const LINKS_MAX: u8 = LANES_MAX as u8;
 
 /// One of the links with a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -126,6 +127,12 @@ impl Identity {
         self.processes.borrow().id(peer).is_some_and(|id| self.me() < id)
     }
 
+    /// The number of the pair of this process and `peer`, the same at both ends: the sum of their ranks.
+    pub fn pair(&self, peer: Peer) -> u64 {
+        let theirs = self.processes.borrow().id(peer).map_or(0, |id| id.rank.0);
+        u64::from(self.me().rank.0) + u64::from(theirs)
+    }
+
     /// How messages for humans name `peer`.
     pub fn name(&self, peer: Peer) -> Name {
         self.processes.borrow().name(peer)
@@ -183,7 +190,7 @@ impl std::fmt::Display for Stranger {
             Stranger::Garbage => "it does not speak ferrule's protocol",
             Stranger::Version => "it has another version of ferrule",
             Stranger::Settings => {
-                "its FERRULE_TCP_EAGER_MAX, FERRULE_TCP_PACKET_MAX, FERRULE_TCP_RECONNECT, FERRULE_TCP_REPLAY_MAX or FERRULE_TCP_CONNECTIONS is not ours"
+                "its FERRULE_TCP_EAGER_MAX, FERRULE_TCP_PACKET_MAX, FERRULE_TCP_RECONNECT, FERRULE_TCP_REPLAY_MAX, FERRULE_LANES or FERRULE_LANE_POLICY is not ours"
             }
             Stranger::Job => "it belongs to another job",
             Stranger::Misdirected => "it wanted another rank",

@@ -1,9 +1,11 @@
 //! From the first byte to a handshake: listening, dialling, and looking after both (which connection stays: `settle.rs`).
 
 use super::dial::{Dial, Step};
+use super::health::Health;
 use super::hello::{Identity, LinkId, Stranger};
 use super::listen_at;
 use super::pending::{Failure, Pending};
+use super::rails::{self, Rail};
 use super::slot::{Slot, State};
 use super::{
     DIRECT_MAX, LISTEN, Net, PORT_RANGE, TCP_CONNECT_TIMEOUT_MS, TCP_HALF_OPEN_MAX, TCP_HELLO_TIMEOUT_MS,
@@ -67,8 +69,9 @@ impl Net {
     pub fn move_to(&mut self, peer: Peer, addresses: &[SocketAddr]) {
         for index in self.slots_of(peer) {
             self.stop_dialling(index, None);
+            self.tell_addresses(index, addresses.to_vec());
             let slot = &mut self.slots[index as usize];
-            (slot.addresses, slot.known, slot.is_moving) = (addresses.to_vec(), None, true);
+            (slot.known, slot.is_moving) = (None, true);
             match slot.state {
                 State::Open(_) if TCP_RECONNECT.value() => self.on_broken(index, "its process has moved".into()),
                 State::Open(_) => {
@@ -98,14 +101,23 @@ impl Net {
     /// Starts to dial for a link if it isn't connected; its slot.
     pub(super) fn dial_link(&mut self, link: LinkId, addresses: Vec<SocketAddr>) -> u32 {
         let index = self.slot_of(link);
-        let slot = &mut self.slots[index as usize];
         if !addresses.is_empty() {
-            slot.addresses = addresses;
+            self.tell_addresses(index, addresses);
         }
+        let slot = &mut self.slots[index as usize];
         if matches!(slot.state, State::Idle) && slot.dial.is_none() {
             self.start_dialling(index, Instant::now() + Duration::from_millis(TCP_CONNECT_TIMEOUT_MS.value()));
         }
         index
+    }
+
+    /// Notes where a peer listens, and the rails to it.
+    fn tell_addresses(&mut self, index: u32, addresses: Vec<SocketAddr>) {
+        let slot = &mut self.slots[index as usize];
+        let pair = self.id.pair(slot.id.peer);
+        slot.rails = rails::rails(&self.nics, &addresses);
+        slot.home = rails::home(&slot.rails, usize::from(slot.id.number), usize::from(self.links), pair);
+        (slot.addresses, slot.health) = (addresses, Health::default());
     }
 
     /// Starts to dial a peer. One without addresses must call us.
@@ -129,16 +141,38 @@ impl Net {
                 Step::GiveUp => return self.give_up(index),
                 Step::Attempt(address) => {
                     let deadline = now + Duration::from_millis(TCP_HELLO_TIMEOUT_MS.value());
-                    match Pending::dial(&self.id, slot.id, address, deadline) {
+                    let (link, rail) = (slot.id, slot.rail_to(address).cloned());
+                    match self.pending(link, address, rail, deadline) {
                         Ok(pending) => self.watch(pending),
                         Err(error) => {
                             let refused = error.kind() == io::ErrorKind::ConnectionRefused;
-                            dial.failed(address, error.to_string(), refused, now);
+                            if let Some(dial) = &mut self.slots[index as usize].dial {
+                                dial.failed(address, error.to_string(), refused, now);
+                            }
                         }
                     }
                 }
             }
         }
+    }
+
+    /// Dials one address, over its rail if it has one. A rail whose local address or interface has gone is passed by.
+    fn pending(
+        &mut self,
+        link: LinkId,
+        address: SocketAddr,
+        rail: Option<Rail>,
+        deadline: Instant,
+    ) -> io::Result<Pending> {
+        if self.id.processes.borrow().rank(link.peer).is_none() {
+            return Err(io::Error::other("it is of another job"));
+        }
+        let from = rail.as_ref().map(|rail| (rail.local, rail.interface.as_str()));
+        let stream = sock::connect_by(address, from, |fd| self.mark(fd, link)).or_else(|error| match from {
+            Some(_) => sock::connect_by(address, None, |fd| self.mark(fd, link)),
+            None => Err(error),
+        })?;
+        Ok(Pending::dialled(&self.id, stream, link, address, deadline))
     }
 
     /// No address has answered in time.
@@ -222,7 +256,7 @@ impl Net {
             }
         }
         self.ready = ready;
-        if self.handshakes > 0 || self.timed > 0 || self.paused_until.is_some() {
+        if self.handshakes > 0 || self.timed > 0 || self.paused_until.is_some() || self.look_at.is_some() {
             self.on_time(Instant::now());
         }
     }
@@ -236,6 +270,9 @@ impl Net {
         }
         if self.timed > 0 {
             self.on_timers(now);
+        }
+        if self.look_at.is_some_and(|at| now >= at) {
+            self.watch_rails(now);
         }
         if self.paused_until.is_some_and(|t| now >= t)
             && let Some(listener) = &self.listener

@@ -31,7 +31,7 @@ fn find(name: &str, here: &[(String, IpAddr)]) -> Result<IpAddr, String> {
 }
 
 /// An address and how many of its bits count.
-fn network(text: &str) -> Option<(IpAddr, u32)> {
+pub(super) fn network(text: &str) -> Option<(IpAddr, u32)> {
     let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
     let address: IpAddr = address.parse().ok()?;
     let most = if address.is_ipv4() { 32 } else { 128 };
@@ -39,7 +39,8 @@ fn network(text: &str) -> Option<(IpAddr, u32)> {
     (bits <= most).then_some((address, bits))
 }
 
-fn is_in(address: IpAddr, network: IpAddr, bits: u32) -> bool {
+/// Whether the first `bits` of an address are those of a network.
+pub(super) fn is_in(address: IpAddr, network: IpAddr, bits: u32) -> bool {
     match (address, network) {
         (IpAddr::V4(a), IpAddr::V4(n)) => (a.to_bits() ^ n.to_bits()).leading_zeros() >= bits,
         (IpAddr::V6(a), IpAddr::V6(n)) => (a.to_bits() ^ n.to_bits()).leading_zeros() >= bits,

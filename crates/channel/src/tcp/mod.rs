@@ -1,7 +1,7 @@
 //! The network lane: packets over TCP, connected on demand.
 //!
 //! [`Net`] owns the listener, the connections in their handshake and the open ones, one per link; a peer has one link, or several
-//! (`FERRULE_TCP_CONNECTIONS`), which are lanes of one endpoint. `intro.rs` and `settle.rs` bring
+//! (`FERRULE_LANES`), which are lanes of one endpoint. `intro.rs` and `settle.rs` bring
 //! connections from the first byte to open, this file uses them. A link has a *slot* from the moment that its peer is dialled or has
 //! introduced itself.
 //!
@@ -16,15 +16,18 @@
 //! With few connections each is read at every poll; with many, epoll says which. Strangers never disturb: they are
 //! dropped, counted and logged once per kind.
 
+pub mod classes;
 pub mod conn;
 mod dial;
 mod ends;
 pub mod frame;
+mod health;
 pub mod hello;
 pub mod ids;
 mod intro;
 pub mod listen_at;
 mod pending;
+pub mod rails;
 pub mod record;
 pub mod security;
 mod settle;
@@ -33,13 +36,16 @@ pub mod stream;
 
 use crate::buffer::{RecvBuf, SendBuf};
 use base::Peer;
+use classes::Classes;
 use conn::{Conn, Polled, Sizes};
 use frame::FRAME_BYTES;
-use hello::{Identity, LINKS_MAX, LinkId, Stranger};
+use hello::{Identity, LinkId, Stranger};
 use pending::Pending;
 use protocol::kind::BODY_MAX;
+use protocol::lanes::LanePlan;
 use protocol::transport::{Caps, Delivery, Outcome, Token};
 use protocol::wire::Header;
+use rails::Nic;
 use slot::{Slot, State};
 use std::collections::{HashMap, VecDeque};
 use std::mem::Discriminant;
@@ -70,8 +76,6 @@ base::config! {
     TCP_REFUSED_TIMEOUT_MS: u64 = 1000, 1..=3600000, "ms";
     /// What is kept of small packets that a peer's process has not acknowledged, in case of a reconnect; at least room for two of the largest; the same on all ranks.
     TCP_REPLAY_MAX: u64 = 2097152, 4096..=1073741824, "bytes";
-    /// Connections between two processes; messages and pieces of large ones go over each in turn; the same on all ranks.
-    TCP_CONNECTIONS: u64 = 1, 1..=16, "connections";
     /// How connections between ranks are protected: none; mac, so that nobody can change what goes over them; encrypt, so that nobody can read it
     /// either. The same on all ranks.
     TCP_SECURITY: text = "none";
@@ -144,6 +148,11 @@ pub struct Net {
     by_link: HashMap<LinkId, u32>,
     /// Links with each peer.
     links: u8,
+    classes: Classes,
+    /// Interfaces that may be rails.
+    nics: Vec<Nic>,
+    /// When rails are looked at next; `None` while no link has any.
+    look_at: Option<Instant>,
     /// Slots with an open connection.
     open: Vec<u32>,
     /// Slots whose connection has something to send that the kernel didn't take.
@@ -172,17 +181,18 @@ fn configured_sizes() -> Sizes {
     Sizes { eager_max, packet_max: packet_max.max(eager_max), write_max, replay_max }
 }
 
-fn configured_links() -> u8 {
-    (TCP_CONNECTIONS.value() as u8).min(LINKS_MAX)
+/// The plan of the lanes; whoever opens a [`Net`] has looked whether it can be read.
+fn configured_lanes() -> LanePlan {
+    LanePlan::configured().unwrap_or(LanePlan::SINGLE)
 }
 
 /// Stands for the settings that must be the same on all ranks, in the introduction.
 pub fn format_number() -> u32 {
     let Sizes { eager_max, packet_max, replay_max, .. } = configured_sizes();
     // Multiplied by different primes, so that two differences don't cancel each other out.
-    let links = usize::from(configured_links());
+    let lanes = configured_lanes().format_number() as usize;
     let settings =
-        [(eager_max, 2_654_435_761), (packet_max, 2_246_822_519), (replay_max, 3_266_489_917), (links, 374_761_393)];
+        [(eager_max, 2_654_435_761), (packet_max, 2_246_822_519), (replay_max, 3_266_489_917), (lanes, 374_761_393)];
     let mixed =
         settings.into_iter().fold(0u64, |sum, (value, prime)| sum.wrapping_add((value as u64).wrapping_mul(prime)));
     (mixed ^ mixed >> 32) as u32
@@ -202,6 +212,7 @@ pub fn configured_limits() -> Caps {
 impl Net {
     /// Listens on all interfaces. `with_loopback`: peers are (also) on this host.
     pub fn open(id: Identity, epoll: Arc<Epoll>, with_loopback: bool) -> std::io::Result<Net> {
+        let classes = Classes::configured().map_err(std::io::Error::other)?;
         let (listener, addresses) = intro::listen(&id, with_loopback)?;
         use std::os::fd::AsFd;
         epoll.add(listener.as_fd(), TOKEN_LISTENER, Interest::READ)?;
@@ -215,7 +226,10 @@ impl Net {
             addresses,
             slots: Vec::new(),
             by_link: HashMap::new(),
-            links: configured_links(),
+            links: classes.plan.lanes() as u8,
+            classes,
+            nics: rails::nics(),
+            look_at: None,
             open: Vec::new(),
             full: Vec::new(),
             current: None,
@@ -281,9 +295,10 @@ impl Net {
         !self.full.is_empty() || !self.events.is_empty() || !self.readable.is_empty() || self.current.is_some()
     }
 
-    /// How long a sleep may be while peers are dialled: the next address has its time.
+    /// How long a sleep may be: while peers are dialled, the next address has its time, and rails are looked at.
     pub fn sleep_limit(&self) -> Option<Duration> {
-        (self.timed > 0).then_some(dial::STAGGER)
+        let rails = self.look_at.is_some().then_some(health::LOOK);
+        if self.timed > 0 { Some(dial::STAGGER) } else { rails }
     }
 
     /// Whether a connection broke and the agent could say why.

@@ -83,13 +83,10 @@ fn nonce() -> [u8; 16] {
 }
 
 impl Pending {
-    /// Dials the peer of `link` at `address`.
-    pub fn dial(id: &Identity, link: LinkId, address: SocketAddr, deadline: Instant) -> io::Result<Pending> {
-        let rank = id.processes.borrow().rank(link.peer);
-        rank.ok_or_else(|| io::Error::other("it is of another job"))?;
-        let stream = sock::connect(address)?;
+    /// The peer of `link` is being dialled at `address`.
+    pub fn dialled(id: &Identity, stream: TcpStream, link: LinkId, address: SocketAddr, deadline: Instant) -> Pending {
         let hello = hello::hello(id, link, &nonce());
-        Ok(Pending::new(stream, address, Phase::Connecting, deadline, hello, Some(link)))
+        Pending::new(stream, address, Phase::Connecting, deadline, hello, Some(link))
     }
 
     /// Somebody has dialled us.

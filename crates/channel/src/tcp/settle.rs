@@ -13,6 +13,10 @@ use std::time::Instant;
 use sys::epoll::Interest;
 use sys::sock::{self, Tuning};
 
+/// With rails the kernel asks after a second of silence, so that a rail that has failed is noticed by those who only receive, too; it doesn't end the connection
+/// for a long time, since no rail may answer.
+const RAIL_KEEPALIVE: (u32, u32) = (1, 120);
+
 impl Net {
     pub(super) fn on_progress(&mut self, at: usize, progress: Progress) {
         match progress {
@@ -138,7 +142,7 @@ impl Net {
         slot.opened = slot.opened.max(terms.connection);
         slot.proposed = slot.proposed.max(slot.opened);
         slot.known = slot.addresses.iter().find(|a| a.ip() == pending.address.ip()).copied();
-        let address = pending.address;
+        let (address, dialled) = (pending.address, pending.dialled);
         let link = self.take_link(index);
         let again = link.as_ref().map(|link| link.sent_after(terms.received));
         let tokens = Token(1 << 63 | u64::from(index) << 32);
@@ -150,13 +154,19 @@ impl Net {
             return self.lose(index, format!("{address}: {}", Stranger::Position));
         };
         self.opened(index, conn, address, again);
+        self.on_rail(index, dialled);
     }
 
     /// Puts a connection into its slot.
     fn opened(&mut self, index: u32, mut conn: Conn, address: SocketAddr, again: Option<u64>) {
+        self.classify(conn.socket(), self.slots[index as usize].id);
+        let has_rails = !self.slots[index as usize].rails.is_empty();
+        let (keepalive_s, keepalive_probes) =
+            if has_rails { RAIL_KEEPALIVE } else { (TCP_KEEPALIVE_S.value() as u32, 3) };
         let tuning = Tuning {
             user_timeout_ms: TCP_USER_TIMEOUT_MS.value() as u32,
-            keepalive_s: TCP_KEEPALIVE_S.value() as u32,
+            keepalive_s,
+            keepalive_probes,
             send_buffer_bytes: TCP_SEND_BUFFER.value() as u32,
             receive_buffer_bytes: TCP_RECEIVE_BUFFER.value() as u32,
         };

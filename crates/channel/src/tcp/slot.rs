@@ -2,7 +2,9 @@
 
 use super::conn::{Conn, Link};
 use super::dial::Dial;
+use super::health::Health;
 use super::hello::{LinkId, Terms};
+use super::rails::Rail;
 use std::net::SocketAddr;
 use std::time::Instant;
 
@@ -38,6 +40,10 @@ pub(super) struct Slot {
     /// Number of the last connection that was opened, and the largest that was ever proposed: an answer may have been lost.
     pub opened: u64,
     pub proposed: u64,
+    /// What joins the two hosts, if it is more than one network; and which of them is the link's.
+    pub rails: Vec<Rail>,
+    pub home: usize,
+    pub health: Health,
     /// How many connections somebody has tampered with since the link had received so many bytes.
     pub harmed: (u32, u64),
 }
@@ -55,6 +61,9 @@ impl Slot {
             known: None,
             opened: 0,
             proposed: 0,
+            rails: Vec::new(),
+            home: 0,
+            health: Health::default(),
             harmed: (0, 0),
         }
     }
@@ -79,10 +88,23 @@ impl Slot {
         self.link().map_or(received == 0, |link| link.may_resume(received))
     }
 
-    /// The peer's addresses, the one first that led to the last connection.
+    /// The rail of one of the peer's addresses.
+    pub fn rail_to(&self, address: SocketAddr) -> Option<&Rail> {
+        self.rails.iter().find(|rail| rail.remote == address)
+    }
+
+    /// The peer's addresses: that of the link's own rail first and of one that has failed after the other rails'; without rails the one first that led to the
+    /// last connection.
     pub fn addresses_to_dial(&self) -> Vec<SocketAddr> {
         let mut addresses = self.addresses.clone();
-        addresses.sort_by_key(|address| Some(*address) != self.known);
+        let place = |address: &SocketAddr| match self.rails.iter().position(|rail| rail.remote == *address) {
+            Some(rail) if Some(rail) == self.health.failed => 3,
+            Some(rail) if rail == self.home => 1,
+            Some(_) => 2,
+            None if self.rails.is_empty() && Some(*address) == self.known => 0,
+            None => 4,
+        };
+        addresses.sort_by_key(place);
         addresses
     }
 }

@@ -10,6 +10,7 @@ use crate::tcp::hello::{Identity, Ids};
 use crate::tcp::security::Security;
 use crate::tcp::{self, Net};
 use base::{Peer, WorldRank, log};
+use protocol::lanes::LanePlan;
 use protocol::processes::SharedProcesses;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -85,6 +86,7 @@ pub(super) fn net(job: &JobInfo, processes: &SharedProcesses, epoll: &Arc<Epoll>
         return None;
     }
     let security = Security::configured().map_err(|e| log!(Error, "no TCP: {e}")).ok()?;
+    LanePlan::configured().map_err(|e| log!(Error, "no TCP: {e}")).ok()?;
     let format = tcp::format_number();
     let id = Identity { processes: processes.clone(), key: job.key, format, security, ids: Ids::default() };
     let one_host = job.local_ranks.len() == job.size as usize;

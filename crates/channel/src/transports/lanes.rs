@@ -29,6 +29,10 @@ impl Transports {
                 Some(net) => net.send(*slot, header, body, bytes),
                 None => Outcome::Lost,
             },
+            (Lane::Ucx(link), bytes) => match &mut self.ucx {
+                Some(ucx) => ucx.send(*link, header, body, bytes),
+                None => Outcome::Lost,
+            },
             (Lane::Own, bytes) => self.own.try_send(header, body, bytes),
         }
     }
@@ -73,8 +77,10 @@ impl Transport for Transports {
 
     fn close_lane(&mut self, peer: Peer, lane: Lane) {
         // A ring goes on where it was: its positions are known to both sides only as long as its inbox is the same.
-        if let Lane::Shm(_) = lane {
+        if matches!(lane, Lane::Shm(_)) {
             self.parked.insert(peer, Box::new(lane));
+        } else if let (Lane::Ucx(link), Some(ucx)) = (lane, &mut self.ucx) {
+            ucx.close_link(link);
         }
     }
 
@@ -83,6 +89,7 @@ impl Transport for Transports {
         match lane {
             Lane::Shm(lane) => lane.limits(),
             Lane::Net(_) => self.net.as_ref().map_or(self_::CAPS, |net| net.limits()),
+            Lane::Ucx(_) => self.ucx.as_ref().map_or(self_::CAPS, |ucx| ucx.limits()),
             Lane::Own => self_::CAPS,
         }
     }
@@ -91,7 +98,7 @@ impl Transport for Transports {
     fn try_short(lane: &mut Lane, header: &Header, source: &SendBuf) -> bool {
         match lane {
             Lane::Shm(lane) => lane.send_now(header, source),
-            Lane::Own | Lane::Net(_) => false,
+            Lane::Own | Lane::Net(_) | Lane::Ucx(_) => false,
         }
     }
 
@@ -128,7 +135,11 @@ impl Transport for Transports {
     }
 
     fn deregister(&mut self, key: &Key) -> bool {
-        self.registered.deregister(key)
+        let is_known = self.registered.deregister(key);
+        if let Some(ucx) = self.ucx.as_mut().filter(|_| is_known) {
+            ucx.forget(key.number);
+        }
+        is_known
     }
 
     fn registered(&self, number: u32, nonce: u64) -> Option<Exposed> {
@@ -136,17 +147,14 @@ impl Transport for Transports {
     }
 
     fn verbs(&self, lane: &Lane) -> Verbs {
-        match lane {
-            Lane::Own => Verbs::ALL,
-            Lane::Shm(lane) => memory::verbs(lane.single_copy()),
-            Lane::Net(_) => Verbs::NONE,
-        }
+        super::verbs_of(lane)
     }
 
     fn put(&mut self, lane: &mut Lane, key: &Key, at: u64, source: &SendBuf) -> Access {
         match lane {
             Lane::Own => self.registered.put(key, at, source),
             Lane::Shm(lane) => memory::put(lane.single_copy_mut(), key, at, source),
+            Lane::Ucx(link) => self.ucx.as_mut().map_or(Access::Lost, |ucx| ucx.put(*link, key, at, source)),
             Lane::Net(_) => Access::Unable,
         }
     }
@@ -155,6 +163,7 @@ impl Transport for Transports {
         match lane {
             Lane::Own => self.registered.get(key, at, sink),
             Lane::Shm(lane) => memory::get(lane.single_copy_mut(), key, at, sink),
+            Lane::Ucx(link) => self.ucx.as_mut().map_or(Access::Lost, |ucx| ucx.get(*link, key, at, sink)),
             Lane::Net(_) => Access::Unable,
         }
     }
@@ -162,7 +171,14 @@ impl Transport for Transports {
     fn atomic(&mut self, lane: &mut Lane, key: &Key, at: u64, atomic: &Atomic) -> Access {
         match lane {
             Lane::Own => self.registered.atomic(key, at, atomic),
-            Lane::Shm(_) | Lane::Net(_) => Access::Unable,
+            Lane::Shm(_) | Lane::Net(_) | Lane::Ucx(_) => Access::Unable,
+        }
+    }
+
+    fn flush(&mut self, lane: &mut Lane) -> Access {
+        match (lane, &mut self.ucx) {
+            (Lane::Ucx(link), Some(ucx)) => ucx.flush(*link),
+            _ => Access::Done(0),
         }
     }
 
@@ -174,7 +190,7 @@ impl Transport for Transports {
                 done
             }
             Lane::Own => self.own.pull(address, sink, len),
-            Lane::Net(_) => false,
+            Lane::Net(_) | Lane::Ucx(_) => false,
         }
     }
 
@@ -249,6 +265,7 @@ impl Transport for Transports {
             AnyPacket::Shm(packet) | AnyPacket::Region(packet) => packet.body(),
             AnyPacket::Own(_, packet) => packet.payload.first_chunk::<N>().copied(),
             AnyPacket::Net(packet) => self.net.as_mut()?.body(packet),
+            AnyPacket::Ucx(packet) => self.ucx.as_mut()?.body(packet),
         }
     }
 
@@ -283,6 +300,11 @@ impl Transport for Transports {
                     return net.deliver(packet, skip, (sink, at, len), may_land);
                 }
             }
+            AnyPacket::Ucx(packet) => {
+                if let Some(ucx) = &mut self.ucx {
+                    return ucx.deliver(packet, skip, (sink, at, len), may_land);
+                }
+            }
         }
         Delivery::Complete
     }
@@ -291,7 +313,7 @@ impl Transport for Transports {
         let is_held = match &packet {
             AnyPacket::Shm(packet) => self.hub.as_mut().is_some_and(|hub| hub.hold(packet)),
             AnyPacket::Region(packet) => self.region.as_mut().is_some_and(|hub| hub.hold(packet)),
-            AnyPacket::Own(..) | AnyPacket::Net(_) => false,
+            AnyPacket::Own(..) | AnyPacket::Net(_) | AnyPacket::Ucx(_) => false,
         };
         (!is_held).then_some(packet)
     }
@@ -317,6 +339,11 @@ impl Transport for Transports {
             AnyPacket::Net(packet) => {
                 if let Some(net) = &mut self.net {
                     net.release(&packet);
+                }
+            }
+            AnyPacket::Ucx(_) => {
+                if let Some(ucx) = &mut self.ucx {
+                    ucx.release();
                 }
             }
         }

@@ -31,7 +31,9 @@ impl Transports {
         if let Some(packet) = self.own.poll() {
             return Some(Event::Packet(AnyPacket::Own(self.me, packet)));
         }
-        let waiting = self.finder.is_waiting() || self.net.as_ref().is_some_and(|net| net.wants_news());
+        let waiting = self.finder.is_waiting()
+            || self.net.as_ref().is_some_and(|net| net.wants_news())
+            || self.ucx.as_ref().is_some_and(|ucx| ucx.wants_news());
         let every = if waiting { CONTROL_EVERY_RESOLVING } else { CONTROL_EVERY };
         if self.is_turn(every) {
             self.poll_control();
@@ -61,6 +63,12 @@ impl Transports {
         {
             return Some(event);
         }
+        if self.ucx.is_some()
+            && (self.armed > 0 || self.is_turn(self.ucx_every))
+            && let Some(event) = self.poll_ucx()
+        {
+            return Some(event);
+        }
         if let Some(peer) = self.hub.as_mut().and_then(ShmHub::take_peer_without_lane) {
             return Some(Event::Wanted(peer));
         }
@@ -69,7 +77,8 @@ impl Transports {
             && self.hubs().all(|hub| hub.is_drained(peer))
         {
             self.gone.pop_front();
-            if self.net.as_mut().is_none_or(|net| net.peer_gone(peer)) {
+            let is_read = self.net.as_mut().is_none_or(|net| net.peer_gone(peer));
+            if self.ucx.as_mut().is_none_or(|ucx| ucx.peer_gone(peer)) && is_read {
                 self.lose(peer);
             }
         }

@@ -6,9 +6,11 @@ use std::process::Command;
 const HELP: &str = "\
 usage: ferrule info [--config]          version, or every setting with its value, default and range
        ferrule info --protocols [--size BYTES]   which protocol a message takes, by size and by where the receiver is
+       ferrule info --lanes [--json]    lanes of a pair over a network, their classes and the marks of their packets
        ferrule top [--once] [--waits] [PID]   what the ranks of running jobs do; pending operations and the wait-for graph
        ferrule why [--] MPIEXEC-ARGS    run a job and print the channel of each pair of ranks, and why not the others
        ferrule startup [--help]         compares ways to start a job, and launchers; fits models and predicts
+       ferrule lab lanes [--help]       simulates virtual lanes of InfiniBand: the published figures, and tables of OpenSM
        ferrule help
 ";
 
@@ -16,10 +18,12 @@ fn main() {
     let words: Vec<_> = std::env::args_os().skip(1).collect();
     let code = match words.first().and_then(|w| w.to_str()) {
         Some("info") if words[1..].iter().any(|w| w == "--protocols") => protocols(&words[1..]),
+        Some("info") if words[1..].iter().any(|w| w == "--lanes") => lanes(words[1..].iter().any(|w| w == "--json")),
         Some("info") => info(words[1..].iter().any(|w| w == "--config")),
         Some("why") => why(&words[1..]),
         Some("top") => top(&words[1..]),
         Some("startup") => launch::compare::main(&words[1..]),
+        Some("lab") => launch::lab::main(&words[1..]),
         Some("help" | "--help" | "-h") => {
             print!("{HELP}");
             0
@@ -80,6 +84,19 @@ fn protocols(words: &[std::ffi::OsString]) -> i32 {
     };
     print!("{}", launch::protocols::table(size));
     0
+}
+
+fn lanes(json: bool) -> i32 {
+    match launch::lanes::describe(json) {
+        Ok(text) => {
+            print!("{text}");
+            0
+        }
+        Err(why) => {
+            eprintln!("ferrule info: {why}");
+            1
+        }
+    }
 }
 
 fn quoted(text: &str) -> &str {

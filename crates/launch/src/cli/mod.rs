@@ -99,6 +99,15 @@ impl Default for BindTo {
     }
 }
 
+/// `--lanes`: texts of `FERRULE_LANES` and `FERRULE_LANE_POLICY`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lanes {
+    /// How many, or auto.
+    pub count: String,
+    /// What they carry; empty for what goes with the number.
+    pub policy: String,
+}
+
 /// The whole command line.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -162,6 +171,8 @@ pub struct Options {
     pub startup: Option<Scheme>,
     /// All connections are made in `MPI_Init`, if said.
     pub connect_all: Option<bool>,
+    /// Lanes of two processes, if said.
+    pub lanes: Option<Lanes>,
     /// Show where the time of the start went.
     pub report_startup: bool,
     /// A file for that.
@@ -217,6 +228,7 @@ impl Default for Options {
             container: ContainerOptions::default(),
             startup: None,
             connect_all: None,
+            lanes: None,
             report_startup: false,
             startup_file: None,
             profile: None,

@@ -5,10 +5,11 @@ use super::hostfile;
 use super::output::{self, OutputDirectory};
 use super::rankfile::{self, RankFile};
 use super::table::{self, Kind, Spelling};
-use super::{AppOptions, Command, Keep, MapBy, Options, StdinTo};
+use super::{AppOptions, Command, Keep, Lanes, MapBy, Options, StdinTo};
 use crate::container::Engine;
 use protocol::control::exchange::{SCHEMES, Scheme};
 use protocol::control::tree::Bind;
+use protocol::lanes::LanePlan;
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -225,6 +226,7 @@ impl Parser {
             Kind::Preload => options.preload = true,
             Kind::PreloadFiles => options.preload_files.extend(split(text).into_iter().map(Into::into)),
             Kind::Startup => options.startup = Some(scheme(text)?),
+            Kind::Lanes => options.lanes = Some(lanes(text)?),
             Kind::Connect => options.connect_all = Some(connect(text)?),
             Kind::ReportStartup => {
                 options.report_startup = true;
@@ -442,6 +444,12 @@ fn setting(text: &str, warnings: &mut Vec<String>) -> Result<(String, Option<OsS
     Ok((format!("FERRULE_{name}"), Some(value.into())))
 }
 
+/// The settings that `--lanes` stands for.
+fn lanes(text: &str) -> Result<Lanes, String> {
+    let (count, policy) = LanePlan::settings_of(text)?;
+    Ok(Lanes { count: count.into(), policy: policy.into() })
+}
+
 fn stdin_to(text: &str) -> Result<StdinTo, String> {
     match text {
         "all" => Ok(StdinTo::All),
@@ -525,6 +533,19 @@ mod tests {
         for wrong in ["-ppn 2", "--map-by core", "--rank-by slot", "--map-by slot:PE=2", "-host a"] {
             let why = run(&format!("-rankmap 0 {wrong} x")).unwrap_err();
             assert!(why.contains("go together with it"), "{wrong}: {why}");
+        }
+    }
+
+    #[test]
+    fn lanes_are_checked() {
+        let lanes = |line: &str| run(line).map(|options| options.lanes.unwrap());
+        let expected = |count: &str, policy: &str| Ok(Lanes { count: count.into(), policy: policy.into() });
+        assert_eq!(lanes("--lanes 4 x"), expected("4", ""));
+        assert_eq!(lanes("--lanes=2!:segregate x"), expected("2!", "segregate"));
+        assert_eq!(lanes("--lanes auto:segregate:traffic x"), expected("auto", "segregate:traffic"));
+        for (wrong, why) in [("17", "1 to 16"), ("0", "1 to 16"), ("2:segregat", "is none of"), ("2:", "K[:POLICY]")] {
+            let found = lanes(&format!("--lanes {wrong} x")).unwrap_err();
+            assert!(found.contains(why), "{found}");
         }
     }
 

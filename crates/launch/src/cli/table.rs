@@ -55,6 +55,7 @@ pub enum Kind {
     ContainerCopy,
     Startup,
     Connect,
+    Lanes,
     ReportStartup,
     Profile,
     ProfileDetail,
@@ -247,6 +248,12 @@ pub const TABLE: &[Spelling] = &[
         "SCHEME\thow ranks start and learn each other's endpoints: original, dr, bc, mpd-bc, tree, hypercube, lazy (default)",
     ),
     option(&["connect"], 1, Kind::Connect, "all|demand\tmake all connections in MPI_Init, or on first use (default)"),
+    option(
+        &["lanes"],
+        1,
+        Kind::Lanes,
+        "K[:POLICY]\tlanes of two processes over the network, or auto, and what they carry: distribute, segregate, segregate:traffic …",
+    ),
     option(
         &["report-startup"],
         0,

@@ -10,6 +10,7 @@ mod events;
 mod exchange;
 mod files;
 mod inquiry;
+mod lanes;
 mod launching;
 mod near;
 mod profile;
@@ -144,8 +145,15 @@ fn unknown_settings() -> Vec<String> {
 
 impl Head {
     fn new(options: Options) -> Result<Head, String> {
-        let plan = setup::plan(&options)?;
-        let routes = crate::fabric::ask(&options, plan.job.job_id, &plan.hosts_of_ranks());
+        let mut plan = setup::plan(&options)?;
+        let file_limit = sys::process::file_limit().unwrap_or(u64::MAX);
+        for warning in lanes::settle(&options, &mut plan.job, file_limit)? {
+            eprintln!("mpiexec: warning: {warning}");
+        }
+        let routes = crate::fabric::ask(&options, &plan.job, &plan.hosts_of_ranks());
+        if let Some(routes) = &routes {
+            routes.mark_lanes(&mut plan.job.apps);
+        }
         let mut head = Head::of(options, plan)?;
         head.routes = routes;
         head.start_agents()?;

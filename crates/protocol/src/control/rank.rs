@@ -244,6 +244,7 @@ mod tests {
             numa: Some(1),
             inbox_file: String::new(),
             region_part: (1 << 20, 4096),
+            ucx: None,
             extra: vec![0; 50],
         };
         let messages = [

@@ -1,32 +1,72 @@
-//! Several lanes of one endpoint: packets are numbered and leave over each lane in turn, over the next one with room.
+//! Several lanes of one endpoint, in groups ([`crate::route`]). The packets of a group are numbered and leave over each of its lanes in turn, over the next
+//! one with room.
 //!
-//! So whole eager messages go in turn, and a large message, whose pieces are packets, is striped over all lanes.
+//! So whole eager messages go in turn, and a large message, whose pieces are packets, is striped over the lanes of its group. A group whose lanes are all
+//! lost takes those of the others; its numbers stay its own.
 
-use crate::order::{Numbering, Room};
+use crate::lanes::{Class, LanePlan};
+use crate::order::{Number, Numbering, Room};
+use crate::route::Route;
 use crate::transport::{Access, Outcome};
 use crate::wire::Header;
+use std::ops::Range;
+
+/// What has been sent over one lane of several.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct LaneCount {
+    /// What the lane carries; `None` for everything.
+    pub class: Option<Class>,
+    /// Whether it has been lost.
+    pub is_lost: bool,
+    /// Packets that were sent over it since it was opened.
+    pub packets: u64,
+    /// Their bytes without headers.
+    pub bytes: u64,
+}
 
 /// See the head of this file. The numbers outlive the lanes, which a suspension closes.
 pub(super) struct Several<L> {
     /// By number; a lost one leaves its place empty.
     lanes: Vec<Option<L>>,
-    /// Whose turn it is.
+    /// Of each lane: packets and bytes.
+    sent: Vec<(u64, u64)>,
+    /// What so many lanes carry.
+    plan: LanePlan,
+    /// Those of the plan, and behind them those that an earlier, larger plan had.
+    groups: Vec<Group>,
+    /// How many the plan has.
+    in_use: usize,
+}
+
+/// The lanes of one class.
+#[derive(Default)]
+struct Group {
+    lanes: Range<usize>,
+    /// Whose turn it is, counted from the group's first lane.
     turn: usize,
     numbering: Numbering,
 }
 
-impl<L> Default for Several<L> {
-    fn default() -> Several<L> {
-        Several { lanes: Vec::new(), turn: 0, numbering: Numbering::default() }
-    }
-}
-
 impl<L> Several<L> {
+    /// No lanes.
+    pub(super) fn new() -> Several<L> {
+        Several { lanes: Vec::new(), sent: Vec::new(), plan: LanePlan::SINGLE, groups: Vec::new(), in_use: 0 }
+    }
+
     /// Takes new lanes. Everything that was sent before has arrived.
-    pub(super) fn open(&mut self, lanes: impl Iterator<Item = L>) {
+    pub(super) fn open(&mut self, lanes: impl Iterator<Item = L>, plan: &LanePlan) {
         self.lanes = lanes.map(Some).collect();
-        self.turn = 0;
-        self.numbering.drained();
+        self.sent = vec![(0, 0); self.lanes.len()];
+        self.plan = plan.with_lanes(self.lanes.len());
+        let of_plan = self.plan.groups();
+        self.in_use = of_plan.len();
+        if self.groups.len() < self.in_use {
+            self.groups.resize_with(self.in_use, Group::default);
+        }
+        for (group, lanes) in self.groups.iter_mut().zip(of_plan) {
+            (group.lanes, group.turn) = (lanes, 0);
+        }
+        self.groups.iter_mut().for_each(|group| group.numbering.drained());
     }
 
     /// Gives the lanes back.
@@ -51,6 +91,11 @@ impl<L> Several<L> {
         self.lanes.iter().flatten().count()
     }
 
+    /// Groups of lanes.
+    pub(super) fn groups(&self) -> usize {
+        self.in_use
+    }
+
     pub(super) fn first(&self) -> Option<&L> {
         self.lanes.iter().flatten().next()
     }
@@ -64,31 +109,55 @@ impl<L> Several<L> {
     }
 
     /// See [`Numbering::acknowledge`].
-    pub(super) fn acknowledge(&mut self, count: u64) -> bool {
-        self.numbering.acknowledge(count)
+    pub(super) fn acknowledge(&mut self, group: usize, count: u64) -> bool {
+        self.groups.get_mut(group).is_some_and(|group| group.numbering.acknowledge(count))
     }
 
-    /// Sends a packet with the next number, if the window has room for it.
+    /// All packets of a group so far have counts below.
+    pub(super) fn sent(&self, group: u8) -> u64 {
+        self.groups.get(usize::from(group)).map_or(0, |group| group.numbering.count())
+    }
+
+    /// What has been sent over each lane; `pair` as of [`LanePlan::class`].
+    pub(super) fn counts(&self, pair: u64) -> Vec<LaneCount> {
+        let count = |(number, &(packets, bytes)): (usize, &(u64, u64))| LaneCount {
+            class: self.plan.class(number, pair),
+            is_lost: self.lanes.get(number).is_none_or(Option::is_none),
+            packets,
+            bytes,
+        };
+        self.sent.iter().enumerate().map(count).collect()
+    }
+
+    /// Sends a packet of so many bytes with the next number of a group, if its window has room for it.
     pub(super) fn send(
         &mut self,
-        header: &Header,
+        group: u8,
+        (header, bytes): (&Header, usize),
         room: Room,
         mut send: impl FnMut(&mut L, &Header) -> Outcome,
     ) -> Outcome {
-        let Some(number) = self.numbering.next(room) else { return Outcome::Again };
-        let header = Header { number, ..*header };
-        let outcome = self.try_in_turn(|lane| Some(send(lane, &header)).filter(|outcome| outcome.has_happened()));
-        if outcome.is_some() {
-            self.numbering.advance();
-        }
+        // An answer names the group of the peer, who may have more.
+        let at = usize::from(group).min(self.in_use.saturating_sub(1));
+        let Some(group) = self.groups.get_mut(at) else { return Outcome::Again };
+        let Some(count) = group.numbering.next(room) else { return Outcome::Again };
+        let header = Header { number: Number::in_group(at as u8, count), ..*header };
+        let attempt = |lane: &mut L| Some(send(lane, &header)).filter(|outcome| outcome.has_happened());
+        let outcome = group.try_in_turn(&mut self.lanes, attempt);
         // A lane that is lost is reported by the transport.
-        outcome.unwrap_or(Outcome::Again)
+        let Some((number, outcome)) = outcome else { return Outcome::Again };
+        group.numbering.advance();
+        self.sent[number].0 += 1;
+        self.sent[number].1 += bytes as u64;
+        outcome
     }
 
-    /// Makes an access over the lane whose turn it is, or another one.
-    pub(super) fn access(&mut self, mut access: impl FnMut(&mut L) -> Access) -> Access {
+    /// Makes an access over the lane of a group whose turn it is, or another one.
+    pub(super) fn access(&mut self, group: u8, mut access: impl FnMut(&mut L) -> Access) -> Access {
         let is_final = |outcome: &Access| !matches!(outcome, Access::Again | Access::Lost);
-        self.try_in_turn(|lane| Some(access(lane)).filter(is_final)).unwrap_or(Access::Again)
+        let Some(group) = self.groups.get_mut(usize::from(group)) else { return Access::Again };
+        let outcome = group.try_in_turn(&mut self.lanes, |lane| Some(access(lane)).filter(is_final));
+        outcome.map_or(Access::Again, |(_, outcome)| outcome)
     }
 
     /// Asks all lanes.
@@ -97,14 +166,28 @@ impl<L> Several<L> {
         if all { Access::Done(0) } else { Access::Again }
     }
 
-    /// Tries the lane whose turn it is, and then the others, until one answers. The turn goes on from there.
-    fn try_in_turn<O>(&mut self, mut attempt: impl FnMut(&mut L) -> Option<O>) -> Option<O> {
-        for _ in 0..self.lanes.len() {
-            self.turn = (self.turn + 1) % self.lanes.len();
-            if let Some(lane) = &mut self.lanes[self.turn]
+    /// See [`LanePlan::route`].
+    pub(super) fn route(&self, class: Option<Class>, kind: Class) -> Route {
+        self.plan.route(class, kind)
+    }
+}
+
+impl Group {
+    /// Tries the lane whose turn it is, and then the others of the group, until one answers: its number and its answer. The turn goes on from
+    /// there.
+    fn try_in_turn<L, O>(
+        &mut self,
+        all: &mut [Option<L>],
+        mut attempt: impl FnMut(&mut L) -> Option<O>,
+    ) -> Option<(usize, O)> {
+        let own = all.get(self.lanes.clone()).is_some_and(|lanes| lanes.iter().any(Option::is_some));
+        let (first, lanes) = if own { (self.lanes.start, &mut all[self.lanes.clone()]) } else { (0, all) };
+        for _ in 0..lanes.len() {
+            self.turn = (self.turn + 1) % lanes.len();
+            if let Some(lane) = &mut lanes[self.turn]
                 && let Some(outcome) = attempt(lane)
             {
-                return Some(outcome);
+                return Some((first + self.turn, outcome));
             }
         }
         None

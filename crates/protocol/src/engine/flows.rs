@@ -1,8 +1,15 @@
-//! What waits for a lane, by peer: packets that find no room, in the order of the calls; streams; matched messages that can't be fetched yet.
+//! What waits for a lane, by peer and group of lanes: packets that find no room, in the order of the calls; streams; matched messages that can't be
+//! fetched yet.
+//!
+//! Groups don't wait for each other. What is queued before the lanes are there waits in the first flow of the peer, and is sorted when they are
+//! ([`Flows::take_all_of`]).
 
 use super::Fetch;
 use super::one_sided_target::Reply;
+use crate::endpoint::Way;
 use crate::kind::{BODY_MAX, Kind};
+use crate::lanes::Class;
+use crate::route::GROUPS_MAX;
 use crate::wire::Header;
 use base::Peer;
 use rustc_hash::FxHashMap;
@@ -17,20 +24,38 @@ pub(super) enum Queued {
     Control(Header, [u8; BODY_MAX], usize),
     /// The answer to a `GET`.
     Reply(Reply),
+    /// The messages of a context have another class from here on.
+    Reclassed(Reclassed),
 }
 
-/// What waits for the lane to one peer.
+/// A change of a context's class.
+#[derive(Clone, Copy)]
+pub(super) struct Reclassed {
+    /// What kind of traffic the messages are.
+    pub(super) kind: Class,
+    pub(super) before: Option<Class>,
+    pub(super) after: Option<Class>,
+}
+
+/// A packet that waits, and its place among all that ever did.
+#[derive(Clone, Copy)]
+pub(super) struct Waiting {
+    pub(super) serial: u64,
+    pub(super) packet: Queued,
+}
+
+/// What waits for the lanes of one group to one peer.
 pub(super) struct Flow {
-    pub(super) peer: Peer,
+    pub(super) way: Way,
     /// While there is something, everything else queues behind it.
-    queue: VecDeque<Queued>,
+    queue: VecDeque<Waiting>,
     /// How much of it answers accesses of the peer.
     answers: usize,
     /// Sends that stream, in the order in which they began; only the first one sends.
     pub(super) streams: VecDeque<u32>,
-    /// Matched rendezvous messages of the peer.
+    /// Matched rendezvous messages of the peer. In the first group.
     pub(super) fetches: Vec<Fetch>,
-    /// Accesses to registered memory of the peer.
+    /// Accesses to registered memory of the peer. In the first group.
     pub(super) accesses: Vec<u32>,
 }
 
@@ -40,33 +65,32 @@ impl Queued {
         match self {
             Queued::Reply(_) => true,
             Queued::Control(header, ..) => header.kind == Kind::ACCESSED,
-            Queued::Message(_) => false,
+            Queued::Message(_) | Queued::Reclassed(_) => false,
         }
     }
 }
 
 impl Flow {
-    /// Queues a packet behind everything else.
-    pub(super) fn push(&mut self, packet: Queued) {
-        self.answers += usize::from(packet.is_answer());
-        self.queue.push_back(packet);
+    fn push(&mut self, waiting: Waiting) {
+        self.answers += usize::from(waiting.packet.is_answer());
+        self.queue.push_back(waiting);
     }
 
     /// Queues a packet that is no answer before everything else.
     pub(super) fn push_first(&mut self, packet: Queued) {
         debug_assert!(!packet.is_answer());
-        self.queue.push_front(packet);
+        self.queue.push_front(Waiting { serial: 0, packet });
     }
 
     /// The packet that goes next.
-    pub(super) fn first(&mut self) -> Option<&mut Queued> {
+    pub(super) fn first(&mut self) -> Option<&mut Waiting> {
         self.queue.front_mut()
     }
 
     /// The first packet has gone.
     pub(super) fn pop(&mut self) {
         let gone = self.queue.pop_front();
-        self.answers -= usize::from(gone.is_some_and(|packet| packet.is_answer()));
+        self.answers -= usize::from(gone.is_some_and(|waiting| waiting.packet.is_answer()));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -78,8 +102,10 @@ impl Flow {
 #[derive(Default)]
 pub(super) struct Flows {
     busy: Vec<Flow>,
-    /// Where a peer's flow is.
-    places: FxHashMap<Peer, usize>,
+    /// Where a way's flow is.
+    places: FxHashMap<Way, usize>,
+    /// Packets that have waited so far.
+    serial: u64,
 }
 
 impl Flows {
@@ -97,36 +123,49 @@ impl Flows {
         &mut self.busy[place]
     }
 
-    /// The flow of a peer for which something waits.
+    /// The flow of a way for which something waits.
     #[inline]
-    pub(super) fn get(&mut self, peer: Peer) -> Option<&mut Flow> {
+    pub(super) fn get(&mut self, way: Way) -> Option<&mut Flow> {
         if self.busy.is_empty() {
             return None;
         }
-        self.places.get(&peer).map(|place| &mut self.busy[*place])
+        self.places.get(&way).map(|place| &mut self.busy[*place])
     }
 
-    /// Whether a packet to `peer` has to queue.
+    /// Whether a packet has to queue.
     #[inline]
-    pub(super) fn holds(&mut self, peer: Peer) -> bool {
-        self.get(peer).is_some_and(|flow| !flow.queue.is_empty())
+    pub(super) fn holds(&mut self, way: Way) -> bool {
+        self.get(way).is_some_and(|flow| !flow.queue.is_empty())
+    }
+
+    /// Whether a packet waits that began to before the one of this serial number.
+    pub(super) fn holds_before(&mut self, way: Way, serial: u64) -> bool {
+        self.get(way).and_then(Flow::first).is_some_and(|first| first.serial < serial)
     }
 
     /// How many answers to accesses of `peer` wait.
     pub(super) fn answers(&mut self, peer: Peer) -> usize {
-        self.get(peer).map_or(0, |flow| flow.answers)
+        if self.busy.is_empty() {
+            return 0;
+        }
+        ways(peer).map(|way| self.get(way).map_or(0, |flow| flow.answers)).sum()
     }
 
     /// The peers for whose accesses answers wait, and how many.
     pub(super) fn all_answers(&self) -> impl Iterator<Item = (Peer, usize)> {
-        self.busy.iter().filter(|flow| flow.answers > 0).map(|flow| (flow.peer, flow.answers))
+        self.busy.iter().filter(|flow| flow.answers > 0).map(|flow| (flow.way.peer, flow.answers))
     }
 
-    /// The flow of a peer, to which something is added.
-    pub(super) fn of(&mut self, peer: Peer) -> &mut Flow {
-        let place = *self.places.entry(peer).or_insert_with(|| {
+    /// Peers for which something waits.
+    pub(super) fn peers(&self) -> impl Iterator<Item = Peer> {
+        self.busy.iter().map(|flow| flow.way.peer)
+    }
+
+    /// The flow of a way, to which something is added.
+    pub(super) fn of(&mut self, way: Way) -> &mut Flow {
+        let place = *self.places.entry(way).or_insert_with(|| {
             self.busy.push(Flow {
-                peer,
+                way,
                 queue: VecDeque::new(),
                 answers: 0,
                 streams: VecDeque::new(),
@@ -138,19 +177,59 @@ impl Flows {
         &mut self.busy[place]
     }
 
+    /// Queues a packet behind everything else that goes the same way.
+    pub(super) fn push(&mut self, way: Way, packet: Queued) {
+        self.serial += 1;
+        let waiting = Waiting { serial: self.serial, packet };
+        self.of(way).push(waiting);
+    }
+
+    /// Queues again what [`Flows::take_all_of`] has given.
+    pub(super) fn push_again(&mut self, way: Way, waiting: Waiting) {
+        self.of(way).push(waiting);
+    }
+
+    /// Takes the packets that wait for a peer, in the order in which they began to, and its streams, out of their flows.
+    pub(super) fn take_all_of(&mut self, peer: Peer) -> (Vec<Waiting>, Vec<u32>) {
+        let (mut packets, mut streams) = (Vec::new(), Vec::new());
+        for way in ways(peer) {
+            let Some(flow) = self.get(way) else { continue };
+            packets.extend(flow.queue.drain(..));
+            streams.extend(flow.streams.drain(..));
+            flow.answers = 0;
+            if flow.is_empty() {
+                self.remove(way);
+            }
+        }
+        packets.sort_by_key(|waiting| waiting.serial);
+        (packets, streams)
+    }
+
     pub(super) fn remove_message(&mut self, peer: Peer, id: u32) {
-        if let Some(flow) = self.get(peer) {
-            flow.queue.retain(|item| !matches!(item, Queued::Message(other) if *other == id));
+        for way in ways(peer) {
+            if let Some(flow) = self.get(way) {
+                flow.queue.retain(|waiting| !matches!(waiting.packet, Queued::Message(other) if other == id));
+            }
+        }
+    }
+
+    /// Nothing waits this way any more.
+    pub(super) fn remove(&mut self, way: Way) {
+        if let Some(place) = self.places.remove(&way) {
+            self.busy.swap_remove(place);
+            if let Some(moved) = self.busy.get(place) {
+                self.places.insert(moved.way, place);
+            }
         }
     }
 
     /// Nothing waits for this peer any more.
-    pub(super) fn remove(&mut self, peer: Peer) {
-        if let Some(place) = self.places.remove(&peer) {
-            self.busy.swap_remove(place);
-            if let Some(moved) = self.busy.get(place) {
-                self.places.insert(moved.peer, place);
-            }
-        }
+    pub(super) fn remove_all_of(&mut self, peer: Peer) {
+        ways(peer).for_each(|way| self.remove(way));
     }
+}
+
+/// All ways to a peer that there can be.
+fn ways(peer: Peer) -> impl Iterator<Item = Way> {
+    (0..GROUPS_MAX as u8).map(move |group| Way { peer, group })
 }

@@ -85,7 +85,7 @@ impl<T: Transport> Engine<T> {
                 receive.state = ReceiveState::Ended(Box::new(failed(envelope_of(&receive.pattern), error)));
             }
         }
-        self.flows.remove(peer);
+        self.flows.remove_all_of(peer);
         self.fragmented.retain(|(from, _), _| *from != peer);
         self.fail_sends_to(peer);
         self.fail_accesses_to(peer);

@@ -16,7 +16,7 @@
 use super::receiving::reject;
 use super::sending::own;
 use super::{Engine, PEER_LOST};
-use crate::endpoint::State;
+use crate::endpoint::{State, Way};
 use crate::kind::Kind;
 use crate::memory::{Atomic, Key, RANGE_BYTES, Target, Verbs, is_inside};
 use crate::transport::{Access, Caps, Outcome, Packet, Sink, Source, Token, Transport};
@@ -219,7 +219,7 @@ impl<T: Transport> Engine<T> {
             Progress::Behind | Progress::Posted | Progress::Complete(_) => (false, false),
         };
         if waits {
-            self.flows.of(peer).accesses.push(id);
+            self.flows.of(Way::first(peer)).accesses.push(id);
         }
         moved
     }
@@ -232,11 +232,12 @@ impl<T: Transport> Engine<T> {
         if matches!(access.what, What::Flush) && self.accesses.iter().any(|(_, other)| earlier(other)) {
             return (false, true);
         }
+        let way = self.one_sided_way(peer, self.accesses.get(id).map_or(0, |access| access.len() as usize));
         let Some(access) = self.accesses.get_mut(id) else { return (false, false) };
         let (key, at) = (&access.key, access.at);
         let outcome = match access.what {
             What::Flush => self.endpoints.flush(peer),
-            _ => self.endpoints.access(peer, |transport, lane| {
+            _ => self.endpoints.access(way, |transport, lane| {
                 if !access.can_go_by_itself(transport.verbs(lane)) {
                     return Access::Unable;
                 }
@@ -275,9 +276,11 @@ impl<T: Transport> Engine<T> {
 
     /// Sends packets of an access until its lane or its window is full: whether any, and whether it waits for the lane.
     fn send_pieces(&mut self, id: u32) -> (bool, bool) {
+        let Some(access) = self.accesses.get(id) else { return (false, false) };
+        let (peer, whole) = (access.peer, access.len());
+        let (small, payload) = (self.one_sided_way(peer, 0), self.one_sided_way(peer, whole as usize));
         let Some(access) = self.accesses.get_mut(id) else { return (false, false) };
         let Progress::Packets(mut pieces) = access.progress else { return (false, false) };
-        let (peer, whole) = (access.peer, access.len());
         let before = pieces.begun;
         let mut outcome = Outcome::Done;
         while !pieces.refused && pieces.begun < whole {
@@ -296,17 +299,17 @@ impl<T: Transport> Engine<T> {
                 What::Put(source) => {
                     let place = (pieces.begun as usize, len as usize);
                     self.endpoints.try_zcopy(
-                        peer,
+                        payload,
                         &own(Kind::PUT, id),
                         &target.encode_range(whole - pieces.begun),
                         source,
                         place,
                     )
                 }
-                What::Get(_) => self.endpoints.try_control(peer, &own(Kind::GET, id), &target.encode_range(len)),
+                What::Get(_) => self.endpoints.try_control(small, &own(Kind::GET, id), &target.encode_range(len)),
                 What::Atomic(atomic) => {
                     let body = Target::new(&access.key, access.at).encode_atomic(atomic);
-                    self.endpoints.try_control(peer, &own(Kind::ATOMIC, id), &body)
+                    self.endpoints.try_control(small, &own(Kind::ATOMIC, id), &body)
                 }
                 What::Flush => Outcome::Done,
             };
@@ -336,7 +339,9 @@ impl<T: Transport> Engine<T> {
         pieces.value = outcome.unwrap_or(0);
         self.settle(id);
         let Some(access) = self.accesses.get(id) else { return };
-        if !access.is_complete() && !self.flows.get(access.peer).is_some_and(|flow| flow.accesses.contains(&id)) {
+        if !access.is_complete()
+            && !self.flows.get(Way::first(access.peer)).is_some_and(|flow| flow.accesses.contains(&id))
+        {
             self.advance_access(id);
         }
     }

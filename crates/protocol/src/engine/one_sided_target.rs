@@ -21,6 +21,15 @@ pub(super) struct Reply {
     token: u32,
     target: Target,
     len: u64,
+    /// What the `GET` has asked for.
+    whole: u64,
+}
+
+impl Reply {
+    /// Bytes of all of it.
+    pub(super) fn bytes(&self) -> usize {
+        usize::try_from(self.whole).unwrap_or(usize::MAX)
+    }
 }
 
 impl<T: Transport> Engine<T> {
@@ -73,18 +82,20 @@ impl<T: Transport> Engine<T> {
         let Some(body) = transport.body::<RANGE_BYTES>(&packet) else { return self.refuse_packet(packet) };
         transport.release(packet);
         let (target, len) = Target::decode_range(&body);
-        let reply = Reply { token: packet_header.token, target, len };
-        let left = match self.flows.holds(peer) {
+        let reply = Reply { token: packet_header.token, target, len, whole: len };
+        let way = self.one_sided_way(peer, reply.bytes());
+        let left = match self.flows.holds(way) {
             true => Some(reply),
             false => self.send_reply(peer, reply),
         };
         if let Some(left) = left {
-            self.flows.of(peer).push(Queued::Reply(left));
+            self.flows.push(way, Queued::Reply(left));
         }
     }
 
     /// Sends what a `GET` has asked for; what is left if there is no room.
     pub(super) fn send_reply(&mut self, peer: Peer, mut reply: Reply) -> Option<Reply> {
+        let way = self.one_sided_way(peer, reply.bytes());
         while reply.len > 0 {
             let caps = self.endpoints.caps(peer);
             if caps.is_none() && self.endpoints.state(peer) == State::Lost {
@@ -99,7 +110,7 @@ impl<T: Transport> Engine<T> {
             let len = payload_max(&caps, PLACE_BYTES).min(reply.len);
             let source = region.source(reply.target.at as usize, len as usize);
             let body = reply.target.at.to_le_bytes();
-            match self.endpoints.try_bcopy(peer, &own(Kind::GOT, reply.token), &body, &source) {
+            match self.endpoints.try_bcopy(way, &own(Kind::GOT, reply.token), &body, &source) {
                 // A source that is copied is never `Posted`.
                 Outcome::Done | Outcome::Posted(_) => {}
                 Outcome::Again => return Some(reply),
@@ -116,7 +127,8 @@ impl<T: Transport> Engine<T> {
         let mut body = [0; BODY_BYTES];
         body[..8].copy_from_slice(&first.to_le_bytes());
         body[8..].copy_from_slice(&value.unwrap_or(0).to_le_bytes());
-        self.send_control(peer, Kind::ACCESSED, token, &body);
+        let way = self.one_sided_way(peer, 0);
+        self.send_own(way, own(Kind::ACCESSED, token), &body);
     }
 }
 

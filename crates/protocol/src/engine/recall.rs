@@ -12,8 +12,10 @@
 use super::eager::envelope;
 use super::receiving::reject;
 use super::sending::{SendState, header as header_to};
-use super::{Content, Engine, OpId, SEND_BIT, WITHDRAWN};
+use super::{Address, Content, Engine, OpId, SEND_BIT, WITHDRAWN};
+use crate::endpoint::Way;
 use crate::kind::Kind;
+use crate::lanes::Class;
 use crate::transport::{Packet, Transport};
 use crate::wire::Header;
 
@@ -44,7 +46,8 @@ impl<T: Transport> Engine<T> {
             }
             SendState::Offered { .. } => {
                 send.recall = Recall::Withdrawn;
-                self.send_control(peer, Kind::WITHDRAW, id, &[]);
+                let (to, class) = (send.to, send.class);
+                self.recall(to, class, Kind::WITHDRAW, id);
             }
             _ => {}
         }
@@ -63,19 +66,29 @@ impl<T: Transport> Engine<T> {
             }
             SendState::Offered { .. } | SendState::Acknowledged => {
                 send.recall = Recall::Cancelling;
-                self.send_own(to.peer, header_to(Kind::CANCEL, &to, id), &[]);
+                let class = send.class;
+                self.recall(to, class, Kind::CANCEL, id);
             }
             _ => {}
         }
+    }
+
+    /// Tells the receiver, behind the message itself.
+    fn recall(&mut self, to: Address, class: Option<Class>, kind: Kind, id: u32) {
+        let group = self.route(to.peer, to.envelope.context, class).envelope;
+        self.send_own(Way { peer: to.peer, group }, header_to(kind, &to, id), &[]);
     }
 
     /// `WITHDRAW`: the sender takes a message back. If it has been matched, the answer to that is on its way.
     pub(super) fn on_withdraw(&mut self, packet: T::Packet, header: &Header) {
         let (peer, token) = (packet.peer(), header.token);
         self.endpoints.transport().release(packet);
-        let offered = self.offered.remove(&(peer, token));
-        let Some(message) = offered.and_then(|id| self.unexpected.get_mut(id)) else { return };
+        let Some(&id) = self.offered.get(&(peer, token)) else { return };
+        let message = self.unexpected.get_mut(id);
+        // Over another group of lanes, a later message with the same token may have come before.
+        let Some(message) = message.filter(|message| message.found.envelope == envelope(header)) else { return };
         message.content = Content::Withdrawn;
+        self.offered.remove(&(peer, token));
         self.send_control(peer, Kind::FINISHED, token, &[]);
     }
 

@@ -4,6 +4,7 @@ use super::eager::envelope;
 use super::{
     Buffer, Completion, Content, Engine, Fetch, Offered, OpId, PEER_LOST, Receive, ReceiveState, Unexpected, WITHDRAWN,
 };
+use crate::endpoint::Way;
 use crate::kind::Kind;
 use crate::matching::{Found, Pattern};
 use crate::transport::{Packet, Sink, Transport, UnexpectedPool};
@@ -85,7 +86,7 @@ impl<T: Transport> Engine<T> {
         let wanted = found.length.min(receive.sink.len() as u64);
         if offered.address != 0 && wanted > 0 && self.endpoints.caps(peer).is_none() {
             receive.state = ReceiveState::Matched { peer };
-            return self.flows.of(peer).fetches.push(fetch);
+            return self.flows.of(Way::first(peer)).fetches.push(fetch);
         }
         let may_pull = offered.can_be_pulled() && !self.endpoints.prefers_stream(peer, wanted as usize);
         if wanted == 0 || may_pull && self.endpoints.pull(peer, offered.address, &receive.sink, wanted as usize) {
@@ -99,7 +100,7 @@ impl<T: Transport> Engine<T> {
     /// Tries again what waited for a lane to open. True if anything moved.
     pub(super) fn fetch_deferred(&mut self, place: usize) -> bool {
         let flow = self.flows.at(place);
-        let peer = flow.peer;
+        let peer = flow.way.peer;
         if flow.fetches.is_empty() || self.endpoints.caps(peer).is_none() {
             return false;
         }

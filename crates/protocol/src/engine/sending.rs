@@ -1,15 +1,18 @@
 //! The sending half of the engine.
 
-use super::flows::Queued;
+use super::flows::{Queued, Waiting};
+use super::one_sided::payload_max;
 use super::pending::Stage;
 use super::recall::Recall;
 use super::receiving::reject;
 use super::{Address, Completion, Engine, Mode, OpId, PEER_LOST, SEND_BIT};
-use crate::endpoint::{Endpoints, State};
+use crate::endpoint::{Endpoints, State, Way};
 use crate::kind::{BODY_MAX, Kind};
-use crate::order::Number;
+use crate::lanes::Class;
+use crate::order::{Fence, Number};
 use crate::protocols::Protocol;
-use crate::transport::{Outcome, Packet, Source, Token, Transport};
+use crate::route::Route;
+use crate::transport::{Caps, Outcome, Packet, Source, Token, Transport};
 use crate::wire::{Grant, Header, Offer};
 use base::{Error, Peer, Result};
 
@@ -17,6 +20,8 @@ use base::{Error, Peer, Result};
 pub(super) struct Send<S> {
     pub(super) source: S,
     pub(super) to: Address,
+    /// Of its context, when it was posted.
+    pub(super) class: Option<Class>,
     mode: Mode,
     pub(super) state: SendState,
     /// Packets that were `Posted` and are not over: so long the source is in use.
@@ -53,6 +58,8 @@ pub(super) struct Outflow {
     until: u64,
     /// The peer could also pull the data.
     exposed: bool,
+    /// Of fragments that don't go where the first one went: what comes before them.
+    fence: Fence,
 }
 
 impl<S> Send<S> {
@@ -96,9 +103,12 @@ impl<T: Transport> Engine<T> {
     /// Starts a send. `None`: it has left, the source may be reused.
     pub fn post_send(&mut self, to: Address, mode: Mode, source: T::Source) -> Result<Option<OpId>> {
         let id = self.sends.next();
-        let started = match self.flows.holds(to.peer) {
+        let class = self.class_of(to.envelope.context);
+        let route = self.route(to.peer, to.envelope.context, class);
+        let way = Way { peer: to.peer, group: route.envelope };
+        let started = match self.flows.holds(way) {
             true => Started::NoRoom,
-            false => start(&mut self.endpoints, id, &to, mode, &source),
+            false => start(&mut self.endpoints, (id, &mut self.fragments_serial), &to, route, mode, &source),
         };
         let (state, flow) = match started {
             Started::Left => return Ok(None),
@@ -107,11 +117,11 @@ impl<T: Transport> Engine<T> {
             Started::Waits(state) => (state, None),
             Started::Fragments(flow) => (SendState::Streaming(flow), Some(flow)),
         };
-        let inserted = self.sends.insert(Send { source, to, mode, state, in_use: 0, recall: Recall::No });
+        let inserted = self.sends.insert(Send { source, to, class, mode, state, in_use: 0, recall: Recall::No });
         debug_assert_eq!(inserted, id);
         match (state, flow) {
-            (SendState::Queued, _) => self.flows.of(to.peer).push(Queued::Message(id)),
-            (_, Some(_)) => self.start_stream(to.peer, id),
+            (SendState::Queued, _) => self.flows.push(way, Queued::Message(id)),
+            (_, Some(_)) => self.start_stream(id),
             _ => {}
         }
         Ok(Some(OpId(id | SEND_BIT)))
@@ -119,42 +129,51 @@ impl<T: Transport> Engine<T> {
 
     /// Starts a message that waited for room. False if there is none.
     fn start_queued(&mut self, id: u32) -> bool {
+        let Some(route) = self.route_of(id) else { return true };
         let Some(send) = self.sends.get_mut(id) else { return true };
         let to = send.to;
-        match start(&mut self.endpoints, id, &to, send.mode, &send.source) {
+        match start(&mut self.endpoints, (id, &mut self.fragments_serial), &to, route, send.mode, &send.source) {
             Started::NoRoom => return false,
             Started::Left => send.state = SendState::Complete(None),
             Started::Lost => send.state = SendState::Complete(Some(PEER_LOST)),
             Started::Waits(state) => send.state = state,
             Started::Fragments(flow) => {
                 send.state = SendState::Streaming(flow);
-                self.start_stream(to.peer, id);
+                self.start_stream(id);
             }
         }
         true
     }
 
-    /// Streams to a peer go one after the other: together they would only share its room, and each would look for it.
-    fn start_stream(&mut self, peer: Peer, id: u32) {
-        let waits = self.flows.get(peer).is_some_and(|flow| !flow.streams.is_empty());
+    /// The route of a send.
+    fn route_of(&self, id: u32) -> Option<Route> {
+        let send = self.sends.get(id)?;
+        Some(self.route(send.to.peer, send.to.envelope.context, send.class))
+    }
+
+    /// Streams to a peer over the same lanes go one after the other: together they would only share its room, and each would look for it.
+    fn start_stream(&mut self, id: u32) {
+        let (Some(route), Some(send)) = (self.route_of(id), self.sends.get(id)) else { return };
+        let way = Way { peer: send.to.peer, group: route.payload };
+        let waits = self.flows.get(way).is_some_and(|flow| !flow.streams.is_empty());
         if waits || !self.pump(id).1 {
-            self.flows.of(peer).streams.push_back(id);
+            self.flows.of(way).streams.push_back(id);
         }
     }
 
     /// Sends a packet of the protocol itself, now or when there is room.
     pub(super) fn send_control(&mut self, peer: Peer, kind: Kind, token: u32, body: &[u8]) {
-        self.send_own(peer, own(kind, token), body);
+        self.send_own(self.own_way(peer), own(kind, token), body);
     }
 
-    /// As [`Engine::send_control`], with any header.
-    pub(super) fn send_own(&mut self, peer: Peer, header: Header, body: &[u8]) {
-        if !self.flows.holds(peer) && self.endpoints.try_control(peer, &header, body) != Outcome::Again {
+    /// As [`Engine::send_control`], with any header, any way.
+    pub(super) fn send_own(&mut self, way: Way, header: Header, body: &[u8]) {
+        if !self.flows.holds(way) && self.endpoints.try_control(way, &header, body) != Outcome::Again {
             return;
         }
         let mut bytes = [0; BODY_MAX];
         bytes[..body.len()].copy_from_slice(body);
-        self.flows.of(peer).push(Queued::Control(header, bytes, body.len()));
+        self.flows.push(way, Queued::Control(header, bytes, body.len()));
     }
 
     /// Moves everything that waits for a lane. True if anything moved.
@@ -162,12 +181,12 @@ impl<T: Transport> Engine<T> {
         let mut moved = !self.suspensions.is_empty() && self.advance_suspensions();
         let mut place = 0;
         while place < self.flows.len() {
-            let peer = self.flows.at(place).peer;
+            let way = self.flows.at(place).way;
             moved |= self.flush_queue(place) | self.flush_streams(place) | self.fetch_deferred(place);
             moved |= self.flush_accesses(place);
             if self.flows.at(place).is_empty() {
                 // The last one takes its place.
-                self.flows.remove(peer);
+                self.flows.remove(way);
             } else {
                 place += 1;
             }
@@ -178,17 +197,18 @@ impl<T: Transport> Engine<T> {
     /// Sends queued packets of a flow, in their order.
     fn flush_queue(&mut self, place: usize) -> bool {
         let mut moved = false;
-        while let Some(&mut first) = self.flows.at(place).first() {
-            let peer = self.flows.at(place).peer;
-            let gone = match first {
+        while let Some(&mut Waiting { packet, serial }) = self.flows.at(place).first() {
+            let way = self.flows.at(place).way;
+            let gone = match packet {
                 Queued::Message(id) => self.start_queued(id),
                 Queued::Control(header, bytes, len) => {
-                    self.endpoints.try_control(peer, &header, &bytes[..len]) != Outcome::Again
+                    self.endpoints.try_control(way, &header, &bytes[..len]) != Outcome::Again
                 }
-                Queued::Reply(reply) => match self.send_reply(peer, reply) {
+                Queued::Reclassed(change) => self.send_reclassed(way.peer, change, serial),
+                Queued::Reply(reply) => match self.send_reply(way.peer, reply) {
                     Some(left) => {
                         if let Some(first) = self.flows.at(place).first() {
-                            *first = Queued::Reply(left);
+                            first.packet = Queued::Reply(left);
                         }
                         false
                     }
@@ -220,17 +240,19 @@ impl<T: Transport> Engine<T> {
 
     /// Sends data of a stream until its lane is full: whether any, and whether that was all.
     fn pump(&mut self, id: u32) -> (bool, bool) {
+        let Some(route) = self.route_of(id) else { return (false, true) };
         let Some(send) = self.sends.get_mut(id) else { return (false, true) };
         let SendState::Streaming(mut flow) = send.state else { return (false, true) };
         let to = send.to;
+        let way = Way { peer: to.peer, group: route.payload };
         let start = flow.sent;
         while flow.sent < flow.until {
             // Asked anew each time, because a lane may have less room now.
             let Some(caps) = self.endpoints.caps(to.peer) else { break };
-            let len = caps.piece_max(flow.until).min((flow.until - flow.sent) as usize);
+            let len = flow.piece_max(&caps).min((flow.until - flow.sent) as usize);
             let packet = flow.header(&to, len as u64);
             let body = flow.sent.to_le_bytes();
-            match self.endpoints.try_zcopy(to.peer, &packet, &body, &send.source, (flow.sent as usize, len)) {
+            match self.endpoints.try_zcopy(way, &packet, &body, &send.source, (flow.sent as usize, len)) {
                 Outcome::Done => flow.sent += len as u64,
                 Outcome::Posted(token) => {
                     flow.sent += len as u64;
@@ -275,7 +297,7 @@ impl<T: Transport> Engine<T> {
         let token = header.token;
         let granted = body.is_some_and(|body| self.grant(peer, token, Grant::decode(&body)));
         match granted {
-            true => self.start_stream(peer, token),
+            true => self.start_stream(token),
             false => reject(peer, header),
         }
     }
@@ -288,7 +310,15 @@ impl<T: Transport> Engine<T> {
             return false;
         }
         let (receive, generation) = (grant.receive as u32, (grant.receive >> 32) as u32);
-        let flow = Outflow { granted: true, token: receive, generation, sent: 0, until: grant.length, exposed };
+        let flow = Outflow {
+            granted: true,
+            token: receive,
+            generation,
+            sent: 0,
+            until: grant.length,
+            exposed,
+            fence: Fence::default(),
+        };
         send.state = SendState::Streaming(flow);
         true
     }
@@ -339,34 +369,65 @@ impl<T: Transport> Engine<T> {
     }
 }
 
-/// Sends the first packet of a message: the only place where a message chooses its protocol.
-fn start<T: Transport>(endpoints: &mut Endpoints<T>, id: u32, to: &Address, mode: Mode, source: &T::Source) -> Started {
+/// Sends the first packet of a message: the only place where a message chooses its protocol. `serial` is the token of the last one in fragments.
+fn start<T: Transport>(
+    endpoints: &mut Endpoints<T>,
+    (id, serial): (u32, &mut u32),
+    to: &Address,
+    route: Route,
+    mode: Mode,
+    source: &T::Source,
+) -> Started {
     let len = source.len();
+    let way = Way { peer: to.peer, group: route.envelope };
     let Some(caps) = endpoints.caps(to.peer) else {
         return if endpoints.state(to.peer) == State::Lost { Started::Lost } else { Started::NoRoom };
     };
-    let protocol = caps.protocol(len, mode);
+    let protocol = match caps.protocol(len, mode) {
+        Protocol::Eager if route.is_split() && len > endpoints.small_max() => caps.divided(len, mode),
+        protocol => protocol,
+    };
     if protocol == Protocol::Eager {
         let (kind, next) = match mode {
             Mode::Standard => (Kind::EAGER, Started::Left),
             Mode::Synchronous => (Kind::EAGER_SYNC, Started::Waits(SendState::Acknowledged)),
         };
-        return after(endpoints.try_bcopy(to.peer, &header(kind, to, id), &[], source), next);
+        return after(endpoints.try_bcopy(way, &header(kind, to, id), &[], source), next);
     }
     let may_pull = match protocol {
         Protocol::Fragments => len >= caps.pull_min && endpoints.peer_pulls(to.peer, len),
         protocol => protocol == Protocol::Pulled,
     };
     let address = if may_pull { endpoints.expose(to.peer, source) } else { 0 };
-    let (kind, address, next) = match protocol {
-        Protocol::Fragments if address == 0 => {
-            let flow = Outflow { granted: false, token: id, generation: 0, sent: 0, until: len as u64, exposed: false };
-            (Kind::EAGER_FIRST, endpoints.transport().now_ns(), Started::Fragments(flow))
-        }
-        _ => (Kind::REQUEST_TO_SEND, address, Started::Waits(SendState::Offered { exposed: address != 0 })),
-    };
+    if protocol == Protocol::Fragments && address == 0 {
+        return start_fragments(endpoints, serial, to, route, len);
+    }
+    let next = Started::Waits(SendState::Offered { exposed: address != 0 });
     let offer = Offer { length: len as u64, address }.encode();
-    after(endpoints.try_control(to.peer, &header(kind, to, id), &offer), next)
+    after(endpoints.try_control(way, &header(Kind::REQUEST_TO_SEND, to, id), &offer), next)
+}
+
+/// Sends the first fragment of a message, which has a token of its own: a send of the next message may have the number of this one while fragments of this one
+/// are under way over other lanes.
+fn start_fragments<T: Transport>(
+    endpoints: &mut Endpoints<T>,
+    serial: &mut u32,
+    to: &Address,
+    route: Route,
+    len: usize,
+) -> Started {
+    let token = serial.wrapping_add(1);
+    let way = Way { peer: to.peer, group: route.envelope };
+    let offer = Offer { length: len as u64, address: endpoints.transport().now_ns() }.encode();
+    let outcome = endpoints.try_control(way, &header(Kind::EAGER_FIRST, to, token), &offer);
+    let count = if route.is_split() { endpoints.sent(way) } else { 0 };
+    let fence = Fence { group: route.envelope, count };
+    let until = len as u64;
+    let flow = Outflow { granted: false, token, generation: 0, sent: 0, until, exposed: false, fence };
+    if outcome == Outcome::Done {
+        *serial = token;
+    }
+    after(outcome, Started::Fragments(flow))
 }
 
 /// What has become of a message whose first packet has been tried.
@@ -387,7 +448,15 @@ impl Outflow {
             false if self.sent + len == self.until => Kind::EAGER_LAST,
             false => Kind::EAGER_MIDDLE,
         };
-        Header { tag: self.generation as i32, ..header(kind, to, self.token) }
+        let header = Header { tag: self.generation as i32, ..header(kind, to, self.token) };
+        if self.granted { header } else { self.fence.on(header) }
+    }
+
+    /// Largest piece.
+    fn piece_max(&self, caps: &Caps) -> usize {
+        let most = caps.piece_max(self.until);
+        // Not every lane takes larger packets of fragments.
+        if self.fence.count == 0 { most } else { most.min(payload_max(caps, size_of::<u64>()) as usize) }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Messages that arrive in several packets.
 //!
 //! *Granted*: the receiver has matched a `REQUEST_TO_SEND` and asked for the data with `CLEAR_TO_SEND`; `DATA` names the receiver's
-//! operation and the generation of the grant. *In fragments*: the sender did not wait to be asked; fragments name the sender's
-//! operation. They come in order, so what has arrived of a message that nobody receives yet is its beginning.
+//! operation and the generation of the grant. *In fragments*: the sender did not wait to be asked; fragments have a token of their
+//! message. They come in order, so what has arrived of a message that nobody receives yet is its beginning.
 //!
 //! A granted message that could also be pulled is pulled after all if the sender is silent for [`PULL_AFTER_NS`]: it may have
 //! gone to compute. What it sends later carries an old generation and is dropped; it learns from `FINISHED` that it can stop, and
@@ -13,14 +13,13 @@ use super::receiving::reject;
 use super::{Buffer, Content, Engine, Fetch, Offered, Receive, ReceiveState, Unexpected};
 use crate::kind::Kind;
 use crate::matching::Found;
+use crate::protocols::FRAGMENTED_MAX;
 use crate::transport::{Delivery, Packet, Sink, Transport, UnexpectedPool};
 use crate::wire::{Grant, Header, Offer};
 use base::{Peer, counters};
 
 /// Silence of a sender after which its message is pulled.
 const PULL_AFTER_NS: u64 = 30_000;
-/// Longest message in fragments that is accepted.
-const FRAGMENTED_MAX: u64 = 1 << 24;
 /// Bytes of the body of `DATA` and of fragments: the offset.
 const OFFSET_BYTES: usize = size_of::<u64>();
 
@@ -99,7 +98,8 @@ impl<T: Transport> Engine<T> {
                 self.on_landed(peer, header, len);
                 self.take_following(peer, header, header.token, 0);
             }
-            Some(Delivery::Landing) => {}
+            // It is not pulled any more: the lane would write behind the pull.
+            Some(Delivery::Landing) => _ = self.pullable_streams.remove(&header.token),
             None => {
                 self.endpoints.end_turn(peer, header);
                 match self.has_pulled_streams {
@@ -191,7 +191,7 @@ impl<T: Transport> Engine<T> {
         let Some(body) = self.take_body(packet) else { return reject(peer, header) };
         let Offer { length, address: since_ns } = Offer::decode(&body);
         let repeated = self.fragmented.contains_key(&(peer, token));
-        if repeated || length == 0 || length > FRAGMENTED_MAX {
+        if repeated || length == 0 || length > FRAGMENTED_MAX as u64 {
             return reject(peer, header);
         }
         let found = Found { envelope: envelope(header), length };

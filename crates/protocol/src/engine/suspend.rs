@@ -13,8 +13,9 @@ use super::flows::Queued;
 use super::receiving::reject;
 use super::sending::own;
 use super::{Content, Engine, ReceiveState};
-use crate::endpoint::State;
+use crate::endpoint::{State, Way};
 use crate::kind::{BODY_MAX, Kind};
+use crate::order::Fence;
 use crate::transport::{Outcome, Packet, Transport};
 use crate::wire::Header;
 use base::Peer;
@@ -22,6 +23,8 @@ use base::Peer;
 /// How far an endpoint's suspension is.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Suspension {
+    /// Groups of lanes behind which `SUSPEND` comes: for each but the first one a packet `AFTER` has left.
+    fenced: u8,
     /// `SUSPEND` has left.
     said: bool,
     /// The peer's `SUSPEND` has come.
@@ -49,7 +52,7 @@ impl<T: Transport> Engine<T> {
     pub fn resume(&mut self, peer: Peer) {
         if self.endpoints.resume(peer) {
             let packet = Queued::Control(own(Kind::RESUME, 0), [0; BODY_MAX], 0);
-            self.flows.of(peer).push_first(packet);
+            self.flows.of(Way::first(peer)).push_first(packet);
         }
     }
 
@@ -77,7 +80,7 @@ impl<T: Transport> Engine<T> {
     /// `RECEIVED`: the peer, which has one lane to here, has seen so many packets that came over several.
     pub(super) fn on_received(&mut self, packet: T::Packet, header: &Header) {
         let peer = self.take_peer(packet);
-        if !self.endpoints.acknowledged(peer, header.context) {
+        if !self.endpoints.acknowledged(peer, header) {
             reject(peer, header);
         }
     }
@@ -117,7 +120,9 @@ impl<T: Transport> Engine<T> {
         let Some(mut suspension) = self.suspensions.get(&peer).copied() else { return false };
         let mut moved = false;
         if !suspension.said && !self.uses_sources_of(peer) && !self.uses_memory_for(peer) {
-            suspension.said = self.endpoints.try_last(peer, &own(Kind::SUSPEND, 0)) == Outcome::Done;
+            moved |= self.fence_all_groups(peer, &mut suspension);
+            suspension.said = usize::from(suspension.fenced) + 1 >= self.endpoints.groups(peer)
+                && self.endpoints.try_last(peer, &own(Kind::SUSPEND, 0)) == Outcome::Done;
             moved |= suspension.said;
         }
         if suspension.heard && !suspension.answered {
@@ -134,6 +139,20 @@ impl<T: Transport> Engine<T> {
         moved
     }
 
+    /// What has been sent over any group of lanes comes before `SUSPEND`. True if anything has left.
+    fn fence_all_groups(&mut self, peer: Peer, suspension: &mut Suspension) -> bool {
+        let before = suspension.fenced;
+        while usize::from(suspension.fenced) + 1 < self.endpoints.groups(peer) {
+            let group = suspension.fenced + 1;
+            let fence = Fence { group, count: self.endpoints.sent(Way { peer, group }) };
+            if self.endpoints.try_last(peer, &fence.on(own(Kind::AFTER, 0))) != Outcome::Done {
+                break;
+            }
+            suspension.fenced = group;
+        }
+        suspension.fenced > before
+    }
+
     /// What the peer has exposed can't be pulled from where it will be.
     fn revoke_addresses(&mut self, peer: Peer) {
         for (_, message) in self.unexpected.iter_mut().filter(|(_, m)| m.peer == peer) {
@@ -148,7 +167,7 @@ impl<T: Transport> Engine<T> {
                 stream.revoke();
             }
         }
-        if let Some(flow) = self.flows.get(peer) {
+        if let Some(flow) = self.flows.get(Way::first(peer)) {
             flow.fetches.iter_mut().for_each(|fetch| fetch.offered.is_revoked = true);
         }
     }

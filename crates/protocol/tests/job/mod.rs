@@ -4,6 +4,7 @@
 use base::Peer;
 use protocol::endpoint::Endpoints;
 use protocol::engine::{Address, Completion, Engine, Mode, OpId};
+use protocol::lanes::LanePlan;
 use protocol::matching::{Envelope, Pattern};
 use protocol::transport::Caps;
 use std::cell::RefCell;
@@ -14,6 +15,8 @@ use testkit::transport::{Bytes, Faults, SimTransport, World};
 
 pub const CAPS: Caps = Caps { packet_max: 64, piece_min: 8, eager_max: 40, fragments_max: 150, pull_min: 200 };
 pub const CONTEXT: u64 = 64;
+/// Larger messages are large.
+pub const SMALL_MAX: usize = 16;
 
 pub struct Job {
     pub world: Rc<RefCell<World>>,
@@ -29,15 +32,24 @@ impl Job {
 
     /// With so many lanes of each pair.
     pub fn with_lanes(seed: u64, size: u32, faults: Faults, lanes: usize) -> Job {
+        Job::with_plan(seed, size, faults, LanePlan::SINGLE.with_lanes(lanes))
+    }
+
+    /// With the lanes of a plan.
+    pub fn with_plan(seed: u64, size: u32, faults: Faults, plan: LanePlan) -> Job {
         let world = World::new(seed, faults, CAPS);
-        world.borrow_mut().use_lanes(lanes);
-        let engines =
-            (0..size).map(|i| Engine::new(Endpoints::new(SimTransport::new(Peer(i), size, &world)))).collect();
+        world.borrow_mut().use_lanes(plan.lanes());
+        let transport = |i| SimTransport::new(Peer(i), size, &world);
+        let engines = (0..size).map(|i| Engine::new(Endpoints::with_plan(transport(i), plan, SMALL_MAX))).collect();
         Job { world, engines, sources: HashMap::new() }
     }
 
     pub fn send(&mut self, from: u32, to: u32, tag: i32, mode: Mode, data: Vec<u8>) -> Option<OpId> {
-        let envelope = Envelope { context: CONTEXT, source: from, tag };
+        self.send_in(CONTEXT, from, to, tag, mode, data)
+    }
+
+    pub fn send_in(&mut self, context: u64, from: u32, to: u32, tag: i32, mode: Mode, data: Vec<u8>) -> Option<OpId> {
+        let envelope = Envelope { context, source: from, tag };
         let source = Bytes::new(data);
         let to = Address { peer: Peer(to), envelope };
         let op = self.engines[from as usize].post_send(to, mode, source.clone()).expect("peer lives");
@@ -49,8 +61,19 @@ impl Job {
     }
 
     pub fn recv(&mut self, at: u32, from: Option<u32>, tag: Option<i32>, capacity: usize) -> (OpId, Bytes) {
+        self.recv_in(CONTEXT, at, from, tag, capacity)
+    }
+
+    pub fn recv_in(
+        &mut self,
+        context: u64,
+        at: u32,
+        from: Option<u32>,
+        tag: Option<i32>,
+        capacity: usize,
+    ) -> (OpId, Bytes) {
         let sink = Bytes::new(vec![0; capacity]);
-        let pattern = Pattern { context: CONTEXT, source: from, tag };
+        let pattern = Pattern { context, source: from, tag };
         let op = self.engines[at as usize].post_recv(pattern, from.map(Peer), sink.clone());
         (op, sink)
     }
