@@ -9,7 +9,8 @@
 //! ```
 //! Every generated function enters the critical section, checks that MPI is running, converts its arguments left to right
 //! and runs the body; an `Err` on that way is raised through the error handler of the object named after `on`. `on none`:
-//! that of the process; `on anytime`: the same, and callable before initialisation and by any thread; `on tool`: no handler.
+//! that of the process; `on files`: that of `MPI_FILE_NULL`; `on anytime`: that of the process, and callable before initialisation and by any thread;
+//! `on tool`: no handler.
 //! `fast f` before `on`: [`crate::short`]`::f` does the call if it can, and only if it can't all this happens.
 //! `unimplemented` instead of a body means: exists, and raises `MPI_ERR_UNSUPPORTED_OPERATION`.
 //! No exported symbol is called from inside, so tools may replace any `MPI_X` by their own.
@@ -154,9 +155,11 @@ macro_rules! api {
     };
     (@on none) => { $crate::raise::On::Process };
     (@on anytime) => { $crate::raise::On::Anytime };
+    (@on files) => { $crate::raise::On::File(mpi::handle::Handle::NONE) };
     (@on tool) => { $crate::raise::On::Tool };
     (@on $on:ident) => { $crate::raise::Raise::on($on) };
     (@scope $cs:ident none) => { $crate::raise::Scope::NONE };
+    (@scope $cs:ident files) => { $crate::raise::Scope::NONE };
     (@scope $cs:ident anytime) => { $crate::raise::Scope::NONE };
     (@scope $cs:ident $on:ident) => { $crate::raise::Raise::scope($on, $cs)? };
     (@running anytime) => {};

@@ -1,7 +1,7 @@
 //! Attributes as the program has them: its callbacks, and the predefined ones, which it gets as addresses of integers.
 
-use crate::convert::{Abi, known};
-use crate::ctypes::{CComm, CType};
+use crate::convert::{Abi, known, number};
+use crate::ctypes::{CComm, CType, CWin};
 use crate::kinds::Function;
 use crate::standard::{SUCCESS, Standard};
 use base::{Error, Result};
@@ -13,6 +13,7 @@ use mpi::comm::attributes::{Predefined, Value, predefined};
 use mpi::cs::Section;
 use mpi::handle::Handle;
 use mpi::inside::Inside;
+use mpi::rma::{Attribute, Window};
 
 /// `MPI_{Comm,Type,Win}_copy_attr_function`: object, keyval, extra state, value, where the copy goes, flag. The three kinds differ
 /// only in the kind of handle.
@@ -47,7 +48,8 @@ impl Functions {
     fn object(&self, handle: Handle) -> usize {
         match self.kind {
             ObjectKind::Datatype => CType::of(handle).0,
-            ObjectKind::Comm | ObjectKind::Window => CComm::of(handle).0,
+            ObjectKind::Comm => CComm::of(handle).0,
+            ObjectKind::Window => CWin::of(handle).0,
         }
     }
 }
@@ -126,4 +128,20 @@ pub fn of_comm(cs: &Section, comm: &Comm, keyval: c_int) -> Result<Option<*mut c
         Some(which) => Ok(refresh(cs, which).map(<*mut c_int>::cast)),
         None => attr::get(cs, comm, Standard::keyval(keyval)),
     }
+}
+
+/// `MPI_Win_get_attr`: the attribute's value. The predefined ones (12.2.6) are the base itself, and pointers to integers.
+pub fn of_window(cs: &Section, win: &Window, keyval: c_int) -> Result<Option<*mut c_void>> {
+    let flavor = || number(Standard::WIN_FLAVORS, win.flavor).unwrap_or(0);
+    let (place, value) = match known(Standard::WIN_KEYVALS, keyval) {
+        None => return attr::get(cs, win, Standard::keyval(keyval)),
+        Some(Attribute::Base) => return Ok(Some(win.base.cast())),
+        Some(Attribute::Size) => (0, win.size as i64),
+        Some(Attribute::DispUnit) => (1, win.disp_unit as i64),
+        Some(Attribute::Flavor) => (2, i64::from(flavor())),
+        Some(Attribute::Model) => (3, i64::from(Standard::WIN_UNIFIED)),
+    };
+    // The lower half, which comes first in memory, is the `int` of those that are one.
+    win.cells[place].set(value);
+    Ok(Some(win.cells[place].as_ptr().cast()))
 }

@@ -1,17 +1,18 @@
-//! The program's functions behind what the core calls: reductions and error handlers. They get handles and codes of the ABI.
+//! The program's functions behind what the core calls: reductions, error handlers and data representations. They get handles and codes of the ABI.
 
 use crate::convert::Abi;
-use crate::ctypes::{CComm, CFile, CSession, CWin};
+use crate::ctypes::{CComm, CFile, CSession, CType, CWin};
 use crate::kinds::Function;
 use crate::lookup::lend_datatype;
-use crate::standard::Standard;
-use base::{Result, ensure};
+use crate::standard::{SUCCESS, Standard};
+use base::{Class, Result, ensure, log};
 use core::ffi::{c_int, c_void};
 use core::mem::transmute;
 use mpi::cs::Section;
 use mpi::datatype::Datatype;
 use mpi::errhandler::{self, Target};
 use mpi::handle::Handle;
+use mpi::io;
 use mpi::op::{self, Op};
 use std::rc::Rc;
 
@@ -113,6 +114,122 @@ pub unsafe fn create_op(function: Function, large: bool, commutative: bool) -> R
         }
     };
     Ok(Op::user(function, commutative))
+}
+
+/// `MPI_Datarep_extent_function`.
+type ExtentFunction = unsafe extern "C" fn(CType, *mut i64, *mut c_void) -> c_int;
+/// `MPI_Datarep_conversion_function`.
+type ConversionFunction = unsafe extern "C" fn(*mut c_void, CType, c_int, *mut c_void, i64, *mut c_void) -> c_int;
+/// `MPI_Datarep_conversion_function_c`.
+type LargeConversionFunction = unsafe extern "C" fn(*mut c_void, CType, i64, *mut c_void, i64, *mut c_void) -> c_int;
+
+/// A function that converts; `None` is `MPI_CONVERSION_FN_NULL`.
+#[derive(Clone, Copy)]
+enum Conversion {
+    Small(Option<ConversionFunction>),
+    Large(Option<LargeConversionFunction>),
+}
+
+impl Conversion {
+    /// # Safety
+    /// `function` is of the type that belongs to the width, or null.
+    unsafe fn new(function: Function, large: bool) -> Conversion {
+        // SAFETY: null is `None`; by the caller.
+        unsafe {
+            match large {
+                true => Conversion::Large(transmute::<Function, Option<LargeConversionFunction>>(function)),
+                false => Conversion::Small(transmute::<Function, Option<ConversionFunction>>(function)),
+            }
+        }
+    }
+
+    /// Converts all elements in one call (MPI-5.0, 14.5.3). False for the null function.
+    unsafe fn call(
+        self,
+        cs: &mut Section,
+        items: &io::Items<'_>,
+        elements: usize,
+        file: *mut u8,
+        state: *mut c_void,
+    ) -> Result<bool> {
+        let count = c_int::try_from(elements);
+        let code = lend_datatype(cs, items.datatype, |_, c| {
+            let buf = items.buf.cast();
+            // SAFETY: the function gets what the standard promises it; the buffers are the caller's.
+            unsafe {
+                match (self, count) {
+                    (Conversion::Small(None), _) | (Conversion::Large(None), _) => None,
+                    (Conversion::Small(Some(f)), Ok(count)) => Some(f(buf, c, count, file.cast(), 0, state)),
+                    (Conversion::Small(Some(_)), Err(_)) => Some(Standard::code(Class::ERR_COUNT)),
+                    (Conversion::Large(Some(f)), _) => Some(f(buf, c, elements as i64, file.cast(), 0, state)),
+                }
+            }
+        });
+        match code {
+            None => Ok(false),
+            Some(SUCCESS) => Ok(true),
+            Some(code) => {
+                log!(Info, "a conversion function of the program has returned the error code {code}");
+                base::fail!(ERR_CONVERSION, "a conversion function of the program has failed")
+            }
+        }
+    }
+}
+
+/// The program's functions for a data representation.
+struct Datarep {
+    read: Conversion,
+    write: Conversion,
+    extent: ExtentFunction,
+    state: *mut c_void,
+}
+
+impl io::Functions for Datarep {
+    fn extent(&self, cs: &mut Section, datatype: &Rc<Datatype>) -> Result<usize> {
+        let mut extent = 0i64;
+        // SAFETY: a function of this type by the contract of `register_datarep`.
+        let code = lend_datatype(cs, datatype, |_, c| unsafe { (self.extent)(c, &mut extent, self.state) });
+        ensure!(
+            code == SUCCESS && extent >= 0,
+            ERR_CONVERSION,
+            "the extent function of a data representation has failed"
+        );
+        Ok(extent as usize)
+    }
+
+    unsafe fn read(&self, cs: &mut Section, items: &io::Items<'_>, elements: usize, file: *mut u8) -> Result<bool> {
+        // SAFETY: handed on from the caller.
+        unsafe { self.read.call(cs, items, elements, file, self.state) }
+    }
+
+    unsafe fn write(&self, cs: &mut Section, items: &io::Items<'_>, elements: usize, file: *mut u8) -> Result<bool> {
+        // SAFETY: handed on from the caller.
+        unsafe { self.write.call(cs, items, elements, file, self.state) }
+    }
+}
+
+/// `MPI_Register_datarep`, `MPI_Register_datarep_c`.
+///
+/// # Safety
+/// The functions are of the types that belong to the width; conversions may be null.
+pub unsafe fn register_datarep(
+    cs: &Section,
+    name: &[u8],
+    [read, write, extent]: [Function; 3],
+    large: bool,
+    state: *mut c_void,
+) -> Result {
+    ensure!(!extent.is_null(), ERR_ARG, "the extent function of a data representation is null");
+    // SAFETY: by the caller; `extent` is not null.
+    let functions = unsafe {
+        Datarep {
+            read: Conversion::new(read, large),
+            write: Conversion::new(write, large),
+            extent: transmute::<Function, ExtentFunction>(extent),
+            state,
+        }
+    };
+    io::register(cs, name, Box::new(functions))
 }
 
 #[cfg(test)]

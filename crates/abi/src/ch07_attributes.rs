@@ -1,7 +1,7 @@
 //! Attributes and names (MPI-5.0, 7.7, 7.8).
 
 use crate::api::api;
-use crate::attributes::{create_keyval, free_keyval, of_comm};
+use crate::attributes::{create_keyval, free_keyval, of_comm, of_window};
 use crate::convert::Abi;
 use crate::kinds::*;
 use crate::lookup;
@@ -9,6 +9,7 @@ use crate::standard::Standard;
 use core::ffi::c_int;
 use mpi::attr::{self, ObjectKind};
 use mpi::comm::MAX_OBJECT_NAME;
+use mpi::rma;
 
 api! {
     with cs;
@@ -116,7 +117,7 @@ api! {
     }
 
     /// Deletes an attribute of a window
-    MPI_Win_delete_attr => (win: Win, win_keyval: Int) on win unimplemented
+    MPI_Win_delete_attr => (win: Win, win_keyval: Int) on win { attr::delete(cs, &*win, Standard::keyval(win_keyval)) }
 
     /// Frees an attribute key for windows
     MPI_Win_free_keyval => (win_keyval: InOutInt) on none {
@@ -125,14 +126,31 @@ api! {
     }
 
     /// Reads an attribute of a window
-    MPI_Win_get_attr => (win: Win, win_keyval: Int, attribute_val: OutAddr, flag: OutFlag) on win unimplemented
+    MPI_Win_get_attr => (win: Win, win_keyval: Int, attribute_val: OutAddr, flag: OutFlag) on win {
+        let found = of_window(cs, &win, win_keyval)?;
+        flag.set_flag(found.is_some());
+        if let Some(found) = found {
+            *attribute_val = found;
+        }
+        Ok(())
+    }
 
     /// The name of a window
-    MPI_Win_get_name => (win: Win, win_name: OutText, resultlen: OutInt) on win unimplemented
+    MPI_Win_get_name => (win: AnyWin, win_name: OutText, resultlen: OutInt) on win {
+        let is_null = win == CWin::null();
+        let name = if is_null { b"MPI_WIN_NULL".to_vec() } else { rma::from_handle(cs, win.known())?.owner.name() };
+        resultlen.set(win_name.write(&name, MAX_OBJECT_NAME) as c_int);
+        Ok(())
+    }
 
     /// Stores an attribute of a window
-    MPI_Win_set_attr => (win: Win, win_keyval: Int, attribute_val: Addr) on win unimplemented
+    MPI_Win_set_attr => (win: Win, win_keyval: Int, attribute_val: Addr) on win {
+        attr::set(cs, &*win, Standard::keyval(win_keyval), attribute_val)
+    }
 
     /// Names a window
-    MPI_Win_set_name => (win: Win, win_name: Text) on win unimplemented
+    MPI_Win_set_name => (win: Win, win_name: Text) on win {
+        win.set_name(win_name);
+        Ok(())
+    }
 }

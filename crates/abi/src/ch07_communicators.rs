@@ -99,7 +99,7 @@ api! {
     /// Sets hints of a communicator
     MPI_Comm_set_info => (comm: Comm, info: Info) on comm {
         if let Some(info) = info {
-            comm::set_info(&comm, &info);
+            comm::set_info(cs, &comm, &info);
         }
         Ok(())
     }

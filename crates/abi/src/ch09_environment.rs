@@ -5,6 +5,7 @@ use crate::attributes::refresh;
 use crate::callbacks::create_errhandler;
 use crate::convert::Abi;
 use crate::kinds::*;
+use crate::lookup;
 use crate::standard::{ABI_VERSION, Standard};
 use core::ffi::c_int;
 use mpi::comm::attributes::Predefined;
@@ -77,7 +78,10 @@ api! {
     }
 
     /// Calls a file's error handler
-    MPI_File_call_errhandler => (fh: File, errorcode: Int) on fh unimplemented
+    MPI_File_call_errhandler => (fh: AnyFile, errorcode: Int) on fh {
+        let owner = lookup::file_owner(cs, fh)?;
+        owner::call_errhandler(cs, &owner, Standard::class(errorcode))
+    }
 
     /// Creates an error handler for files
     MPI_File_create_errhandler => (file_errhandler_fn: FnFileErrhandler, errhandler: OutErrhandler) on none {
@@ -86,10 +90,15 @@ api! {
     }
 
     /// The error handler of a file
-    MPI_File_get_errhandler => (file: File, errhandler: OutErrhandler) on file unimplemented
+    MPI_File_get_errhandler => (file: AnyFile, errhandler: OutErrhandler) on file {
+        errhandler.set(CErrhandler::of(lookup::file_owner(cs, file)?.get_errhandler(cs)));
+        Ok(())
+    }
 
     /// Sets the error handler of a file
-    MPI_File_set_errhandler => (file: File, errhandler: Errhandler) on file unimplemented
+    MPI_File_set_errhandler => (file: AnyFile, errhandler: Errhandler) on file {
+        lookup::file_owner(cs, file)?.set_errhandler(cs, errhandler.known())
+    }
 
     /// Frees memory of `MPI_Alloc_mem`
     MPI_Free_mem => (base: Addr) on none { memory::free(cs, base) }
@@ -163,7 +172,9 @@ api! {
     }
 
     /// Calls a window's error handler
-    MPI_Win_call_errhandler => (win: Win, errorcode: Int) on win unimplemented
+    MPI_Win_call_errhandler => (win: Win, errorcode: Int) on win {
+        owner::call_errhandler(cs, &win.owner, Standard::class(errorcode))
+    }
 
     /// Creates an error handler for windows
     MPI_Win_create_errhandler => (win_errhandler_fn: FnWinErrhandler, errhandler: OutErrhandler) on none {
@@ -172,10 +183,13 @@ api! {
     }
 
     /// The error handler of a window
-    MPI_Win_get_errhandler => (win: Win, errhandler: OutErrhandler) on win unimplemented
+    MPI_Win_get_errhandler => (win: Win, errhandler: OutErrhandler) on win {
+        errhandler.set(CErrhandler::of(win.owner.get_errhandler(cs)));
+        Ok(())
+    }
 
     /// Sets the error handler of a window
-    MPI_Win_set_errhandler => (win: Win, errhandler: Errhandler) on win unimplemented
+    MPI_Win_set_errhandler => (win: Win, errhandler: Errhandler) on win { win.owner.set_errhandler(cs, errhandler.known()) }
 }
 
 plain! {

@@ -82,7 +82,7 @@ plain! {
     }
 
     /// Integer for a file
-    MPI_File_toint => (file: File) -> "int" c_int { file.0 as c_int }
+    MPI_File_toint => (file: AnyFile) -> "int" c_int { file.0 as c_int }
 
     /// Handle of a file from its integer
     MPI_File_fromint => (file: Int) -> "MPI_File" CFile { CFile(file as usize) }

@@ -12,7 +12,9 @@ use mpi::constructors::SplitType;
 use mpi::datatype::{self, Combiner, Name, TypeClass};
 use mpi::group::Comparison;
 use mpi::handle::{Handle, Kind};
+use mpi::io::{Amode, Whence};
 use mpi::op::Predefined;
+use mpi::rma;
 use mpi::status;
 use mpi::thread::Level;
 use mpi::topo;
@@ -46,6 +48,16 @@ pub trait Abi {
     const DISTRIBUTE_DFLT_DARG: i32;
     /// Error classes.
     const CODES: &'static [(i32, Class)];
+    /// `MPI_WIN_BASE` …
+    const WIN_KEYVALS: &'static [(i32, rma::Attribute)];
+    /// `MPI_WIN_FLAVOR_CREATE` …
+    const WIN_FLAVORS: &'static [(i32, rma::Flavor)];
+    /// `MPI_WIN_UNIFIED`
+    const WIN_UNIFIED: i32;
+    /// `MPI_LOCK_EXCLUSIVE` and `MPI_LOCK_SHARED`: whether the lock is for one alone.
+    const LOCK_TYPES: &'static [(i32, bool)];
+    /// `MPI_MODE_NOCHECK` …, one bit each.
+    const ASSERTIONS: &'static [(i32, rma::Mode)];
     /// `MPI_IDENT` …
     const COMPARISONS: &'static [(i32, Comparison)];
     /// `MPI_CART` …
@@ -64,6 +76,10 @@ pub trait Abi {
     const TYPE_CLASSES: &'static [(i32, TypeClass)];
     /// `MPI_TAG_UB` …
     const PREDEFINED_KEYVALS: &'static [(i32, attributes::Predefined)];
+    /// `MPI_MODE_RDONLY` …
+    const ACCESS_MODES: &'static [(i32, Amode)];
+    /// `MPI_SEEK_SET` …
+    const WHENCES: &'static [(i32, Whence)];
     /// `MPI_COMM_NULL` …
     const NULLS: &'static [(Self::Handle, Kind)];
     /// `MPI_COMM_WORLD` …
@@ -195,6 +211,19 @@ pub trait Abi {
     /// The lowest level that gives what `required` asks for.
     fn level(required: i32) -> Level {
         Self::LEVELS.iter().find(|(number, _)| *number >= required).map_or(Level::Multiple, |(_, level)| *level)
+    }
+
+    /// A set of access modes for the core.
+    fn amode(number: i32) -> Amode {
+        let listed = Self::ACCESS_MODES.iter().filter(|(bit, _)| number & bit != 0);
+        let (bits, amode) =
+            listed.fold((0, Amode::default()), |(bits, set), (bit, mode)| (bits | bit, set.with(*mode)));
+        if bits == number { amode } else { amode.with(Amode::UNKNOWN) }
+    }
+
+    /// The reverse of [`Abi::amode`].
+    fn c_amode(amode: Amode) -> i32 {
+        Self::ACCESS_MODES.iter().filter(|(_, mode)| amode.has(*mode)).fold(0, |bits, (bit, _)| bits | bit)
     }
 
     /// The handle of an object of this kind, or the null handle.

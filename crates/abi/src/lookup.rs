@@ -1,7 +1,7 @@
 //! From handles to objects. Predefined objects live as long as the process and are lent; others are held by a count.
 
 use crate::convert::{Abi, number};
-use crate::ctypes::{CComm, COp, CType};
+use crate::ctypes::{CComm, CFile, COp, CType};
 use crate::standard::{COMM_SELF, COMM_WORLD, PREDEFINED_END, Standard};
 use base::{Class, Error, Result, ensure};
 use core::mem::ManuallyDrop;
@@ -10,7 +10,9 @@ use mpi::comm::{self, Comm};
 use mpi::cs::Section;
 use mpi::datatype::{self, Datatype};
 use mpi::handle::{Handle, Named, Table};
+use mpi::io;
 use mpi::op::{self, Op};
+use mpi::owner::Owner;
 use std::rc::Rc;
 use std::sync::LazyLock;
 
@@ -85,6 +87,14 @@ pub unsafe fn borrow_comm(cs: &Section, c: CComm) -> Option<&Rc<Comm>> {
         // SAFETY: by the caller.
         _ => unsafe { comm::COMMS.get(cs).borrow(Handle(c.0)) },
     }
+}
+
+/// What has the error handler of a file; of `MPI_FILE_NULL` the one that new files begin with.
+pub fn file_owner(cs: &Section, c: CFile) -> Result<Rc<Owner>> {
+    if c.known() == Handle::NONE {
+        return Ok(io::default_owner(cs));
+    }
+    io::from_handle(cs, c.known()).map(|file| Rc::clone(&file.owner))
 }
 
 /// What `f` says of a communicator, without holding it.

@@ -8,7 +8,8 @@ use base::{Class, Error, Result};
 use core::ffi::c_int;
 use mpi::cs::{self, Guard, Section};
 use mpi::handle::Handle;
-use mpi::{life, owner, request, session};
+use mpi::{io, life, owner, request, rma, session};
+use std::rc::Rc;
 
 /// The object whose error handler is called.
 #[derive(Clone, Copy, Debug)]
@@ -21,8 +22,10 @@ pub enum On {
     Comm(CComm),
     /// A session.
     Session(Handle),
-    /// A window or file: there is none yet, so the error is the process's.
-    Other,
+    /// A file. Errors of `MPI_FILE_NULL` and of no file go to the handler that new files begin with.
+    File(Handle),
+    /// A window.
+    Win(CWin),
     /// None: functions of the tool interface only return their code (MPI-5.0, 15.3.9).
     Tool,
 }
@@ -72,7 +75,16 @@ fn raise(cs: &mut Section, on: On, error: Error, name: &'static str) -> c_int {
             Ok(session) => owner::raise_from(cs, name, Some(&session.owner), error),
             Err(_) => raise_on_process(cs, error, name),
         },
-        On::Process | On::Other => raise_on_process(cs, error, name),
+        On::File(handle) => {
+            let found = io::from_handle(cs, handle).map(|file| Rc::clone(&file.owner));
+            let owner = found.unwrap_or_else(|_| io::default_owner(cs));
+            owner::raise_from(cs, name, Some(&owner), error);
+        }
+        On::Win(c) => match rma::from_handle(cs, c.known()) {
+            Ok(win) => owner::raise_from(cs, name, Some(&win.owner), error),
+            Err(_) => raise_on_process(cs, error, name),
+        },
+        On::Process => raise_on_process(cs, error, name),
     }
     Standard::code(class)
 }
@@ -112,21 +124,21 @@ impl Raise for CComm {
 
 impl Raise for CWin {
     fn on(self) -> On {
-        On::Other
+        On::Win(self)
     }
 
     fn scope(self, _cs: &Section) -> Result<Scope> {
-        base::fail!(ERR_WIN, "not the handle of a live window")
+        Ok(Scope::NONE)
     }
 }
 
 impl Raise for CFile {
     fn on(self) -> On {
-        On::Other
+        On::File(self.known())
     }
 
     fn scope(self, _cs: &Section) -> Result<Scope> {
-        base::fail!(ERR_FILE, "not the handle of a live file")
+        Ok(Scope::NONE)
     }
 }
 

@@ -9,7 +9,9 @@ use mpi::datatype::{
 };
 use mpi::group::Comparison;
 use mpi::handle::{Handle, Kind};
+use mpi::io::{Amode, Whence};
 use mpi::op::Predefined;
+use mpi::rma;
 use mpi::thread::Level;
 use mpi::topo;
 
@@ -91,6 +93,40 @@ impl Abi for Standard {
         (505, Attribute::AppNum),
         (506, Attribute::LastUsedCode),
         (507, Attribute::UniverseSize),
+    ];
+    const ACCESS_MODES: &'static [(i32, Amode)] = &[
+        (1, Amode::APPEND),
+        (2, Amode::CREATE),
+        (4, Amode::DELETE_ON_CLOSE),
+        (8, Amode::EXCL),
+        (16, Amode::RDONLY),
+        (32, Amode::RDWR),
+        (64, Amode::SEQUENTIAL),
+        (128, Amode::UNIQUE_OPEN),
+        (256, Amode::WRONLY),
+    ];
+    const WHENCES: &'static [(i32, Whence)] = &[(401, Whence::Current), (402, Whence::End), (403, Whence::Set)];
+    const WIN_KEYVALS: &'static [(i32, rma::Attribute)] = &[
+        (601, rma::Attribute::Base),
+        (602, rma::Attribute::DispUnit),
+        (603, rma::Attribute::Size),
+        (604, rma::Attribute::Flavor),
+        (605, rma::Attribute::Model),
+    ];
+    const WIN_FLAVORS: &'static [(i32, rma::Flavor)] = &[
+        (311, rma::Flavor::Create),
+        (312, rma::Flavor::Allocate),
+        (313, rma::Flavor::Dynamic),
+        (314, rma::Flavor::Shared),
+    ];
+    const WIN_UNIFIED: i32 = 321;
+    const LOCK_TYPES: &'static [(i32, bool)] = &[(301, true), (302, false)];
+    const ASSERTIONS: &'static [(i32, rma::Mode)] = &[
+        (1024, rma::Mode::NoCheck),
+        (2048, rma::Mode::NoPrecede),
+        (4096, rma::Mode::NoPut),
+        (8192, rma::Mode::NoStore),
+        (16384, rma::Mode::NoSucceed),
     ];
     const NULLS: &'static [(usize, Kind)] = &[
         (0x100, Kind::Comm),

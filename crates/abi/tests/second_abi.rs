@@ -10,12 +10,13 @@ use mpi::datatype::{self, Combiner, DATATYPES, Datatype, Form, Name, TypeClass};
 use mpi::errhandler::{self, Target};
 use mpi::group::Comparison;
 use mpi::handle::{Handle, Kind};
+use mpi::io::{Amode, Whence};
 use mpi::op::{self, OPS, Op, Predefined};
 use mpi::p2p::{probe, receive, send};
 use mpi::request::complete::{self, Holder};
 use mpi::status::{Place, Status};
 use mpi::thread::Level;
-use mpi::{cs, errors, init, owner, topo};
+use mpi::{cs, errors, init, owner, rma, topo};
 use mpi_abi::convert::{Abi, c_integers, known, number};
 use mpi_abi::standard::Standard;
 use std::cell::RefCell;
@@ -64,6 +65,13 @@ impl Abi for Other {
     const DISTRIBUTIONS: &'static [(i32, i32)] = &[(121, datatype::DISTRIBUTE_BLOCK)];
     const TYPE_CLASSES: &'static [(i32, TypeClass)] = &[(31, TypeClass::Real)];
     const PREDEFINED_KEYVALS: &'static [(i32, attributes::Predefined)] = &[(0x6440_0005, attributes::Predefined::Io)];
+    const ACCESS_MODES: &'static [(i32, Amode)] = &[(2, Amode::RDONLY), (8, Amode::RDWR)];
+    const WHENCES: &'static [(i32, Whence)] = &[(600, Whence::Set)];
+    const WIN_KEYVALS: &'static [(i32, rma::Attribute)] = &[(0x6600_0001, rma::Attribute::Base)];
+    const WIN_FLAVORS: &'static [(i32, rma::Flavor)] = &[(1, rma::Flavor::Create)];
+    const WIN_UNIFIED: i32 = 5;
+    const LOCK_TYPES: &'static [(i32, bool)] = &[(234, true), (235, false)];
+    const ASSERTIONS: &'static [(i32, rma::Mode)] = &[(1, rma::Mode::NoCheck)];
     const NULLS: &'static [(i32, Kind)] = &[
         (0x0400_0000, Kind::Comm),
         (0x0c00_0000, Kind::Datatype),

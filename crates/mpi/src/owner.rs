@@ -1,4 +1,4 @@
-//! The object that messages, requests and errors belong to: a communicator or session, as the floors below know it; and what
+//! The object that messages, requests and errors belong to: a communicator, window, file or session, as the floors below know it; and what
 //! an error of such an object does (MPI-5.0, 9.3).
 //!
 //! An error of no object goes to the handler of `MPI_COMM_SELF` (if the program has set one, else to that of `MPI_COMM_WORLD`
@@ -17,7 +17,7 @@ use base::{Class, ContextId, Error, Peer, Result};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// What the floors below know of a communicator or session. It may outlive the object, in requests and groups.
+/// What the floors below know of a communicator, file or session. It may outlive the object, in requests and groups.
 pub struct Owner {
     /// The program's handle.
     pub handle: Cell<Handle>,
@@ -39,9 +39,24 @@ impl Owner {
         Owner { contexts, groups, ..Owner::new(Target::Comm, errhandler) }
     }
 
+    /// An open file of these processes.
+    pub fn of_file(errhandler: Errhandler, group: &Rc<Group>) -> Owner {
+        Owner { groups: [Some(Rc::clone(group)), None], ..Owner::new(Target::File, errhandler) }
+    }
+
+    /// `MPI_FILE_NULL`: errors of files are returned until the program says otherwise (MPI-5.0, 14.7).
+    pub fn of_no_file() -> Owner {
+        Owner::new(Target::File, Errhandler::Return)
+    }
+
     /// A session.
     pub fn of_session(errhandler: Errhandler) -> Owner {
         Owner::new(Target::Session, errhandler)
+    }
+
+    /// A window of this group.
+    pub fn of_window(errhandler: Errhandler, group: Rc<Group>) -> Owner {
+        Owner { groups: [Some(group), None], ..Owner::new(Target::Window, errhandler) }
     }
 
     fn new(target: Target, errhandler: Errhandler) -> Owner {
@@ -85,12 +100,19 @@ impl Owner {
         *self.name.borrow_mut() = name.to_vec();
     }
 
-    /// How messages for humans name a communicator.
+    /// How messages for humans name a communicator, window or file.
     pub fn describe(&self) -> Option<String> {
         let name = self.name.borrow();
-        let text =
-            || if name.is_empty() { "a communicator".into() } else { String::from_utf8_lossy(&name).into_owned() };
-        (self.target == Target::Comm).then(text)
+        let text = |unnamed: &str| match name.is_empty() {
+            true => unnamed.to_owned(),
+            false => String::from_utf8_lossy(&name).into_owned(),
+        };
+        match self.target {
+            Target::Comm => Some(text("a communicator")),
+            Target::File => Some(text("a file")),
+            Target::Window => Some(text("a window")),
+            Target::Session => None,
+        }
     }
 
     /// All processes of a communicator, on both sides.

@@ -68,6 +68,9 @@ pub(crate) fn waiting<R>(cs: &Section, f: impl FnOnce(&mut Waiting) -> R) -> R {
 /// Schedules that advance with every poll.
 static ACTIVE: Inside<RefCell<Vec<Rc<dyn Active>>>> = Inside::new(RefCell::new(Vec::new()));
 
+/// What serves other processes, with every poll of a wait, for as long as it is there. Messages on the short path don't ask for it.
+static SERVICES: Inside<RefCell<Vec<Rc<dyn Active>>>> = Inside::new(RefCell::new(Vec::new()));
+
 /// Tells the node agent what this rank waits for.
 type Tell = fn(&Section, &Awaited<'_>);
 
@@ -98,6 +101,7 @@ pub fn has_active(cs: &Section) -> bool {
 /// Forgets the schedules: MPI ends.
 pub(crate) fn clear(cs: &Section) {
     ACTIVE.get(cs).borrow_mut().clear();
+    SERVICES.get(cs).borrow_mut().clear();
 }
 
 /// Keeps `work` advancing until it says that it is done. Advances it once right away.
@@ -107,6 +111,17 @@ pub fn activate(cs: &mut Section, work: Rc<dyn Active>) {
     }
 }
 
+/// Serves other processes by `service` from now on, until it says that it is done.
+pub fn serve(cs: &Section, service: Rc<dyn Active>) {
+    SERVICES.get(cs).borrow_mut().push(service);
+}
+
+/// Whether there is something to do beside the engine.
+#[inline]
+fn has_work(cs: &Section) -> bool {
+    has_active(cs) || !SERVICES.get(cs).borrow().is_empty()
+}
+
 /// One round of progress. True if anything happened.
 #[inline]
 pub fn poll(cs: &mut Section) -> bool {
@@ -114,7 +129,7 @@ pub fn poll(cs: &mut Section) -> bool {
     if moved {
         sleepers::happened(cs);
     }
-    if has_active(cs) {
+    if has_work(cs) {
         advance_active(cs);
     }
     moved
@@ -150,15 +165,21 @@ fn found_nothing(cs: &mut Section) {
     }
 }
 
-/// Advances the schedules. They may run callbacks of the program and start others, so no borrow is held meanwhile.
+/// Advances the schedules and services.
 fn advance_active(cs: &mut Section) {
-    let mut round = std::mem::take(&mut *ACTIVE.get(cs).borrow_mut());
+    advance_all(cs, &SERVICES);
+    advance_all(cs, &ACTIVE);
+}
+
+/// They may run callbacks of the program and start others, so no borrow is held meanwhile.
+fn advance_all(cs: &mut Section, list: &'static Inside<RefCell<Vec<Rc<dyn Active>>>>) {
+    let mut round = std::mem::take(&mut *list.get(cs).borrow_mut());
     let before = round.len();
     round.retain(|work| !work.advance(cs));
     if round.len() < before {
         sleepers::happened(cs);
     }
-    let mut started = ACTIVE.get(cs).borrow_mut();
+    let mut started = list.get(cs).borrow_mut();
     round.append(&mut started);
     *started = round;
 }
@@ -186,6 +207,24 @@ pub fn wait_for(cs: &mut Section, awaited: Awaited<'_>, mut done: impl FnMut(&mu
     }
     if idled {
         sleepers::retire(cs);
+    }
+}
+
+/// As [`wait_until`], for what another process changes in shared memory: as nothing tells of that, this one never sleeps for long.
+pub fn wait_for_memory(cs: &mut Section, mut done: impl FnMut(&mut Section) -> bool) {
+    let mut idle_polls = 0;
+    while !done(cs) {
+        if poll(cs) {
+            idle_polls = 0;
+            continue;
+        }
+        idle_polls += 1;
+        answer(cs, &Awaited::Anything);
+        match waiting(cs, |waiting| waiting.waiter.idle(idle_polls)) {
+            Idle::Spin if !cs::is_locking() => std::hint::spin_loop(),
+            Idle::Spin | Idle::Yield => cs::released(cs, sys::wake::yield_cpu),
+            Idle::ShortSleep | Idle::Sleep => cs::released(cs, wait::short_sleep),
+        }
     }
 }
 
@@ -223,7 +262,7 @@ fn sleep(cs: &mut Section, awaited: &Awaited<'_>) {
     if watches {
         engine::with(cs, |engine| waiting(cs, |waiting| waiting.disarm(engine.endpoints())));
     }
-    if has_active(cs) {
+    if has_work(cs) {
         advance_active(cs);
     }
 }

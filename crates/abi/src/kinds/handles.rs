@@ -40,10 +40,10 @@ values! {
     Message, CMessage, "MPI_Message @";
     /// An error handler.
     Errhandler, CErrhandler, "MPI_Errhandler @";
-    /// A window.
-    Win, CWin, "MPI_Win @";
-    /// A file.
-    File, CFile, "MPI_File @";
+    /// A window, or `MPI_WIN_NULL`.
+    AnyWin, CWin, "MPI_Win @";
+    /// A file or `MPI_FILE_NULL`.
+    AnyFile, CFile, "MPI_File @";
     /// Requests to complete or start.
     InOutRequestArray, *mut CRequest, "MPI_Request @[]";
     /// Requests to look at.
@@ -90,6 +90,10 @@ objects! {
     InfoObject, CInfo => Rc<mpi::info::Info>, "MPI_Info @", |cs, c| mpi::info::from_handle(cs, c.known());
     /// A session.
     Session, CSession => Rc<mpi::session::Session>, "MPI_Session @", |cs, c| mpi::session::from_handle(cs, c.known());
+    /// A file.
+    File, CFile => Rc<mpi::io::File>, "MPI_File @", |cs, c| mpi::io::from_handle(cs, c.known());
+    /// A window.
+    Win, CWin => Rc<mpi::rma::Window>, "MPI_Win @", |cs, c| mpi::rma::from_handle(cs, c.known());
     /// A reduction operation.
     Op, COp => Held<mpi::op::Op>, "MPI_Op @", |cs, c| lookup::op(cs, c);
 }
@@ -131,6 +135,36 @@ impl<W: Width> Kind<W> for OutComm {
     }
 }
 
+/// Where a new file goes; `MPI_FILE_NULL` if the call fails from then on.
+pub struct OutFile;
+impl<W: Width> Kind<W> for OutFile {
+    type C = *mut CFile;
+    type R = Out<CFile>;
+    const TEXT: &'static str = "MPI_File *@";
+    #[inline(always)]
+    unsafe fn take(cs: &Section, p: *mut CFile, _: &Scope) -> Result<Out<CFile>> {
+        mpi::io::ensure_room(cs)?;
+        let out = Out::new(p)?;
+        out.set(CFile::null());
+        Ok(out)
+    }
+}
+
+/// Where a new window goes; `MPI_WIN_NULL` if the call fails from then on.
+pub struct OutWin;
+impl<W: Width> Kind<W> for OutWin {
+    type C = *mut CWin;
+    type R = Out<CWin>;
+    const TEXT: &'static str = "MPI_Win *@";
+    #[inline(always)]
+    unsafe fn take(cs: &Section, p: *mut CWin, _: &Scope) -> Result<Out<CWin>> {
+        mpi::rma::WINDOWS.get(cs).ensure_room()?;
+        let out = Out::new(p)?;
+        out.set(CWin::null());
+        Ok(out)
+    }
+}
+
 places! {
     /// Communicator to free.
     InOutComm, CComm, "MPI_Comm *@";
@@ -166,12 +200,8 @@ places! {
     OutSession, CSession, "MPI_Session *@", |cs| mpi::session::ensure_room(cs);
     /// Session to finalize.
     InOutSession, CSession, "MPI_Session *@";
-    /// Where a new window goes.
-    OutWin, CWin, "MPI_Win *@";
     /// Window to free.
     InOutWin, CWin, "MPI_Win *@";
-    /// Where a new file goes.
-    OutFile, CFile, "MPI_File *@";
     /// File to close.
     InOutFile, CFile, "MPI_File *@";
 }

@@ -1,7 +1,15 @@
-//! Hints of a communicator (MPI-5.0, 7.4.4): assertions that a program makes about its own use of it.
+//! Hints of a communicator (MPI-5.0, 7.4.4): assertions that a program makes about its own use of it, and the class of lanes that its messages take.
 
 use super::Comm;
+use crate::cs::Section;
+use crate::engine;
 use crate::info::{Info, MEMORY_KINDS};
+use base::log;
+use protocol::lanes::{Class, LanePlan};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The class of lanes that messages of a communicator take ([`Class::named`]); `default` for those of their kind or size.
+const LANE_CLASS: &str = "ferrule_lane_class";
 
 /// The assertions of the standard; each is `true` or `false`.
 const ASSERTIONS: [&str; 5] = [
@@ -16,6 +24,8 @@ const ASSERTIONS: [&str; 5] = [
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Hints {
     made: [Option<bool>; ASSERTIONS.len()],
+    /// Only one that lanes of the job have.
+    lane_class: Option<Class>,
 }
 
 impl Hints {
@@ -35,6 +45,10 @@ impl Hints {
                 _ => {}
             }
         }
+        if let Some(name) = info.text(LANE_CLASS) {
+            let plan = LanePlan::configured().unwrap_or(LanePlan::SINGLE);
+            self.lane_class = lane_class(&name, &plan);
+        }
     }
 
     /// The hints in use.
@@ -45,14 +59,54 @@ impl Hints {
                 info.put(key, if made { b"true" } else { b"false" });
             }
         }
+        if let Some(class) = self.lane_class {
+            info.put(LANE_CLASS, class.to_string().as_bytes());
+        }
         info.put("mpi_memory_alloc_kinds", MEMORY_KINDS.as_bytes());
         info
     }
 }
 
+/// The class of this name, if lanes of the plan carry it alone; says if not.
+fn lane_class(name: &str, plan: &LanePlan) -> Option<Class> {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if name == "default" {
+        return None;
+    }
+    let Some(class) = Class::named(name) else {
+        let names: Vec<String> = Class::all().map(|class| class.to_string()).collect();
+        log!(Warn, "{LANE_CLASS}={name} is none of default, {}; it is ignored", names.join(", "));
+        return None;
+    };
+    if plan.group_of(class).is_none() {
+        if !TOLD.swap(true, Ordering::Relaxed) {
+            log!(
+                Warn,
+                "{LANE_CLASS}={name}: no lane is for this class alone (lanes: {plan}), so messages take the default lanes"
+            );
+        }
+        return None;
+    }
+    Some(class)
+}
+
+/// From now on messages of `comm` are sent with the class of its hints, or, once the communicator is gone, with none.
+pub(crate) fn apply_class(cs: &Section, comm: &Comm, is_gone: bool) {
+    let class = comm.hints.borrow().lane_class.filter(|_| !is_gone);
+    for context in [Some(comm.context), comm.local.as_ref().map(|local| local.context)].into_iter().flatten() {
+        engine::with(cs, |engine| engine.set_class(context, class));
+    }
+}
+
+/// Whether messages of `comm` have a class of their own.
+pub(super) fn has_class(comm: &Comm) -> bool {
+    comm.hints.borrow().lane_class.is_some()
+}
+
 /// `MPI_Comm_set_info`.
-pub fn set_info(comm: &Comm, info: &Info) {
+pub fn set_info(cs: &Section, comm: &Comm, info: &Info) {
     comm.hints.borrow_mut().update(info);
+    apply_class(cs, comm, false);
 }
 
 /// `MPI_Comm_get_info`: a new object with the hints in use.
@@ -63,6 +117,22 @@ pub fn get_info(comm: &Comm) -> Info {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_classes_with_lanes_are_in_force() {
+        let plan = |lanes, policy| LanePlan::parse(lanes, policy).unwrap();
+        assert_eq!(lane_class("bulk", &plan("2", "segregate")), Some(Class::Bulk));
+        assert_eq!(lane_class("collectives", &plan("2", "segregate:traffic")), Some(Class::Collectives));
+        for (name, plan) in [
+            ("onesided", plan("2", "segregate:traffic")),
+            ("bulk", LanePlan::SINGLE),
+            ("share1", plan("2", "distribute")),
+            ("fast", plan("2", "segregate")),
+            ("default", plan("2", "segregate")),
+        ] {
+            assert_eq!(lane_class(name, &plan), None, "{name} {plan}");
+        }
+    }
 
     #[test]
     fn known_hints_survive_and_others_do_not() {

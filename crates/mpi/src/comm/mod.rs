@@ -11,6 +11,7 @@ mod hints;
 pub mod layout;
 
 use crate::cs::Section;
+pub(crate) use hints::apply_class;
 pub use hints::{Hints, get_info, set_info};
 
 use crate::attr::{self, AttrSet, Attributed, ObjectKind};
@@ -292,6 +293,9 @@ pub(crate) fn contains(cs: &Section, context: u64, peer: Peer) -> bool {
 pub(crate) fn publish(cs: &Section, comm: Comm) -> Rc<Comm> {
     let comm = Rc::new(comm);
     COMMS.get(cs).enter(Rc::clone(&comm));
+    if hints::has_class(&comm) {
+        apply_class(cs, &comm, false);
+    }
     comm
 }
 
@@ -305,6 +309,9 @@ pub fn free(cs: &mut Section, comm: &Rc<Comm>) -> Result {
     );
     attr::delete_all(cs, &**comm)?;
     warn_of_unreceived(cs, comm);
+    if hints::has_class(comm) {
+        apply_class(cs, comm, true);
+    }
     buffered::let_go(cs, Some(&comm.owner));
     COMMS.get(cs).remove(handle);
     Ok(())

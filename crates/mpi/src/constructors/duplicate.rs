@@ -5,7 +5,7 @@
 
 use crate::attr;
 use crate::comm::agree::{Agreement, Channel, Contexts, agree};
-use crate::comm::{self, COMMS, Comm, Hints, publish};
+use crate::comm::{self, COMMS, Comm, Hints, apply_class, publish};
 use crate::cs::Section;
 use crate::group::Group;
 use crate::handle::Handle;
@@ -52,6 +52,12 @@ fn duplicate(cs: &mut Section, comm: &Rc<Comm>, hints: Hints) -> Result<Rc<Comm>
     Ok(new)
 }
 
+/// A communicator of the processes of `comm` for the library's own messages: the program has no handle of it. Collective.
+pub(crate) fn for_library(cs: &mut Section, comm: &Rc<Comm>) -> Result<Rc<Comm>> {
+    let contexts = agree(cs, collective_channel(comm), &comm.group, None)?;
+    Ok(Rc::new(Comm::child(comm, contexts.shared(), Rc::clone(&comm.group))))
+}
+
 /// A communicator like `comm`, without its attributes and name.
 fn copy_of(comm: &Comm, contexts: Contexts, hints: Hints) -> Comm {
     let group = Rc::clone(&comm.group);
@@ -81,13 +87,14 @@ fn start_duplicate(cs: &mut Section, comm: &Rc<Comm>, hints: Hints) -> Result<(H
     let unborn =
         Contexts { shared: ContextId::new(Proposer::NOBODY, 0).0, local: ContextId::new(Proposer::NOBODY, 1).0 };
     let channel = nonblocking_channel(comm);
-    let unborn = publish(cs, copy_of(comm, unborn, hints));
+    let unborn = publish(cs, copy_of(comm, unborn, Hints::default()));
     let handle = unborn.handle();
     // The copy callbacks run now; a failure must not keep the other processes waiting.
     let copied = attr::copy_all(cs, &**comm, &*unborn);
     let parent = Rc::clone(comm);
     let agreement = Rc::new(Agreement::new(channel, &comm.group, comm.remote.as_ref(), move |cs, contexts| {
         let new = copy_of(&parent, contexts, hints).replacing(cs, &unborn);
+        apply_class(cs, &new, false);
         COMMS.get(cs).with(handle, |slot| *slot = Rc::new(new));
     }));
     agreement.start(cs)?;

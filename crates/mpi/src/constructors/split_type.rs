@@ -5,7 +5,7 @@
 
 use super::split::split;
 use crate::coll::internal::allgather_bytes;
-use crate::comm::Comm;
+use crate::comm::{self, Comm};
 use crate::cs::Section;
 use crate::info::Info;
 use crate::job;
@@ -107,6 +107,9 @@ pub fn split_type(
         None => UNDEFINED,
     };
     let new = split(cs, comm, colour, key)?;
+    if let (Some(new), Some(info)) = (&new, info) {
+        comm::set_info(cs, new, info);
+    }
     if let (Some(SplitType::HwUnguided), Some(level), Some(info), Some(_)) = (kind, level, info, &new) {
         info.put(RESOURCE_KEY, LEVELS[level].as_bytes());
     }

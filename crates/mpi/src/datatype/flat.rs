@@ -79,6 +79,15 @@ fn narrow(value: i128) -> Result<i64> {
     i64::try_from(value).map_err(|_| INVALID)
 }
 
+fn take_words<const N: usize>(bytes: &mut &[u8]) -> Result<[u64; N]> {
+    let mut words = [0; N];
+    for word in &mut words {
+        let (first, rest) = bytes.split_first_chunk::<8>().ok_or(INVALID)?;
+        (*word, *bytes) = (u64::from_le_bytes(*first), rest);
+    }
+    Ok(words)
+}
+
 impl Measure {
     /// The same `disp` bytes further on.
     fn moved(self, disp: i64) -> Result<Measure> {
@@ -113,6 +122,45 @@ impl FlatType {
             flat.add(&datatype.place.shape, &mut HashMap::new())?;
         }
         flat.check()
+    }
+
+    /// Appends the type to `out`, as little-endian words of 64 bits: disp, extent, numbers of nodes and parts, nodes of four words, parts of two.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let mut words = |words: &[u64]| words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+        words(&[self.disp as u64, self.extent as u64, self.nodes.len() as u64, self.parts.len() as u64]);
+        for node in &self.nodes {
+            words(&match *node {
+                Node::Run(len) => [0, len, 0, 0],
+                Node::Loop { count, stride, child } => [1, count, stride as u64, child.into()],
+                Node::Sequence { first, count } => [2, first.into(), count.into(), 0],
+            });
+        }
+        for part in &self.parts {
+            words(&[part.disp as u64, part.child.into()]);
+        }
+    }
+
+    /// Takes what [`FlatType::encode`] has written from the start of `bytes`; an error for anything else.
+    pub fn decode(bytes: &mut &[u8]) -> Result<FlatType> {
+        let narrow = |word: u64| u32::try_from(word).map_err(|_| INVALID);
+        let [disp, extent, nodes, parts] = take_words(bytes)?;
+        let whole = nodes.checked_mul(32).zip(parts.checked_mul(16)).and_then(|(a, b)| a.checked_add(b));
+        ensure!(whole.is_some_and(|whole| whole <= bytes.len() as u64), ERR_TYPE, "a datatype's layout is cut off");
+        let node = |bytes: &mut &[u8]| {
+            Ok(match take_words(bytes)? {
+                [0, len, 0, 0] => Node::Run(len),
+                [1, count, stride, child] => Node::Loop { count, stride: stride as i64, child: narrow(child)? },
+                [2, first, count, 0] => Node::Sequence { first: narrow(first)?, count: narrow(count)? },
+                _ => return Err(INVALID),
+            })
+        };
+        let part = |bytes: &mut &[u8]| {
+            let [disp, child] = take_words(bytes)?;
+            Ok(Part { disp: disp as i64, child: narrow(child)? })
+        };
+        let nodes = (0..nodes).map(|_| node(bytes)).collect::<Result<_>>()?;
+        let parts = (0..parts).map(|_| part(bytes)).collect::<Result<_>>()?;
+        FlatType::new(nodes, parts, disp as i64, extent as i64)
     }
 
     /// Enters a shape and says its place. `known` are those that are shared.

@@ -18,6 +18,7 @@ mod external32;
 pub mod flat;
 mod kernel;
 mod layout;
+mod order;
 mod pack;
 mod predefined;
 mod shape;
@@ -226,6 +227,15 @@ impl Datatype {
     /// Basic elements in one item; a pair counts as two.
     pub fn elements_per_item(&self) -> usize {
         self.signature.elements
+    }
+
+    /// Calls `visit(type, number)` for each run of equal predefined types in the signature of `count` items, in order, until it fails.
+    pub fn each_predefined<E>(
+        &self,
+        count: usize,
+        visit: &mut impl FnMut(Name, usize) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        self.signature.each_of(count, &mut |builtin, number| visit(builtin.which, number))
     }
 
     /// `MPI_Get_elements`: basic elements in the first `bytes` packed bytes; none if they end inside an element.

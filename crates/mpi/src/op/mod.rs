@@ -55,7 +55,7 @@ pub enum Predefined {
 use Predefined as P;
 
 /// All of them, in their order.
-const ALL: [Predefined; 14] = [
+pub const ALL: [Predefined; 14] = [
     P::Sum,
     P::Min,
     P::Max,

@@ -37,10 +37,12 @@ unsafe impl Layout for Items {
     }
 }
 
+/// The items as the channels see them.
+///
 /// # Safety
 /// The items must be readable until the channels are done with the buffer.
 #[inline(always)]
-unsafe fn source(buf: *const u8, count: usize, datatype: &Rc<Datatype>) -> SendBuf {
+pub(crate) unsafe fn source(buf: *const u8, count: usize, datatype: &Rc<Datatype>) -> SendBuf {
     let len = count * datatype.size();
     if datatype.is_contiguous() || len == 0 {
         // SAFETY: `len` bytes at `buf`, by the caller.
@@ -55,10 +57,12 @@ unsafe fn source(buf: *const u8, count: usize, datatype: &Rc<Datatype>) -> SendB
     unsafe { SendBuf::spread(buf, len, items) }
 }
 
+/// Room for the items as the channels see it.
+///
 /// # Safety
 /// The items must be writable, and nobody else's, until the channels are done with the buffer.
 #[inline(always)]
-unsafe fn sink(buf: *mut u8, count: usize, datatype: &Rc<Datatype>) -> RecvBuf {
+pub(crate) unsafe fn sink(buf: *mut u8, count: usize, datatype: &Rc<Datatype>) -> RecvBuf {
     let len = count * datatype.size();
     if datatype.is_contiguous() || len == 0 {
         // SAFETY: `len` bytes at `buf`, by the caller.

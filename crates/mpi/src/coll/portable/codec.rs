@@ -12,7 +12,7 @@ use super::regions::Region;
 use super::{Channel, Endpoint, INVALID, Identity, Portable};
 use crate::coll::schedule::{Schedule, Step, Ticket};
 use crate::coll::team::Via;
-use crate::datatype::flat::{FlatType, Node, Part};
+use crate::datatype::flat::FlatType;
 use base::Result;
 
 /// "FERSCHED".
@@ -74,34 +74,11 @@ fn via(word: u64) -> Result<Via> {
 }
 
 fn encode_type(w: &mut Writer, flat: &FlatType) {
-    w.words([flat.disp as u64, flat.extent as u64, flat.nodes.len() as u64, flat.parts.len() as u64]);
-    for node in &flat.nodes {
-        w.words(match *node {
-            Node::Run(len) => [0, len, 0, 0],
-            Node::Loop { count, stride, child } => [1, count, stride as u64, child.into()],
-            Node::Sequence { first, count } => [2, first.into(), count.into(), 0],
-        });
-    }
-    for part in &flat.parts {
-        w.words([part.disp as u64, part.child.into()]);
-    }
+    flat.encode(&mut w.0);
 }
 
 fn decode_type(r: &mut Reader<'_>) -> Result<FlatType> {
-    let [disp, extent, nodes, parts] = r.words()?;
-    let nodes = r.list(nodes, 4, |r| {
-        Ok(match r.words()? {
-            [0, len, 0, 0] => Node::Run(len),
-            [1, count, stride, child] => Node::Loop { count, stride: stride as i64, child: narrow(child)? },
-            [2, first, count, 0] => Node::Sequence { first: narrow(first)?, count: narrow(count)? },
-            _ => return Err(INVALID),
-        })
-    })?;
-    let parts = r.list(parts, 2, |r| {
-        let [disp, child] = r.words()?;
-        Ok(Part { disp: disp as i64, child: narrow(child)? })
-    })?;
-    FlatType::new(nodes, parts, disp as i64, extent as i64)
+    FlatType::decode(&mut r.0)
 }
 
 type Words = [u64; STEP_WORDS];
