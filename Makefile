@@ -41,7 +41,7 @@ clean:
 	rm -rf $(DIST)
 
 # The groups of `make test`, in this order; other files of mk/ add theirs.
-TEST_GROUPS := test-rust test-groups test-deps test-install test-licences test-oracle test-mpi4py test-kill test-environment test-diagnosis test-resources test-locality \
+TEST_GROUPS := test-rust test-groups test-deps test-install test-licences test-oracle test-mpi4py test-kill test-environment test-diagnosis test-rails test-resources test-locality \
   test-launch-containers test-containers test-python
 
 -include mk/*.mk

@@ -47,7 +47,7 @@ class Peer:
         else:
             command = [str(self.tree / "bin/mpicc"), "-o", str(target), str(source)]
         target.parent.mkdir(parents=True, exist_ok=True)
-        command[1:1] = ["-O2", "-std=gnu11"]
+        command = [command[0], "-O2", "-std=gnu11", *command[1:], "-lm"]
         subprocess.run(command, check=True, env=self.environment("shm"))
 
     def environment(self, fabric: str) -> dict[str, str]:

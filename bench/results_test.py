@@ -7,6 +7,7 @@ Usage: bench/results_test.py
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import pathlib
 import sys
@@ -14,7 +15,10 @@ import tempfile
 import time
 from collections.abc import Callable
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
+import cases
+
 import containers_report
 import distance
 import policies
@@ -257,19 +261,14 @@ def startup() -> None:
     assert startup_plots.places({"places": {NEAR: 3, FAR: 1}}) == "near: the processors share a cache in 3 of 4 looks; far: the processors share no cache in 1 of 4 looks"
 
 
+def without_folder(case: Callable[[], None], _: pathlib.Path) -> None:
+    case()
+
+
 def main() -> int:
-    cases: list[Callable[[], None]] = [runs, repeats, distances_apart, too_few, best_peer, peers_goal, limits, ping_pong, whole_page, grows, moves, budgets, plans, two_builds, containers,
-                                       controllers, startup]
-    failed = 0
-    for case in cases:
-        try:
-            case()
-            print(f"ok   {case.__name__}", flush=True)
-        except AssertionError as error:
-            failed += 1
-            print(f"FAIL {case.__name__}: {error}", flush=True)
-    print(f"bench: {len(cases) - failed} passed, {failed} failed, 0 skipped")
-    return int(failed > 0)
+    each: list[Callable[[], None]] = [runs, repeats, distances_apart, too_few, best_peer, peers_goal, limits, ping_pong, whole_page, grows, moves, budgets, plans, two_builds, containers,
+                                      controllers, startup]
+    return cases.run("bench", [(case.__name__, functools.partial(without_folder, case)) for case in each])
 
 
 if __name__ == "__main__":

@@ -32,6 +32,8 @@ for want in "$@"; do
       need_python
       need ip iproute2
       need valgrind valgrind
+      need ucx_info ucx-utils
+      [ -e /usr/include/ucp/api/ucp.h ] || missing libucx-dev
       ;;
     vm)
       need qemu-system-x86_64 qemu-system-x86

@@ -8,7 +8,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 PYTHON ?= python3
 DEPS ?= build demo test
 
-.PHONY: deps demo test test-rust test-oracle test-mpi4py test-kill test-environment test-diagnosis test-resources bench test-locality \
+.PHONY: deps demo test test-rust test-oracle test-mpi4py test-kill test-environment test-diagnosis test-rails test-resources bench test-locality \
   test-install test-deps test-groups test-licences test-flaky
 
 deps:
@@ -49,6 +49,9 @@ test-kill: build
 test-environment: build
 	$(PYTHON) tests/environment.py
 
+test-rails: build
+	$(PYTHON) tests/rails.py
+
 test-diagnosis: build
 	$(PYTHON) tests/diagnosis.py
 
@@ -76,7 +79,7 @@ test-python:
 	@test -x build/venv/bin/python || $(PYTHON) -m venv build/venv
 	build/venv/bin/pip install -q --disable-pip-version-check ruff==0.17.6 mypy==2.4.1
 	build/venv/bin/ruff check
-	set -e; for folder in tests bench examples testbeds/containers testbeds/ovs testbeds/slurm testbeds/ssh testbeds/vm; do build/venv/bin/mypy $$folder; done
+	set -e; for folder in tests bench examples testbeds/containers testbeds/lanes testbeds/ovs testbeds/slurm testbeds/ssh testbeds/vm; do build/venv/bin/mypy $$folder; done
 
 test-install: build
 	$(PYTHON) tests/install.py

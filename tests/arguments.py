@@ -3,7 +3,7 @@
 
 The calls are made from the table in docs/reference/api.md: a valid value of each argument by its type and name, and then, for one argument after
 the other, each wrong one. A call must give one of the classes that the standard names for the mistake (MPI-5.0, 9.4), by the handler of the
-communicator or session in the call, or that of MPI_COMM_SELF if there is none or the mistake is just that (9.3). All run in one process;
+communicator, session or file in the call (MPI_FILE_NULL for files that are not open), or that of MPI_COMM_SELF if there is none or the mistake is just that (9.3). All run in one process;
 a call that crashes or waits is caught.
 
 Usage: tests/arguments.py [--lib ferrule|mpich] [--verbose]     mpich: the same program under the oracle, for comparison; never fails
@@ -28,7 +28,7 @@ OUT = runner.ROOT / "build/tests/arguments"
 LEFT_OUT = re.compile(r"MPI_(Init|Init_thread|Finalize|Abort|Pcontrol|Free_mem|Alloc_mem|Get_address|Session_init|Session_finalize|.*_(to|from)int|"
                       r".*_(create|free)_keyval|Keyval_(create|free)|.*_create_errhandler|Grequest_.*|.*_flush_buffer|Buffer_.*|"
                       r".*_(at|de)tach_buffer|.*_iflush_buffer|Info_create_env|Comm_create_from_group|Intercomm_create.*|Comm_call_errhandler|"
-                      r"Session_call_errhandler|Comm_get_parent|Comm_disconnect|Comm_free|Abi_.*|F_sync_reg|Register_datarep|Comm_spawn.*)(_c)?$")
+                      r"Session_call_errhandler|File_call_errhandler|Comm_get_parent|Comm_disconnect|Comm_free|Abi_.*|F_sync_reg|Register_datarep|Comm_spawn.*)(_c)?$")
 
 # Arguments by C type and name (a regular expression): a valid value, then wrong ones with the classes that may come.
 Wrong = tuple[str, str]
@@ -42,6 +42,10 @@ ARGUMENTS: list[tuple[str, str, str, list[Wrong]]] = [
     ("MPI_Op *", r"op", "&op", [("&no_op", "OP ARG"), ("NULL", "ARG OP")]),
     ("MPI_Group", r".*", "group", [("MPI_GROUP_NULL", "GROUP"), (f"(MPI_Group){GARBAGE}", "GROUP")]),
     ("MPI_Session", r".*", "session", [("MPI_SESSION_NULL", "SESSION"), (f"(MPI_Session){GARBAGE}", "SESSION")]),
+    ("MPI_File", r".*", "file", [("MPI_FILE_NULL", "FILE"), (f"(MPI_File){GARBAGE}", "FILE")]),
+    ("MPI_File *", r".*", "&new_file", [("NULL", "ARG")]),
+    ("MPI_Offset", r".*", "0", []),
+    ("MPI_Offset *", r".*", "&offset", [("NULL", "ARG")]),
     ("MPI_Info", r".*", "info", [(f"(MPI_Info){GARBAGE}", "INFO")]),
     ("MPI_Errhandler", r".*", "MPI_ERRORS_RETURN", [("MPI_ERRHANDLER_NULL", "ERRHANDLER ARG"), (f"(MPI_Errhandler){GARBAGE}", "ERRHANDLER ARG")]),
     ("MPI_Request", r".*", "MPI_REQUEST_NULL", [(f"(MPI_Request){GARBAGE}", "REQUEST")]),
@@ -57,6 +61,8 @@ ARGUMENTS: list[tuple[str, str, str, list[Wrong]]] = [
     ("int", r"comm_keyval|type_keyval|keyval", "keyval", [("MPI_KEYVAL_INVALID", "KEYVAL ARG"), ("-77", "KEYVAL ARG")]),
     ("int", r"errorclass", "MPI_ERR_LASTCODE", [("-3", "ARG")]),
     ("int", r"errorcode", "MPI_ERR_COMM", [("-3", "ARG")]),
+    ("int", r"amode", "MPI_MODE_RDONLY", [("0", "AMODE"), ("-1", "AMODE")]),
+    ("int", r"whence", "MPI_SEEK_SET", [("7777", "ARG")]),
     ("int", r"order", "MPI_ORDER_C", [("77", "ARG")]),
     ("int", r"direction", "0", [("-1", "ARG DIMS"), ("9", "ARG DIMS")]),
     ("int", r"blocklength", "1", [("-1", "ARG COUNT")]),
@@ -115,6 +121,10 @@ ALLOWED = [
     (r"Group_range_.*", r"n|ranges", r".*"),
     (r"Dims_create", r".*", r".*"),
     (r"(Comm|Type)_get_name", r".*", r".*"),
+    (r"File_(get|set)_errhandler", r"file", r"MPI_FILE_NULL"),
+    (r"File_close", r"fh", r".*"),
+    (r"File_.*_end", r"buf|status", r".*"),
+    (r"File_get_type_extent", r"datatype", r"&.*"),
     (r"Attr_(get|put|delete)", r"attribute_val", r".*"),
 ]
 
@@ -169,6 +179,8 @@ def cases() -> tuple[list[str], list[str]]:
                 elif scopes and not (arguments[i][0] in ("MPI_Comm", "MPI_Session") and arguments[i] == next(
                         a for a in arguments if a[0] in ("MPI_Comm", "MPI_Session"))):
                     scope = "SESSION" if scopes[0][0] == "MPI_Session" else "COMM"
+                if function.startswith("MPI_File_"):
+                    scope = "FILE_"
                 accepted = " | ".join(f"BIT(MPI_ERR_{c})" for c in classes.split())
                 call = f"{function}({', '.join(words)})"
                 out.append(f"    CASE({call}, {scope}, {accepted});")
@@ -187,18 +199,21 @@ PROGRAM = r"""
 #include <unistd.h>
 #include <sys/time.h>
 #define BIT(class) (1ull << (class))
-enum { NOBODY, SELF, WORLD, COMM, SESSION };
-static const char *const WHO[] = {"no handler", "MPI_COMM_SELF's", "MPI_COMM_WORLD's", "the communicator's", "the session's"};
+enum { NOBODY, SELF, WORLD, COMM, SESSION, FILE_ };
+static const char *const WHO[] = {"no handler", "MPI_COMM_SELF's", "MPI_COMM_WORLD's", "the communicator's", "the session's", "the file's"};
 static int caller, told, passed, failed, is_oracle;
 static sigjmp_buf back;
 static void on_self(MPI_Comm *c, int *e, ...) { (void)c, told = *e, caller = SELF; }
 static void on_world(MPI_Comm *c, int *e, ...) { (void)c, told = *e, caller = WORLD; }
 static void on_comm(MPI_Comm *c, int *e, ...) { (void)c, told = *e, caller = COMM; }
 static void on_session(MPI_Session *s, int *e, ...) { (void)s, told = *e, caller = SESSION; }
+static void on_file(MPI_File *f, int *e, ...) { (void)f, told = *e, caller = FILE_; }
 static void on_signal(int signal) { siglongjmp(back, signal); }
 static MPI_Comm comm, inter, cart, graph, dist, new_comm, self;
 static MPI_Group group, new_group;
 static MPI_Session session;
+static MPI_File file, new_file;
+static MPI_Offset offset;
 static MPI_Info info, new_info;
 static MPI_Datatype type, no_type = MPI_DATATYPE_NULL, new_type, types[64], no_types[64];
 static MPI_Op op, no_op = MPI_OP_NULL;
@@ -240,6 +255,7 @@ static void handlers(void)
     MPI_Comm_create_errhandler(on_world, &h), MPI_Comm_set_errhandler(MPI_COMM_WORLD, h);
     MPI_Comm_create_errhandler(on_comm, &h), MPI_Comm_set_errhandler(comm, h), MPI_Comm_set_errhandler(inter, h);
     MPI_Comm_set_errhandler(cart, h), MPI_Comm_set_errhandler(graph, h), MPI_Comm_set_errhandler(dist, h);
+    MPI_File_create_errhandler(on_file, &h), MPI_File_set_errhandler(MPI_FILE_NULL, h), MPI_File_set_errhandler(file, h);
     MPI_Session_create_errhandler(on_session, &h), MPI_Session_set_errhandler(session, h);
 }
 @FUNCTIONS@
@@ -263,6 +279,7 @@ int main(int argc, char **argv)
     (void)two;
     MPI_Comm_group(comm, &group);
     MPI_Info_create(&info);
+    MPI_File_open(self, "/dev/null", MPI_MODE_RDWR, MPI_INFO_NULL, &file);
     MPI_Type_contiguous(2, MPI_INT, &type);
     MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &keyval, NULL);
     memset(long_text, 'x', sizeof long_text - 1);

@@ -8,15 +8,17 @@ Usage: tests/deps.py
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
+from collections.abc import Callable
 
+import cases
 import patience
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -160,24 +162,18 @@ def check_only(bed: Bed, script: str) -> None:
     assert bed.calls() == ""
 
 
+def in_bed(case: Callable[[Bed, str], None], script: str, place: pathlib.Path) -> None:
+    case(Bed(place), script)
+
+
 def main() -> int:
-    cases = [(f"{script}: {name}", case, script) for script in SCRIPTS for name, case in (
+    each = [(f"{script}: {name}", case, script) for script in SCRIPTS for name, case in (
         ("ends", ends), ("SIGKILL", killed), ("SIGKILL, then again", killed_then_again), ("the machine has a policy", foreign_policy),
         ("two at a time", together), ("NO_DEPS=1", no_deps),
         *((f"{number.name} to {'all' if group else 'the shell'}", lambda bed, script, n=number, g=group: interrupted(bed, script, n, g))
           for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) for group in (True, False)))]
-    cases += [("rustup has the wrong checksum", wrong_checksum, "build"), ("--check", check_only, "build")]
-    failed = 0
-    for name, case, script in cases:
-        with tempfile.TemporaryDirectory(prefix="ferrule-deps-") as place:
-            try:
-                case(Bed(pathlib.Path(place)), script)
-                print(f"ok   {name}", flush=True)
-            except AssertionError as error:
-                failed += 1
-                print(f"FAIL {name}: {error}", flush=True)
-    print(f"deps: {len(cases) - failed} passed, {failed} failed, 0 skipped")
-    return int(failed > 0)
+    each += [("rustup has the wrong checksum", wrong_checksum, "build"), ("--check", check_only, "build")]
+    return cases.run("deps", [(name, functools.partial(in_bed, case, script)) for name, case, script in each])
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections.abc
 import functools
+import json
 import os
 import pathlib
 import re
@@ -160,12 +161,27 @@ def protocols() -> bool:
     return good
 
 
+def lanes() -> bool:
+    def info(*words: str, **settings: str) -> str:
+        command = [str(DIST / "bin/ferrule"), "info", "--lanes", *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=patience.WATCHDOG_S, env=dict(os.environ, **settings))
+        return done.stdout + done.stderr
+
+    seen = info(FERRULE_LANES="2", FERRULE_LANE_POLICY="segregate", FERRULE_LANE_DSCP="bulk=12")
+    wanted = [["0", "latency", "46", "6"], ["1", "bulk", "12", "2"]]
+    good = expect("ferrule info --lanes shows class and marks of each lane", [line.split() for line in seen.splitlines()][2:4] == wanted, seen)
+    classes = {entry["class"]: entry["dscp"] for entry in json.loads(info("--json"))["classes"]}
+    good &= expect("as JSON it has all classes", classes["control"] == 40 and classes["share15"] == 63 and len(classes) == 24, str(classes))
+    seen = info(FERRULE_LANE_DSCP="bulk=99")
+    return good & expect("a bad mark is told", "bulk=99 does not end in a number from 0 to 63" in seen, seen)
+
+
 def main() -> int:
     broken = runner.compile_all({PROGRAM}, runner.libraries()["ferrule"], 1)
     if broken:
         print(broken)
         return 1
-    results = [on_request(), table(), nothing_left(), protocols()]
+    results = [on_request(), table(), nothing_left(), protocols(), lanes()]
     return 0 if all(results) else 1
 
 

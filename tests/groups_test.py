@@ -10,11 +10,10 @@ import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 import time
 import xml.etree.ElementTree as xml
-from collections.abc import Callable
 
+import cases
 import flaky
 import groups
 
@@ -192,18 +191,8 @@ def flaky_tests(place: pathlib.Path) -> None:
 
 
 def main() -> int:
-    cases: list[Callable[[pathlib.Path], None]] = [counts, keeps_going, stops, variables, build_fails, strict, time_limit, left_process, junit, lines, flaky_tests]
-    failed = 0
-    for case in cases:
-        with tempfile.TemporaryDirectory(prefix="ferrule-groups-") as place:
-            try:
-                case(pathlib.Path(place))
-                print(f"ok   {case.__name__}", flush=True)
-            except AssertionError as error:
-                failed += 1
-                print(f"FAIL {case.__name__}: {error}", flush=True)
-    print(f"groups: {len(cases) - failed} passed, {failed} failed, 0 skipped")
-    return int(failed > 0)
+    each = (counts, keeps_going, stops, variables, build_fails, strict, time_limit, left_process, junit, lines, flaky_tests)
+    return cases.run("groups", [(case.__name__, case) for case in each])
 
 
 if __name__ == "__main__":

@@ -8,15 +8,16 @@ Usage: tests/install.py
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
 import shutil
 import stat
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 
+import cases
 import patience
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -127,20 +128,14 @@ def nothing_built(tmp: pathlib.Path) -> None:
     assert entries(tmp) == set()
 
 
+def in_open_folder(case: Callable[[pathlib.Path], None], place: pathlib.Path) -> None:
+    place.chmod(0o755)  # For the other user.
+    case(place)
+
+
 def main() -> int:
-    cases: list[Callable[[pathlib.Path], None]] = [owners_and_modes, moved_and_run, uninstall_leaves_nothing, foreign_files_stay, newer_version, nothing_built]
-    failed = 0
-    for case in cases:
-        with tempfile.TemporaryDirectory(prefix="ferrule-install-", dir="/tmp") as place:
-            os.chmod(place, 0o755)  # For the other user, who may not be able to enter TMPDIR either.
-            try:
-                case(pathlib.Path(place))
-                print(f"ok   {case.__name__}", flush=True)
-            except (AssertionError, subprocess.TimeoutExpired) as error:
-                failed += 1
-                print(f"FAIL {case.__name__}: {error}", flush=True)
-    print(f"install: {len(cases) - failed} passed, {failed} failed, 0 skipped")
-    return int(failed > 0)
+    each = (owners_and_modes, moved_and_run, uninstall_leaves_nothing, foreign_files_stay, newer_version, nothing_built)
+    return cases.run("install", [(case.__name__, functools.partial(in_open_folder, case)) for case in each], below="/tmp")  # The other user may not be able to enter TMPDIR.
 
 
 if __name__ == "__main__":

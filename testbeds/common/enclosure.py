@@ -1,7 +1,11 @@
-"""A command in namespaces of its own, which end with this process however it ends: what all testbeds stand on."""
+"""A command in namespaces of its own, which end with this process however it ends: what all testbeds stand on.
+
+Outside, :func:`run` starts it. Inside, its first process calls :func:`furnish` and :func:`be_first_process`.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -30,3 +34,29 @@ def run(command: list[str], env: dict[str, str], more: Sequence[str] = (), pass_
             return child.wait()
         except KeyboardInterrupt:
             continue  # The terminal has told the process inside as well; it says how this ends.
+
+
+def call(*words: str) -> None:
+    """Runs a command that has to succeed; RuntimeError with its last words otherwise."""
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip()}")
+
+
+def furnish() -> None:
+    """Gives this world a /run and a /dev/shm of its own, both empty, and a loopback interface that is up."""
+    for folder in ("/run", "/dev/shm"):
+        call("mount", "--no-mtab", "-t", "tmpfs", "-o", "mode=1777", "world", folder)
+    os.chmod("/run", 0o755)
+    call("ip", "link", "set", "lo", "up")
+
+
+def be_first_process(command: Sequence[str]) -> int:
+    """Runs `command` as a child of process 1 and reaps what others leave to it; returns the command's exit code."""
+    child = subprocess.Popen(command)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while True:
+        pid, status = os.wait()
+        if pid == child.pid:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code

@@ -18,7 +18,6 @@ import fcntl
 import os
 import pathlib
 import shutil
-import signal
 import subprocess
 import sys
 import typing
@@ -142,21 +141,10 @@ def _furnish() -> None:
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
 
-def _be_first_process(command: list[str]) -> int:
-    """Process 1 of the bed: furnishes it, runs the command, reaps what others leave to it."""
-    _furnish()
-    child = subprocess.Popen(command)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    while True:
-        pid, status = os.wait()
-        if pid == child.pid:
-            code = os.waitstatus_to_exitcode(status)
-            return code if code >= 0 else 128 - code
-
-
 def main() -> int:
     if sys.argv[1:2] == ["--init"]:
-        return _be_first_process(sys.argv[2:])
+        _furnish()
+        return enclosure.be_first_process(sys.argv[2:])
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--engines", default="docker,podman", help="daemons to start and images to load first")
     parser.add_argument("command", nargs=argparse.REMAINDER)

@@ -86,28 +86,6 @@ def enter(command: list[str] | None = None) -> int:
     return enclosure.run(inner, dict(os.environ, **{MARK: "1"}), more=["--uts"])
 
 
-def _be_first_process(command: list[str]) -> int:
-    """Process 1 of the world: own /run, /dev/shm and lo; runs the command, reaps what others leave to it."""
-    for folder in ("/run", "/dev/shm"):
-        subprocess.run(["mount", "--no-mtab", "-t", "tmpfs", "-o", "mode=1777", "world", folder], check=True)
-    os.chmod("/run", 0o755)
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    subprocess.run(["hostname", "ctl"], check=True)
-    child = subprocess.Popen(command)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    while True:
-        pid, status = os.wait()
-        if pid == child.pid:
-            code = os.waitstatus_to_exitcode(status)
-            return code if code >= 0 else 128 - code
-
-
-def _call(*words: str) -> None:
-    done = subprocess.run(words, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip()}")
-
-
 class Cluster:
     """One cluster. Its login host is where this process runs; node `i` is called PREFIX`i`."""
 
@@ -143,22 +121,22 @@ class Cluster:
 
     def _connect(self) -> None:
         """A bridge for Slurm's own traffic, with one leg into each node."""
-        _call("ip", "link", "add", self.bridge, "type", "bridge")
-        _call("ip", "addr", "add", f"{self.network}.254/24", "dev", self.bridge)
-        _call("ip", "link", "set", self.bridge, "up")
+        enclosure.call("ip", "link", "add", self.bridge, "type", "bridge")
+        enclosure.call("ip", "addr", "add", f"{self.network}.254/24", "dev", self.bridge)
+        enclosure.call("ip", "link", "set", self.bridge, "up")
         if is_inside():
             names = [f"{self.network}.254 ctl", *(f"{self.network}.{i} {name}" for i, name in enumerate(self.names, 1))]
             hosts = pathlib.Path("/run/hosts")
             hosts.write_text("127.0.0.1 localhost\n" + "\n".join(names) + "\n")
-            _call("mount", "--no-mtab", "--bind", str(hosts), "/etc/hosts")
+            enclosure.call("mount", "--no-mtab", "--bind", str(hosts), "/etc/hosts")
         for number, (name, space) in enumerate(zip(self.names, self.namespaces), 1):
             if self.own_namespaces:
-                _call("ip", "netns", "add", space)
-                _call("ip", "-n", space, "link", "set", "lo", "up")
-            _call("ip", "link", "add", f"m-{name}", "type", "veth", "peer", "name", "mgmt0", "netns", space)
-            _call("ip", "link", "set", f"m-{name}", "master", self.bridge, "up")
-            _call("ip", "-n", space, "addr", "add", f"{self.network}.{number}/24", "dev", "mgmt0")
-            _call("ip", "-n", space, "link", "set", "mgmt0", "up")
+                enclosure.call("ip", "netns", "add", space)
+                enclosure.call("ip", "-n", space, "link", "set", "lo", "up")
+            enclosure.call("ip", "link", "add", f"m-{name}", "type", "veth", "peer", "name", "mgmt0", "netns", space)
+            enclosure.call("ip", "link", "set", f"m-{name}", "master", self.bridge, "up")
+            enclosure.call("ip", "-n", space, "addr", "add", f"{self.network}.{number}/24", "dev", "mgmt0")
+            enclosure.call("ip", "-n", space, "link", "set", "mgmt0", "up")
 
     def _configure(self) -> None:
         for name in ("state", "pmix", "shm", *(f"spool.{n}" for n in self.names)):
@@ -255,7 +233,9 @@ class Cluster:
 
 def main() -> int:
     if sys.argv[1:2] == ["--init"]:
-        return _be_first_process(sys.argv[2:])
+        enclosure.furnish()
+        enclosure.call("hostname", "ctl")
+        return enclosure.be_first_process(sys.argv[2:])
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--nodes", type=int, default=4)
     parser.add_argument("--cpus", type=int, default=4, help="of each node")

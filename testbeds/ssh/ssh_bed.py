@@ -13,7 +13,6 @@ import dataclasses
 import os
 import pathlib
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -85,27 +84,6 @@ def enter() -> int:
     return enclosure.run(inner, dict(os.environ, **{MARK: "1"}), more=["--uts"])
 
 
-def _be_first_process(command: list[str]) -> int:
-    """Process 1 of the world: own /run, /tmp and /dev/shm; runs the command, reaps what others leave to it."""
-    for folder in ("/run", "/dev/shm"):
-        _call("mount", "--no-mtab", "-t", "tmpfs", "-o", "mode=1777", "world", folder)
-    os.chmod("/run", 0o755)
-    _call("ip", "link", "set", "lo", "up")
-    child = subprocess.Popen(command)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    while True:
-        pid, status = os.wait()
-        if pid == child.pid:
-            code = os.waitstatus_to_exitcode(status)
-            return code if code >= 0 else 128 - code
-
-
-def _call(*words: str) -> None:
-    done = subprocess.run(words, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip()}")
-
-
 class Bed:
     """The hosts n1, n2 … of one network; commands run on n1."""
 
@@ -128,8 +106,8 @@ class Bed:
 
     def _up(self) -> None:
         RUN.mkdir()
-        _call("ip", "link", "add", "br0", "type", "bridge")
-        _call("ip", "link", "set", "br0", "up")
+        enclosure.call("ip", "link", "add", "br0", "type", "bridge")
+        enclosure.call("ip", "link", "set", "br0", "up")
         self._accounts()
         for number, (name, host) in enumerate(zip(self.names, self.hosts), 1):
             self._host(number, name, host)
@@ -139,14 +117,14 @@ class Bed:
 
     def _accounts(self) -> None:
         """One key for all accounts; each host shows its own home directories at the same paths."""
-        _call("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(RUN / "id"))
+        enclosure.call("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(RUN / "id"))
         names = [f"{NETWORK}.{i} {name}" for i, name in enumerate(self.names, 1)]
         (RUN / "hosts").write_text("127.0.0.1 localhost\n" + "\n".join(names) + "\n")
         known = []
         for number, (name, host) in enumerate(zip(self.names, self.hosts), 1):
             folder = RUN / name
             folder.mkdir()
-            _call("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "host_key"))
+            enclosure.call("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "host_key"))
             key = " ".join((folder / "host_key.pub").read_text().split()[:2])
             if host.kind != "unknown":
                 known += [f"{place if host.port == 22 else f'[{place}]:{host.port}'} {key}" for place in (name, f"{NETWORK}.{number}")]
@@ -202,8 +180,8 @@ class Bed:
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, start_new_session=True)
         self.processes[number] = process
         outside = self.first_process(number)
-        _call("ip", "link", "add", f"v{number}", "type", "veth", "peer", "name", "eth0", "netns", str(outside))
-        _call("ip", "link", "set", f"v{number}", "master", "br0", "up")
+        enclosure.call("ip", "link", "add", f"v{number}", "type", "veth", "peer", "name", "eth0", "netns", str(outside))
+        enclosure.call("ip", "link", "set", f"v{number}", "master", "br0", "up")
 
     def first_process(self, number: int) -> int:
         """Process 1 of a host, by the number that it has in this world."""
@@ -278,6 +256,7 @@ def _be_silent(port: int) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--init"]:
-        sys.exit(_be_first_process(sys.argv[2:]))
+        enclosure.furnish()
+        sys.exit(enclosure.be_first_process(sys.argv[2:]))
     if sys.argv[1:2] == ["--silent"]:
         _be_silent(int(sys.argv[2]))
