@@ -17,10 +17,13 @@ build:
 	@examples/prepare.sh --check build
 	$(CARGO) build --profile $(PROFILE) -p launch --bins
 	$(CARGO) rustc --profile $(PROFILE) -p abi --lib --crate-type cdylib
-	mkdir -p $(DIST)/bin $(DIST)/lib/pkgconfig $(DIST)/include $(DIST)/share/ferrule
-	install -m 644 crates/abi/include/mpi.h $(DIST)/include/mpi.h
+	$(CARGO) rustc --profile $(PROFILE) -p mpich_abi --lib --crate-type cdylib $(if $(filter release,$(PROFILE)),-- -C lto=thin)
+	mkdir -p $(DIST)/bin $(DIST)/lib/mpich $(DIST)/lib/pkgconfig $(DIST)/include $(DIST)/share/ferrule
+	install -m 644 crates/abi/include/mpi.h crates/abi/include/mpi_removed.h $(DIST)/include/
 	install -m 755 $(TARGET)/libmpi_abi.so $(DIST)/lib/libmpi_abi.so.1
 	ln -sf libmpi_abi.so.1 $(DIST)/lib/libmpi_abi.so
+	install -m 755 $(TARGET)/libmpich_abi.so $(DIST)/lib/mpich/libmpi.so.12
+	for name in libmpi.so libmpich.so.12 libmpich.so; do ln -sf libmpi.so.12 $(DIST)/lib/mpich/$$name; done
 	for name in mpiexec ferrule; do \
 	  if [ -x $(TARGET)/$$name ]; then install -m 755 $(TARGET)/$$name $(DIST)/bin/$$name; fi; done
 	ln -sf mpiexec $(DIST)/bin/mpirun

@@ -2,11 +2,12 @@
 """Runs mpi4py's own test suite, unchanged, on Ferrule (or on the oracle) and checks what it skips.
 
 The source distribution comes from PyPI and is built once against the standard ABI; the same build then runs under either library.
+`--lib mpich-abi` takes PyPI's wheel as it is, which was built against MPICH, and runs it on Ferrule's libmpi.so.12.
 mpi4py-skip.toml names, one by one, the tests of functions that are not there yet, with the reason; everything else must pass.
 
 --compare runs the same tests, those of the skip list left out, under both libraries in turn and prints the ratio of the times.
 
-Usage: tests/mpi4py.py [--lib ferrule|mpich] [--ranks 1,2,4] [--no-skip-list] [--compare] [--prepare] [-- options of test/main.py]
+Usage: tests/mpi4py.py [--lib ferrule|mpich|mpich-abi] [--ranks 1,2,4] [--no-skip-list] [--compare] [--prepare] [-- options of test/main.py]
 """
 
 from __future__ import annotations
@@ -48,6 +49,17 @@ def prepare() -> pathlib.Path:
     return python
 
 
+def prepare_wheel() -> pathlib.Path:
+    """A virtual environment with the wheel of PyPI, and the suite's sources; returns its python."""
+    prepare()
+    python = ROOT / "build/prebuilt/mpi4py/bin/python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(python.parent.parent)], check=True)
+    wanted = [f"mpi4py=={VERSION}", *NEEDS[:2]]
+    subprocess.run([str(python), "-m", "pip", "--disable-pip-version-check", "-q", "install", "--only-binary", ":all:", *wanted], check=True)
+    return python
+
+
 def skip_list() -> tuple[dict[str, str], list[str]]:
     """Test name → reason; and the modules that try a missing function when they are imported."""
     data = tomllib.loads((ROOT / "tests/mpi4py-skip.toml").read_text())
@@ -56,8 +68,9 @@ def skip_list() -> tuple[dict[str, str], list[str]]:
 
 def run(lib: str, python: pathlib.Path, ranks: int, skips: dict[str, str], modules: list[str], rest: list[str], timeout_s: float) -> tuple[bool, float]:
     """One run of the suite; prints its summary. Whether it passed, and seconds."""
-    tree = ROOT / "dist" if lib == "ferrule" else ROOT / "build/peers/mpich"
-    env = dict(os.environ, LD_LIBRARY_PATH=str(tree / "lib"), PYTHONDONTWRITEBYTECODE="1")
+    tree = ROOT / "build/peers/mpich" if lib == "mpich" else ROOT / "dist"
+    folder = tree / ("lib/mpich" if lib == "mpich-abi" else "lib")
+    env = dict(os.environ, LD_LIBRARY_PATH=str(folder), PYTHONDONTWRITEBYTECODE="1")
     if lib == "mpich":
         env["MPIR_CVAR_POLLS_BEFORE_YIELD"] = "1"
     wrapper = [str(ROOT / "tests/mpi4py_main.py"), ",".join(modules)] if modules else []
@@ -75,7 +88,7 @@ def run(lib: str, python: pathlib.Path, ranks: int, skips: dict[str, str], modul
             text, _ = process.communicate()
             text += f"\nno end after {timeout_s} s"
     seconds = time.monotonic() - start
-    log = WORK / f"{lib}-{ranks}.log"
+    log = ROOT / f"build/mpi4py-{lib}-{ranks}.log"
     log.write_text(text)
     ran = re.findall(r"^Ran (\d+) tests", text, re.M)
     bad = sorted(set(re.findall(r"^(?:ERROR|FAIL): (.*)$", text, re.M)))
@@ -106,7 +119,7 @@ def compare(python: pathlib.Path, counts: list[int], rest: list[str], timeout_s:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--lib", default="ferrule", choices=["ferrule", "mpich"])
+    parser.add_argument("--lib", default="ferrule", choices=["ferrule", "mpich", "mpich-abi"])
     parser.add_argument("--ranks", default="1,2,4")
     parser.add_argument("--timeout", type=float, default=900)
     parser.add_argument("--no-skip-list", action="store_true", help="run everything, to see what fails")
@@ -114,7 +127,7 @@ def main() -> int:
     parser.add_argument("--prepare", action="store_true", help="only fetch and build")
     parser.add_argument("rest", nargs="*", help="options of mpi4py's test/main.py")
     options = parser.parse_args()
-    python = prepare()
+    python = prepare_wheel() if options.lib == "mpich-abi" else prepare()
     if options.prepare:
         return 0
     if options.compare:

@@ -2,10 +2,11 @@
 """Runs the process tests of testlist.toml under Ferrule or under the oracle.
 
 Every program is compiled once against the standard ABI's header and run by the mpiexec of the library under test with
-LD_LIBRARY_PATH set to that library. A test passes when mpiexec returns 0 in time and leaves nothing behind: no process
-(found by a marker in its environment), no file in its private TMPDIR, no new object in /dev/shm.
+LD_LIBRARY_PATH set to that library. `--lib mpich-abi` compiles them with MPICH's own header and runs them on Ferrule's libmpi.so.12. A test passes
+when mpiexec returns 0 in time and leaves nothing behind: no process (found by a marker in its environment), no file in its private TMPDIR, no new
+object in /dev/shm.
 
-Usage: tests/run.py [--lib ferrule|mpich] [--jobs N] [--list] [--verbose] [PATTERN ...]
+Usage: tests/run.py [--lib ferrule|mpich|mpich-abi] [--jobs N] [--list] [--verbose] [PATTERN ...]
 """
 
 from __future__ import annotations
@@ -45,6 +46,13 @@ class Library:
     header: str
     launch: tuple[str, ...]
     env: tuple[tuple[str, str], ...] = ()
+    #: what programs are linked to, and where they are below build/
+    soname: str = "libmpi_abi.so.1"
+    programs: str = "tests"
+
+    @property
+    def is_ours(self) -> bool:
+        return self.name != "mpich"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,6 +95,10 @@ def libraries() -> dict[str, Library]:
             # the default never yields on 2 cores with 4 ranks; that is a matter of speed, not of semantics
             (("MPIR_CVAR_POLLS_BEFORE_YIELD", "1"),),
         ),
+        "mpich-abi": Library(
+            "mpich-abi", dist / "lib/mpich", oracle / "include", "mpi.h", (str(dist / "bin/mpiexec"),),
+            soname="libmpi.so.12", programs="tests-mpich-abi",
+        ),
     }
 
 
@@ -97,14 +109,16 @@ def load_cases(path: pathlib.Path, lib: str) -> list[Case]:
     cases = []
     for test in data["test"]:
         unknown = set(test) - {"program", "ranks", "args", "timeout_s", "only", "why", "vary", "expect", "preload",
-                               "env", "launch", "output", "oracle_skip"}
+                               "env", "launch", "output", "oracle_skip", "mpich_abi_skip"}
         if unknown:
             raise SystemExit(f"testlist.toml: {test['program']}: unknown keys {sorted(unknown)}")
         skip = ""
-        if test.get("only", lib) != lib:
+        if test.get("only", lib) not in (lib, "ferrule" if lib == "mpich-abi" else lib):
             skip = f"only under {test['only']}: {test['why']}"
         elif lib == "mpich" and "oracle_skip" in test:
             skip = test["oracle_skip"]
+        elif lib == "mpich-abi" and "mpich_abi_skip" in test:
+            skip = test["mpich_abi_skip"]
         arg_lists = test.get("args", [[]])
         envs = [test.get("env", {})]
         if lib == "ferrule":
@@ -129,13 +143,15 @@ def sources_of(program: str) -> list[pathlib.Path]:
 
 def compile_all(programs: set[str], with_lib: Library, jobs: int) -> dict[str, str]:
     """Compiles each program once; returns error texts of those that failed."""
-    out = ROOT / "build/tests"
+    out = ROOT / "build" / with_lib.programs
     include = out / "include"
     include.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(with_lib.include / with_lib.header, include / "mpi.h.new")
+    headers = {name.name: name for name in with_lib.include.glob("*.h")} | {"mpi.h": with_lib.include / with_lib.header}
+    for name, source in headers.items():
+        if not (include / name).exists() or (include / name).read_bytes() != source.read_bytes():
+            shutil.copyfile(source, include / f"{name}.new")
+            (include / f"{name}.new").replace(include / name)
     header = include / "mpi.h"
-    if not header.exists() or header.read_bytes() != (include / "mpi.h.new").read_bytes():
-        (include / "mpi.h.new").replace(header)
     shared = [header, *sorted((ROOT / "tests/c").rglob("*.h"))]
     newest = max(path.stat().st_mtime for path in shared)
 
@@ -148,7 +164,7 @@ def compile_all(programs: set[str], with_lib: Library, jobs: int) -> dict[str, s
         command = ["cc", "-std=gnu11", "-O1", "-g", "-Wall", "-Wno-deprecated-declarations", "-I", str(include),
                    "-I", str(ROOT / "tests/c"), *shape, "-o", str(target),
                    *(str(path) for path in sources if path.suffix == ".c"), "-L", str(with_lib.lib),
-                   "-l:libmpi_abi.so.1", "-lpthread", "-lm", "-ldl"]
+                   f"-l:{with_lib.soname}", "-lpthread", "-lm", "-ldl"]
         done = subprocess.run(command, capture_output=True, text=True)
         return program, done.stderr if done.returncode else ""
 
@@ -201,10 +217,10 @@ def run_case(case: Case, lib: Library) -> Outcome:
     env = dict(os.environ, **dict(lib.env), **dict(case.env))
     env.update({MARKER: mark, "TMPDIR": str(tmp), "LD_LIBRARY_PATH": str(lib.lib), "HYDRA_IFACE": ""})
     env.pop("HYDRA_IFACE")
-    program = str(ROOT / "build/tests" / case.program)
+    program = str(ROOT / "build" / lib.programs / case.program)
     command = [*lib.launch, *(word.replace("{program}", program) for word in case.launch), "-n", str(case.ranks)]
     if case.preload:
-        command += ["-env", "LD_PRELOAD", str(ROOT / "build/tests" / case.preload)]
+        command += ["-env", "LD_PRELOAD", str(ROOT / "build" / lib.programs / case.preload)]
     command += [program, *case.args]
     start = time.monotonic()
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -236,7 +252,7 @@ def run_case(case: Case, lib: Library) -> Outcome:
         return Outcome(case, "FAIL", seconds, f"exit code {code}, expected {case.expect}\n{text[-3000:]}")
     if case.output and case.output not in text:
         return Outcome(case, "FAIL", seconds, f"output lacks {case.output!r}\n{text[-3000:]}")
-    if left and lib.name == "ferrule":
+    if left and lib.is_ours:
         return Outcome(case, "FAIL", seconds, f"left behind: {left}")
     return Outcome(case, "pass", seconds)
 
@@ -262,7 +278,7 @@ def shm_objects() -> set[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("patterns", nargs="*", help="run only the programs that match, such as 'coll/*'")
-    parser.add_argument("--lib", default="ferrule", choices=["ferrule", "mpich"])
+    parser.add_argument("--lib", default="ferrule", choices=["ferrule", "mpich", "mpich-abi"])
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--no-vary", action="store_true", help="leave out the variations of settings")
@@ -279,7 +295,7 @@ def main() -> int:
     if options.list:
         print("\n".join(case.label for case in cases))
         return 0
-    with_lib = all_libs["ferrule"] if (all_libs["ferrule"].include / "mpi.h").exists() and \
+    with_lib = lib if lib.name == "mpich-abi" else all_libs["ferrule"] if (all_libs["ferrule"].include / "mpi.h").exists() and \
         (all_libs["ferrule"].lib / "libmpi_abi.so.1").exists() else all_libs["mpich"]
     programs = {c.program for c in cases} | {c.preload for c in cases if c.preload}
     broken = compile_all(programs, with_lib, os.cpu_count() or 2)
@@ -288,7 +304,7 @@ def main() -> int:
     before = shm_objects()
     outcomes = run_all([c for c in cases if c.program not in broken], lib, options)
     outcomes += [Outcome(c, "FAIL", 0, "does not compile") for c in cases if c.program in broken]
-    left = shm_objects() - before if lib.name == "ferrule" else set()
+    left = shm_objects() - before if lib.is_ours else set()
     if left:
         print(f"FAIL  objects left in /dev/shm: {sorted(left)}")
     return summary(outcomes, options, bool(left))

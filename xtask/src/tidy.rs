@@ -20,6 +20,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("channel", &["base", "sys", "shm", "ucx", "protocol"]),
     ("mpi", &["base", "sys", "protocol", "channel"]),
     ("abi", &["base", "mpi"]),
+    ("mpich_abi", &["base", "mpi"]),
     ("launch", &["base", "sys", "shm", "protocol", "channel", "mpi", "netsim"]),
     ("netsim", &["base", "protocol"]),
     ("testkit", &["base", "protocol"]),

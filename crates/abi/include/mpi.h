@@ -2688,4 +2688,7 @@ typedef int MPI_Fint;
 }
 #endif
 
+/* Names of MPI-1 that MPI-3.0 removed: errors that name their replacement, or with -DFERRULE_COMPAT_MPI1 functions */
+#include "mpi_removed.h"
+
 #endif /* FERRULE_MPI_H */

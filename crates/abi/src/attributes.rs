@@ -1,9 +1,9 @@
 //! Attributes as the program has them: its callbacks, and the predefined ones, which it gets as addresses of integers.
 
+use crate::chosen::{Chosen, SUCCESS};
 use crate::convert::{Abi, known, number};
-use crate::ctypes::{CComm, CType, CWin};
+use crate::ctypes::{CComm, CType, CWin, Raw};
 use crate::kinds::Function;
-use crate::standard::{SUCCESS, Standard};
 use base::{Error, Result};
 use core::cell::Cell;
 use core::ffi::{c_int, c_void};
@@ -17,10 +17,10 @@ use mpi::rma::{Attribute, Window};
 
 /// `MPI_{Comm,Type,Win}_copy_attr_function`: object, keyval, extra state, value, where the copy goes, flag. The three kinds differ
 /// only in the kind of handle.
-type CopyFunction = unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+type CopyFunction = unsafe extern "C" fn(Raw, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
 
 /// `MPI_{Comm,Type,Win}_delete_attr_function`: object, keyval, value, extra state.
-type DeleteFunction = unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
+type DeleteFunction = unsafe extern "C" fn(Raw, c_int, *mut c_void, *mut c_void) -> c_int;
 
 /// What happens to an attribute when its object is duplicated.
 #[derive(Clone, Copy)]
@@ -41,11 +41,11 @@ struct Functions {
 }
 
 fn check(code: c_int, origin: &'static str) -> Result {
-    if code == SUCCESS { Ok(()) } else { Err(Error::new(Standard::class(code), origin)) }
+    if code == SUCCESS { Ok(()) } else { Err(Error::new(Chosen::class(code), origin)) }
 }
 
 impl Functions {
-    fn object(&self, handle: Handle) -> usize {
+    fn object(&self, handle: Handle) -> Raw {
         match self.kind {
             ObjectKind::Datatype => CType::of(handle).0,
             ObjectKind::Comm => CComm::of(handle).0,
@@ -63,7 +63,7 @@ impl Callbacks for Functions {
         };
         let mut copy: *mut c_void = core::ptr::null_mut();
         let mut flag = 0;
-        let (object, keyval, out) = (self.object(object), Standard::c_keyval(keyval), (&raw mut copy).cast());
+        let (object, keyval, out) = (self.object(object), Chosen::c_keyval(keyval), (&raw mut copy).cast());
         // SAFETY: a function of this type by the contract of `create_keyval`.
         let code = unsafe { function(object, keyval, self.extra_state, value, out, &mut flag) };
         check(code, "attribute copy callback failed")?;
@@ -73,7 +73,7 @@ impl Callbacks for Functions {
     fn delete(&self, _cs: &mut Section, object: Handle, keyval: u32, value: *mut c_void) -> Result {
         let Some(function) = self.delete else { return Ok(()) };
         // SAFETY: a function of this type by the contract of `create_keyval`.
-        let code = unsafe { function(self.object(object), Standard::c_keyval(keyval), value, self.extra_state) };
+        let code = unsafe { function(self.object(object), Chosen::c_keyval(keyval), value, self.extra_state) };
         check(code, "attribute delete callback failed")
     }
 }
@@ -97,16 +97,16 @@ pub unsafe fn create_keyval(
     };
     // SAFETY: null is `None`, and the caller vouches for the type.
     let delete = unsafe { core::mem::transmute::<Function, Option<DeleteFunction>>(delete) };
-    Standard::c_keyval(attr::create_keyval(cs, kind, Box::new(Functions { kind, copy, delete, extra_state })))
+    Chosen::c_keyval(attr::create_keyval(cs, kind, Box::new(Functions { kind, copy, delete, extra_state })))
 }
 
 /// `MPI_*_free_keyval`: what the program's variable is afterwards.
 pub fn free_keyval(cs: &Section, kind: ObjectKind, keyval: c_int) -> Result<c_int> {
-    attr::free_keyval(cs, kind, Standard::keyval(keyval))?;
-    Ok(Standard::KEYVAL_INVALID)
+    attr::free_keyval(cs, kind, Chosen::keyval(keyval))?;
+    Ok(Chosen::KEYVAL_INVALID)
 }
 
-const COUNT: usize = Standard::PREDEFINED_KEYVALS.len();
+const COUNT: usize = Chosen::PREDEFINED_KEYVALS.len();
 
 /// What programs have the addresses of, in the order of the keyvals.
 static INTEGERS: Inside<[Cell<c_int>; COUNT]> = Inside::new([const { Cell::new(0) }; COUNT]);
@@ -116,30 +116,30 @@ pub fn refresh(cs: &Section, which: Predefined) -> Option<*mut c_int> {
     let integer = &INTEGERS.get(cs)[which as usize];
     integer.set(match predefined(cs, which)? {
         Value::Number(number) => number,
-        Value::Rank(rank) => Standard::c_rank(rank),
-        Value::Code(class) => Standard::code(class),
+        Value::Rank(rank) => Chosen::c_rank(rank),
+        Value::Code(class) => Chosen::code(class),
     });
     Some(integer.as_ptr())
 }
 
 /// `MPI_Comm_get_attr`: the attribute's value. The predefined ones (9.1.2) are pointers to integers.
 pub fn of_comm(cs: &Section, comm: &Comm, keyval: c_int) -> Result<Option<*mut c_void>> {
-    match known(Standard::PREDEFINED_KEYVALS, keyval) {
+    match known(Chosen::PREDEFINED_KEYVALS, keyval) {
         Some(which) => Ok(refresh(cs, which).map(<*mut c_int>::cast)),
-        None => attr::get(cs, comm, Standard::keyval(keyval)),
+        None => attr::get(cs, comm, Chosen::keyval(keyval)),
     }
 }
 
 /// `MPI_Win_get_attr`: the attribute's value. The predefined ones (12.2.6) are the base itself, and pointers to integers.
 pub fn of_window(cs: &Section, win: &Window, keyval: c_int) -> Result<Option<*mut c_void>> {
-    let flavor = || number(Standard::WIN_FLAVORS, win.flavor).unwrap_or(0);
-    let (place, value) = match known(Standard::WIN_KEYVALS, keyval) {
-        None => return attr::get(cs, win, Standard::keyval(keyval)),
+    let flavor = || number(Chosen::WIN_FLAVORS, win.flavor).unwrap_or(0);
+    let (place, value) = match known(Chosen::WIN_KEYVALS, keyval) {
+        None => return attr::get(cs, win, Chosen::keyval(keyval)),
         Some(Attribute::Base) => return Ok(Some(win.base.cast())),
         Some(Attribute::Size) => (0, win.size as i64),
         Some(Attribute::DispUnit) => (1, win.disp_unit as i64),
         Some(Attribute::Flavor) => (2, i64::from(flavor())),
-        Some(Attribute::Model) => (3, i64::from(Standard::WIN_UNIFIED)),
+        Some(Attribute::Model) => (3, i64::from(Chosen::WIN_UNIFIED)),
     };
     // The lower half, which comes first in memory, is the `int` of those that are one.
     win.cells[place].set(value);

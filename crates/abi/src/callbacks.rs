@@ -1,10 +1,10 @@
 //! The program's functions behind what the core calls: reductions, error handlers and data representations. They get handles and codes of the ABI.
 
+use crate::chosen::{Chosen, SUCCESS};
 use crate::convert::Abi;
 use crate::ctypes::{CComm, CFile, CSession, CType, CWin};
 use crate::kinds::Function;
 use crate::lookup::lend_datatype;
-use crate::standard::{SUCCESS, Standard};
 use base::{Class, Result, ensure, log};
 use core::ffi::{c_int, c_void};
 use core::mem::transmute;
@@ -17,7 +17,7 @@ use mpi::op::{self, Op};
 use std::rc::Rc;
 
 /// `MPI_{Comm,Win,File,Session}_errhandler_function`: object, error code, nothing more.
-type ErrorFunction = unsafe extern "C" fn(*mut usize, *mut c_int, ...);
+type ErrorFunction = unsafe extern "C" fn(*mut c_void, *mut c_int, ...);
 
 /// `MPI_*_create_errhandler`.
 ///
@@ -27,27 +27,24 @@ pub unsafe fn create_errhandler(cs: &Section, target: Target, function: Function
     ensure!(!function.is_null(), ERR_ARG, "the error handler function is null");
     // SAFETY: not null; by the caller.
     let function = unsafe { transmute::<Function, ErrorFunction>(function) };
-    let c_handle = match target {
-        Target::Comm => |handle| CComm::of(handle).0,
-        Target::Session => |handle| CSession::of(handle).0,
-        Target::Window => |handle| CWin::of(handle).0,
-        Target::File => |handle| CFile::of(handle).0,
+    let call = match target {
+        Target::Comm => |f, handle, code| call_errhandler(f, CComm::of(handle), code),
+        Target::Session => |f, handle, code| call_errhandler(f, CSession::of(handle), code),
+        Target::Window => |f, handle, code| call_errhandler(f, CWin::of(handle), code),
+        Target::File => |f, handle, code| call_errhandler(f, CFile::of(handle), code),
     };
-    Ok(errhandler::create(
-        cs,
-        target,
-        Box::new(move |_, handle, class| {
-            let (mut object, mut code) = (c_handle(handle), Standard::code(class));
-            // SAFETY: a function of this type by the contract of `create_errhandler`.
-            unsafe { function(&mut object, &mut code) };
-        }),
-    ))
+    Ok(errhandler::create(cs, target, Box::new(move |_, handle, class| call(function, handle, Chosen::code(class)))))
+}
+
+fn call_errhandler<H>(function: ErrorFunction, mut object: H, mut code: c_int) {
+    // SAFETY: a function of this type by the contract of `create_errhandler`; the callers are there.
+    unsafe { function((&raw mut object).cast(), &mut code) };
 }
 
 /// `MPI_User_function`: input, input and output, length, datatype handle.
-type UserFunction = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_int, *mut usize);
+type UserFunction = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_int, *mut CType);
 /// `MPI_User_function_c`.
-type LargeUserFunction = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut i64, *mut usize);
+type LargeUserFunction = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut i64, *mut CType);
 
 /// Counts in `int`.
 struct Small(UserFunction);
@@ -70,7 +67,7 @@ impl op::Function for Small {
                 let step = (count - done).min(c_int::MAX as usize);
                 let offset = (done as isize).wrapping_mul(datatype.extent());
                 let (a, b) = (input.wrapping_offset(offset), inout.wrapping_offset(offset));
-                let (mut len, mut handle) = (step as c_int, c.0);
+                let (mut len, mut handle) = (step as c_int, c);
                 // SAFETY: items `done .. done + step` of both buffers; the function gets what MPI-5.0, 6.9.5 promises it.
                 unsafe { (self.0)(a.cast_mut().cast(), b.cast(), &mut len, &mut handle) };
                 done += step;
@@ -92,7 +89,7 @@ impl op::Function for Large {
         datatype: &Rc<Datatype>,
     ) {
         lend_datatype(cs, datatype, |_, c| {
-            let (mut len, mut handle) = (count as i64, c.0);
+            let (mut len, mut handle) = (count as i64, c);
             // SAFETY: the function gets what MPI-5.0, 6.9.5 promises it.
             unsafe { (self.0)(input.cast_mut().cast(), inout.cast(), &mut len, &mut handle) };
         });
@@ -160,7 +157,7 @@ impl Conversion {
                 match (self, count) {
                     (Conversion::Small(None), _) | (Conversion::Large(None), _) => None,
                     (Conversion::Small(Some(f)), Ok(count)) => Some(f(buf, c, count, file.cast(), 0, state)),
-                    (Conversion::Small(Some(_)), Err(_)) => Some(Standard::code(Class::ERR_COUNT)),
+                    (Conversion::Small(Some(_)), Err(_)) => Some(Chosen::code(Class::ERR_COUNT)),
                     (Conversion::Large(Some(f)), _) => Some(f(buf, c, elements as i64, file.cast(), 0, state)),
                 }
             }
@@ -242,10 +239,10 @@ mod tests {
         static CALLS: RefCell<Vec<(usize, c_int)>> = const { RefCell::new(Vec::new()) };
     }
 
-    unsafe extern "C" fn record(input: *mut c_void, _: *mut c_void, len: *mut c_int, handle: *mut usize) {
+    unsafe extern "C" fn record(input: *mut c_void, _: *mut c_void, len: *mut c_int, handle: *mut CType) {
         // SAFETY: `combine` passes valid places.
         let (len, handle) = unsafe { (*len, *handle) };
-        assert!(handle > crate::standard::PREDEFINED_END);
+        assert!(!crate::chosen::is_predefined(handle.0));
         CALLS.with_borrow_mut(|calls| calls.push((input.addr(), len)));
     }
 

@@ -1,9 +1,9 @@
 //! Buffers for buffered sends (MPI-5.0, 3.6).
 
 use crate::api::api;
+use crate::chosen::{BSEND_OVERHEAD, Chosen};
 use crate::convert::Abi;
 use crate::kinds::*;
-use crate::standard::Standard;
 use core::ffi::c_void;
 use mpi::p2p::buffered;
 
@@ -12,13 +12,13 @@ api! {
 
     /// Attaches the process's buffer for buffered sends
     MPI_Buffer_attach, MPI_Buffer_attach_c => (buffer: Addr, size: Count) on none {
-        buffered::attach(cs, None, Standard::address(buffer.addr()), size)
+        buffered::attach(cs, None, Chosen::address(buffer.addr()), size, BSEND_OVERHEAD)
     }
 
     /// Detaches the process's buffer after all its messages have left
     MPI_Buffer_detach, MPI_Buffer_detach_c => (buffer_addr: OutAddr, size: OutCount) on none {
         let (address, bytes) = buffered::detach(cs, None)?;
-        *buffer_addr = Standard::c_address(address) as *mut c_void;
+        *buffer_addr = Chosen::c_address(address) as *mut c_void;
         size.set(bytes as i64);
         Ok(())
     }
@@ -34,7 +34,7 @@ api! {
 
     /// Attaches a communicator's buffer for buffered sends
     MPI_Comm_attach_buffer, MPI_Comm_attach_buffer_c => (comm: Comm, buffer: Addr, size: Count) on comm {
-        buffered::attach(cs, Some(&comm.owner), Standard::address(buffer.addr()), size)
+        buffered::attach(cs, Some(&comm.owner), Chosen::address(buffer.addr()), size, BSEND_OVERHEAD)
     }
 
     /// Detaches a communicator's buffer after all its messages have left
@@ -42,7 +42,7 @@ api! {
         comm: Comm, buffer_addr: OutAddr, size: OutCount
     ) on comm {
         let (address, bytes) = buffered::detach(cs, Some(&comm.owner))?;
-        *buffer_addr = Standard::c_address(address) as *mut c_void;
+        *buffer_addr = Chosen::c_address(address) as *mut c_void;
         size.set(bytes as i64);
         Ok(())
     }
@@ -59,14 +59,14 @@ api! {
     /// Attaches a session's buffer for buffered sends
     MPI_Session_attach_buffer, MPI_Session_attach_buffer_c => (
         session: Session, buffer: Addr, size: Count
-    ) on session { buffered::attach(cs, Some(&session.owner), Standard::address(buffer.addr()), size) }
+    ) on session { buffered::attach(cs, Some(&session.owner), Chosen::address(buffer.addr()), size, BSEND_OVERHEAD) }
 
     /// Detaches a session's buffer after all its messages have left
     MPI_Session_detach_buffer, MPI_Session_detach_buffer_c => (
         session: Session, buffer_addr: OutAddr, size: OutCount
     ) on session {
         let (address, bytes) = buffered::detach(cs, Some(&session.owner))?;
-        *buffer_addr = Standard::c_address(address) as *mut c_void;
+        *buffer_addr = Chosen::c_address(address) as *mut c_void;
         size.set(bytes as i64);
         Ok(())
     }

@@ -1,9 +1,9 @@
 //! Completion of requests, persistent starts, cancel, status queries (MPI-5.0, 3.7, 3.8.4, 3.9).
 
 use crate::api::api;
+use crate::chosen::Chosen;
 use crate::convert::Abi;
 use crate::kinds::*;
-use crate::standard::Standard;
 use crate::status::CStatus;
 use base::{Class, Error, Result, ensure};
 use core::ffi::c_int;
@@ -21,7 +21,7 @@ api! {
     MPI_Get_count, MPI_Get_count_c => (status: InStatus, datatype: AnyType, count: OutCount) on none {
         let (bytes, size) = (status.known().bytes, datatype.size() as u64);
         let whole = if size == 0 { (bytes == 0).then_some(0) } else { (bytes % size == 0).then(|| bytes / size) };
-        count.set(whole.map_or(i64::from(Standard::UNDEFINED), |n| n as i64));
+        count.set(whole.map_or(i64::from(Chosen::UNDEFINED), |n| n as i64));
         Ok(())
     }
 
@@ -202,5 +202,5 @@ unsafe fn statuses<'a>(array: *mut CStatus, count: usize) -> Option<&'a mut [CSt
 
 /// An index or number as the standard gives it.
 fn index(value: Option<usize>) -> c_int {
-    value.map_or(Standard::UNDEFINED, |value| value as c_int)
+    value.map_or(Chosen::UNDEFINED, |value| value as c_int)
 }

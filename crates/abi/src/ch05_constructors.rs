@@ -1,10 +1,10 @@
 //! Datatype constructors (MPI-5.0, 5.1).
 
 use crate::api::api;
+use crate::chosen::Chosen;
 use crate::convert::{Abi, known};
 use crate::kinds::*;
 use crate::lookup;
-use crate::standard::Standard;
 use base::Result;
 use core::ffi::c_int;
 use mpi::attr;
@@ -19,7 +19,7 @@ fn form<W: Width>() -> Form {
 }
 
 /// Gives a new datatype to the program.
-fn enter(cs: &Section, place: Out<CType>, datatype: Rc<Datatype>) -> Result {
+pub fn enter(cs: &Section, place: Out<CType>, datatype: Rc<Datatype>) -> Result {
     place.set(CType::of(DATATYPES.get(cs).enter(datatype)));
     Ok(())
 }
@@ -28,15 +28,15 @@ fn enter(cs: &Section, place: Out<CType>, datatype: Rc<Datatype>) -> Result {
 const UNKNOWN: c_int = -1;
 
 fn array_order(number: c_int) -> c_int {
-    known(Standard::ORDERS, number).unwrap_or(UNKNOWN)
+    known(Chosen::ORDERS, number).unwrap_or(UNKNOWN)
 }
 
 fn distribution(number: c_int) -> c_int {
-    known(Standard::DISTRIBUTIONS, number).unwrap_or(UNKNOWN)
+    known(Chosen::DISTRIBUTIONS, number).unwrap_or(UNKNOWN)
 }
 
 fn distribution_argument(number: c_int) -> c_int {
-    if number == Standard::DISTRIBUTE_DFLT_DARG { datatype::DISTRIBUTE_DFLT_DARG } else { number }
+    if number == Chosen::DISTRIBUTE_DFLT_DARG { datatype::DISTRIBUTE_DFLT_DARG } else { number }
 }
 
 api! {

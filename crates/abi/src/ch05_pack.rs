@@ -1,9 +1,9 @@
 //! Pack and unpack (MPI-5.0, 5.2, 5.3).
 
 use crate::api::api;
+use crate::chosen::Chosen;
 use crate::convert::Abi;
 use crate::kinds::*;
-use crate::standard::Standard;
 use base::{Result, ensure};
 use mpi::datatype;
 
@@ -46,13 +46,13 @@ api! {
         datarep: Text, incount: Count, datatype: AnyType, size: OutByteDispl
     ) on none {
         external32(datarep)?;
-        size.set(datatype::pack_external_size(&datatype, incount).map_or(i64::from(Standard::UNDEFINED), |bytes| bytes as i64));
+        size.set(datatype::pack_external_size(&datatype, incount).map_or(i64::from(Chosen::UNDEFINED), |bytes| bytes as i64));
         Ok(())
     }
 
     /// Upper bound of the packed size
     MPI_Pack_size, MPI_Pack_size_c => (incount: Count, datatype: AnyType, comm: Comm, size: OutCount) on comm {
-        size.set(datatype.bytes(incount).map_or(i64::from(Standard::UNDEFINED), |bytes| bytes as i64));
+        size.set(datatype.bytes(incount).map_or(i64::from(Chosen::UNDEFINED), |bytes| bytes as i64));
         Ok(())
     }
 

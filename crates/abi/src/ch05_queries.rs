@@ -1,10 +1,10 @@
 //! Datatype queries, commit and free, addresses (MPI-5.0, 5.1).
 
 use crate::api::{api, plain};
+use crate::chosen::Chosen;
 use crate::convert::{Abi, c_integers, number};
 use crate::kinds::*;
 use crate::lookup;
-use crate::standard::Standard;
 use base::{Result, ensure};
 use core::ffi::c_int;
 use mpi::attr;
@@ -24,7 +24,7 @@ api! {
     /// Number of basic elements received
     MPI_Get_elements, MPI_Get_elements_c => (status: InStatus, datatype: AnyType, count: OutCount) on none {
         let elements = datatype.elements_in(status.known().bytes as usize);
-        count.set(elements.map_or(i64::from(Standard::UNDEFINED), |n| n as i64));
+        count.set(elements.map_or(i64::from(Chosen::UNDEFINED), |n| n as i64));
         Ok(())
     }
 
@@ -81,7 +81,7 @@ api! {
         num_integers.set(e.integers as c_int);
         num_addresses.set(e.addresses as c_int);
         num_datatypes.set(e.datatypes as c_int);
-        combiner.set(number(Standard::COMBINERS, e.combiner).unwrap_or(Standard::UNDEFINED));
+        combiner.set(number(Chosen::COMBINERS, e.combiner).unwrap_or(Chosen::UNDEFINED));
         Ok(())
     }
 
@@ -95,7 +95,7 @@ api! {
         num_addresses.set(e.addresses as i64);
         num_large_counts.set(e.large_counts as i64);
         num_datatypes.set(e.datatypes as i64);
-        combiner.set(number(Standard::COMBINERS, e.combiner).unwrap_or(Standard::UNDEFINED));
+        combiner.set(number(Chosen::COMBINERS, e.combiner).unwrap_or(Chosen::UNDEFINED));
         Ok(())
     }
 
@@ -159,7 +159,7 @@ unsafe fn contents(
     ensure!(fits, ERR_ARG, "an array is too short for the contents of the datatype");
     // SAFETY: there is room, as just checked.
     unsafe {
-        slice_mut(integers, e.integers).copy_from_slice(&c_integers::<Standard>(e.combiner, &found.integers));
+        slice_mut(integers, e.integers).copy_from_slice(&c_integers::<Chosen>(e.combiner, &found.integers));
         for (place, &address) in slice_mut(addresses, e.addresses).iter_mut().zip(&found.addresses) {
             *place = address as i64;
         }

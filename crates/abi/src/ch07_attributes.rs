@@ -2,10 +2,10 @@
 
 use crate::api::api;
 use crate::attributes::{create_keyval, free_keyval, of_comm, of_window};
+use crate::chosen::Chosen;
 use crate::convert::Abi;
 use crate::kinds::*;
 use crate::lookup;
-use crate::standard::Standard;
 use core::ffi::c_int;
 use mpi::attr::{self, ObjectKind};
 use mpi::comm::MAX_OBJECT_NAME;
@@ -24,7 +24,7 @@ api! {
     }
 
     /// Deletes an attribute of a communicator
-    MPI_Comm_delete_attr => (comm: Comm, comm_keyval: Int) on comm { attr::delete(cs, &**comm, Standard::keyval(comm_keyval)) }
+    MPI_Comm_delete_attr => (comm: Comm, comm_keyval: Int) on comm { attr::delete(cs, &**comm, Chosen::keyval(comm_keyval)) }
 
     /// Frees an attribute key for communicators
     MPI_Comm_free_keyval => (comm_keyval: InOutInt) on none {
@@ -51,7 +51,7 @@ api! {
 
     /// Stores an attribute of a communicator
     MPI_Comm_set_attr => (comm: Comm, comm_keyval: Int, attribute_val: Addr) on comm {
-        attr::set(cs, &**comm, Standard::keyval(comm_keyval), attribute_val)
+        attr::set(cs, &**comm, Chosen::keyval(comm_keyval), attribute_val)
     }
 
     /// Names a communicator
@@ -70,7 +70,7 @@ api! {
     }
 
     /// Deletes an attribute of a datatype
-    MPI_Type_delete_attr => (datatype: AnyType, type_keyval: Int) on none { attr::delete(cs, &**datatype, Standard::keyval(type_keyval)) }
+    MPI_Type_delete_attr => (datatype: AnyType, type_keyval: Int) on none { attr::delete(cs, &**datatype, Chosen::keyval(type_keyval)) }
 
     /// Frees an attribute key for datatypes
     MPI_Type_free_keyval => (type_keyval: InOutInt) on none {
@@ -80,7 +80,7 @@ api! {
 
     /// Reads an attribute of a datatype
     MPI_Type_get_attr => (datatype: AnyType, type_keyval: Int, attribute_val: OutAddr, flag: OutFlag) on none {
-        let found = attr::get(cs, &**datatype, Standard::keyval(type_keyval))?;
+        let found = attr::get(cs, &**datatype, Chosen::keyval(type_keyval))?;
         flag.set_flag(found.is_some());
         if let Some(found) = found {
             *attribute_val = found;
@@ -98,7 +98,7 @@ api! {
 
     /// Stores an attribute of a datatype
     MPI_Type_set_attr => (datatype: AnyType, type_keyval: Int, attribute_val: Addr) on none {
-        attr::set(cs, &**datatype, Standard::keyval(type_keyval), attribute_val)
+        attr::set(cs, &**datatype, Chosen::keyval(type_keyval), attribute_val)
     }
 
     /// Names a datatype
@@ -117,7 +117,7 @@ api! {
     }
 
     /// Deletes an attribute of a window
-    MPI_Win_delete_attr => (win: Win, win_keyval: Int) on win { attr::delete(cs, &*win, Standard::keyval(win_keyval)) }
+    MPI_Win_delete_attr => (win: Win, win_keyval: Int) on win { attr::delete(cs, &*win, Chosen::keyval(win_keyval)) }
 
     /// Frees an attribute key for windows
     MPI_Win_free_keyval => (win_keyval: InOutInt) on none {
@@ -145,7 +145,7 @@ api! {
 
     /// Stores an attribute of a window
     MPI_Win_set_attr => (win: Win, win_keyval: Int, attribute_val: Addr) on win {
-        attr::set(cs, &*win, Standard::keyval(win_keyval), attribute_val)
+        attr::set(cs, &*win, Chosen::keyval(win_keyval), attribute_val)
     }
 
     /// Names a window

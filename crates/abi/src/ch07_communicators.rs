@@ -2,10 +2,10 @@
 
 use crate::api::api;
 use crate::ch07_groups::c_comparison;
+use crate::chosen::Chosen;
 use crate::convert::{Abi, known};
 use crate::kinds::*;
 use crate::lookup;
-use crate::standard::Standard;
 use base::ensure;
 use mpi::errhandler::{self, Target};
 use mpi::{comm, constructors, group, info};
@@ -85,7 +85,7 @@ api! {
 
     /// Rank of this process in a communicator
     MPI_Comm_rank => (comm: Comm, rank: OutInt) on comm {
-        rank.set(Standard::c_rank(comm.rank));
+        rank.set(Chosen::c_rank(comm.rank));
         Ok(())
     }
 
@@ -112,14 +112,14 @@ api! {
 
     /// Splits a communicator by colour and key
     MPI_Comm_split => (comm: Comm, color: Int, key: Int, newcomm: OutComm) on comm {
-        newcomm.set(CComm::of(comm::handle_of(constructors::split(cs, &comm, Standard::rank(color), key)?.as_ref())));
+        newcomm.set(CComm::of(comm::handle_of(constructors::split(cs, &comm, Chosen::rank(color), key)?.as_ref())));
         Ok(())
     }
 
     /// Splits a communicator by shared resources
     MPI_Comm_split_type => (comm: Comm, split_type: Int, key: Int, info: Info, newcomm: OutComm) on comm {
-        let kind = known(Standard::SPLIT_TYPES, split_type);
-        ensure!(kind.is_some() || split_type == Standard::UNDEFINED, ERR_ARG, "no such split type");
+        let kind = known(Chosen::SPLIT_TYPES, split_type);
+        ensure!(kind.is_some() || split_type == Chosen::UNDEFINED, ERR_ARG, "no such split type");
         let new = constructors::split_type(cs, &comm, kind, key, info.as_deref())?;
         newcomm.set(CComm::of(comm::handle_of(new.as_ref())));
         Ok(())

@@ -1,9 +1,9 @@
 //! Groups (MPI-5.0, 7.3).
 
 use crate::api::api;
+use crate::chosen::Chosen;
 use crate::convert::{Abi, number};
 use crate::kinds::*;
-use crate::standard::Standard;
 use base::{ensure, fail};
 use core::ffi::c_int;
 use mpi::group::Comparison;
@@ -11,7 +11,7 @@ use mpi::{group, job, session};
 
 /// `MPI_IDENT` and the like.
 pub fn c_comparison(result: Comparison) -> c_int {
-    number(Standard::COMPARISONS, result).unwrap_or(Standard::UNDEFINED)
+    number(Chosen::COMPARISONS, result).unwrap_or(Chosen::UNDEFINED)
 }
 
 api! {
@@ -87,7 +87,7 @@ api! {
 
     /// Rank of this process in a group
     MPI_Group_rank => (group: Group, rank: OutInt) on none {
-        rank.set(group.rank_of(job::me()).unwrap_or(Standard::UNDEFINED));
+        rank.set(group.rank_of(job::me()).unwrap_or(Chosen::UNDEFINED));
         Ok(())
     }
 
@@ -103,7 +103,7 @@ api! {
     ) on none {
         ensure!(n == 0 || !ranks1.is_null() && !ranks2.is_null(), ERR_ARG, "an array of ranks is null");
         for (place, &rank) in slice_mut(ranks2, n).iter_mut().zip(slice(ranks1, n)) {
-            *place = Standard::c_rank(group1.translate(Standard::rank(rank), &group2)?);
+            *place = Chosen::c_rank(group1.translate(Chosen::rank(rank), &group2)?);
         }
         Ok(())
     }

@@ -1,9 +1,9 @@
 //! Process topologies (MPI-5.0, chapter 8).
 
 use crate::api::api;
+use crate::chosen::Chosen;
 use crate::convert::{Abi, number};
 use crate::kinds::*;
-use crate::standard::Standard;
 use base::{Result, ensure};
 use core::ffi::c_int;
 use mpi::comm;
@@ -103,7 +103,7 @@ api! {
 
     /// The rank that a Cartesian topology would give this process
     MPI_Cart_map => (comm: Comm, ndims: Dims, dims: IntArray, periods: IntArray, newrank: OutInt) on comm {
-        newrank.set(Standard::c_rank(cart::map(cs, &comm, slice(dims, ndims), &flags(periods, ndims))?));
+        newrank.set(Chosen::c_rank(cart::map(cs, &comm, slice(dims, ndims), &flags(periods, ndims))?));
         Ok(())
     }
 
@@ -117,8 +117,8 @@ api! {
     /// Source and destination of a shift along one dimension
     MPI_Cart_shift => (comm: Comm, direction: Int, disp: Int, rank_source: OutInt, rank_dest: OutInt) on comm {
         let (source, dest) = topo::cart_of(&comm)?.shift(comm.rank, direction, disp)?;
-        rank_source.set(Standard::c_rank(source));
-        rank_dest.set(Standard::c_rank(dest));
+        rank_source.set(Chosen::c_rank(source));
+        rank_dest.set(Chosen::c_rank(dest));
         Ok(())
     }
 
@@ -210,7 +210,7 @@ api! {
     /// The rank that a graph topology would give this process
     MPI_Graph_map => (comm: Comm, nnodes: Room, indx: IntArray, edges: IntArray, newrank: OutInt) on comm {
         let (index, edges) = edge_lists(indx, edges, nnodes);
-        newrank.set(Standard::c_rank(graph::map(cs, &comm, index, edges)?));
+        newrank.set(Chosen::c_rank(graph::map(cs, &comm, index, edges)?));
         Ok(())
     }
 
@@ -235,8 +235,8 @@ api! {
 
     /// Kind of topology of a communicator
     MPI_Topo_test => (comm: Comm, status: OutInt) on comm {
-        let kind = topo::test(&comm).and_then(|kind| number(Standard::TOPOLOGIES, kind));
-        status.set(kind.unwrap_or(Standard::UNDEFINED));
+        let kind = topo::test(&comm).and_then(|kind| number(Chosen::TOPOLOGIES, kind));
+        status.set(kind.unwrap_or(Chosen::UNDEFINED));
         Ok(())
     }
 }

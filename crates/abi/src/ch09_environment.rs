@@ -3,10 +3,10 @@
 use crate::api::{api, plain};
 use crate::attributes::refresh;
 use crate::callbacks::create_errhandler;
+use crate::chosen::{ABI_NAME, Chosen, MAX_PROCESSOR_NAME};
 use crate::convert::Abi;
 use crate::kinds::*;
 use crate::lookup;
-use crate::standard::{ABI_VERSION, Standard};
 use core::ffi::c_int;
 use mpi::comm::attributes::Predefined;
 use mpi::errhandler::{self, Target};
@@ -17,20 +17,20 @@ api! {
 
     /// Creates an error class
     MPI_Add_error_class => (errorclass: OutInt) on anytime {
-        errorclass.set(Standard::code(errors::add_class(cs)?));
+        errorclass.set(Chosen::code(errors::add_class(cs)?));
         refresh(cs, Predefined::LastUsedCode);
         Ok(())
     }
 
     /// Creates an error code of a class
     MPI_Add_error_code => (errorclass: Int, errorcode: OutInt) on anytime {
-        errorcode.set(Standard::code(errors::add_code(cs, Standard::class(errorclass))?));
+        errorcode.set(Chosen::code(errors::add_code(cs, Chosen::class(errorclass))?));
         refresh(cs, Predefined::LastUsedCode);
         Ok(())
     }
 
     /// Gives an error class or code its text
-    MPI_Add_error_string => (errorcode: Int, string: Text) on anytime { errors::add_string(cs, Standard::class(errorcode), string) }
+    MPI_Add_error_string => (errorcode: Int, string: Text) on anytime { errors::add_string(cs, Chosen::class(errorcode), string) }
 
     /// Allocates memory that is good for communication
     MPI_Alloc_mem => (size: Aint, info: Info, baseptr: OutAddr) on none {
@@ -41,7 +41,7 @@ api! {
     }
 
     /// Calls a communicator's error handler
-    MPI_Comm_call_errhandler => (comm: Comm, errorcode: Int) on comm { owner::call_errhandler(cs, &comm.owner, Standard::class(errorcode)) }
+    MPI_Comm_call_errhandler => (comm: Comm, errorcode: Int) on comm { owner::call_errhandler(cs, &comm.owner, Chosen::class(errorcode)) }
 
     /// Creates an error handler for communicators
     MPI_Comm_create_errhandler => (comm_errhandler_fn: FnCommErrhandler, errhandler: OutErrhandler) on none {
@@ -67,20 +67,20 @@ api! {
 
     /// Class of an error code
     MPI_Error_class => (errorcode: Int, errorclass: OutInt) on anytime {
-        errorclass.set(Standard::code(errors::class_of(cs, Standard::class(errorcode))?));
+        errorclass.set(Chosen::code(errors::class_of(cs, Chosen::class(errorcode))?));
         Ok(())
     }
 
     /// Text of an error code or class
     MPI_Error_string => (errorcode: Int, string: OutText, resultlen: OutInt) on anytime {
-        resultlen.set(string.write(&errors::string_of(cs, Standard::class(errorcode))?, errors::MAX_ERROR_STRING) as c_int);
+        resultlen.set(string.write(&errors::string_of(cs, Chosen::class(errorcode))?, errors::MAX_ERROR_STRING) as c_int);
         Ok(())
     }
 
     /// Calls a file's error handler
     MPI_File_call_errhandler => (fh: AnyFile, errorcode: Int) on fh {
         let owner = lookup::file_owner(cs, fh)?;
-        owner::call_errhandler(cs, &owner, Standard::class(errorcode))
+        owner::call_errhandler(cs, &owner, Chosen::class(errorcode))
     }
 
     /// Creates an error handler for files
@@ -112,13 +112,12 @@ api! {
     /// Name and version of this library
     MPI_Get_library_version => (version: OutText, resultlen: OutInt) on anytime {
         const MAX_LIBRARY_VERSION_STRING: usize = 8192;
-        resultlen.set(version.write(format!("{}, standard ABI {}.{} (libmpi_abi.so.1)", env::LIBRARY_VERSION, ABI_VERSION.0, ABI_VERSION.1).as_bytes(), MAX_LIBRARY_VERSION_STRING) as c_int);
+        resultlen.set(version.write(format!("{}, {ABI_NAME}", env::LIBRARY_VERSION).as_bytes(), MAX_LIBRARY_VERSION_STRING) as c_int);
         Ok(())
     }
 
     /// Name of this host
     MPI_Get_processor_name => (name: OutText, resultlen: OutInt) on none {
-        const MAX_PROCESSOR_NAME: usize = 256;
         resultlen.set(name.write(env::processor_name().as_bytes(), MAX_PROCESSOR_NAME) as c_int);
         Ok(())
     }
@@ -132,24 +131,24 @@ api! {
 
     /// Removes a user's error class
     MPI_Remove_error_class => (errorclass: Int) on anytime {
-        errors::remove_class(cs, Standard::class(errorclass))?;
+        errors::remove_class(cs, Chosen::class(errorclass))?;
         refresh(cs, Predefined::LastUsedCode);
         Ok(())
     }
 
     /// Removes a user's error code
     MPI_Remove_error_code => (errorcode: Int) on anytime {
-        errors::remove_code(cs, Standard::class(errorcode))?;
+        errors::remove_code(cs, Chosen::class(errorcode))?;
         refresh(cs, Predefined::LastUsedCode);
         Ok(())
     }
 
     /// Removes the text of a user's error class or code
-    MPI_Remove_error_string => (errorcode: Int) on anytime { errors::remove_string(cs, Standard::class(errorcode)) }
+    MPI_Remove_error_string => (errorcode: Int) on anytime { errors::remove_string(cs, Chosen::class(errorcode)) }
 
     /// Calls a session's error handler
     MPI_Session_call_errhandler => (session: Session, errorcode: Int) on anytime {
-        owner::call_errhandler(cs, &session.owner, Standard::class(errorcode))
+        owner::call_errhandler(cs, &session.owner, Chosen::class(errorcode))
     }
 
     /// Creates an error handler for sessions
@@ -173,7 +172,7 @@ api! {
 
     /// Calls a window's error handler
     MPI_Win_call_errhandler => (win: Win, errorcode: Int) on win {
-        owner::call_errhandler(cs, &win.owner, Standard::class(errorcode))
+        owner::call_errhandler(cs, &win.owner, Chosen::class(errorcode))
     }
 
     /// Creates an error handler for windows

@@ -1,6 +1,7 @@
 //! Info objects (MPI-5.0, chapter 10).
 
 use crate::api::api;
+use crate::chosen::MAX_INFO_KEY;
 use crate::kinds::*;
 use core::ffi::c_int;
 use mpi::info;
@@ -44,7 +45,7 @@ api! {
 
     /// The n-th key
     MPI_Info_get_nthkey => (info: InfoObject, n: Int, key: OutText) on anytime {
-        key.write(&info.nth_key(n)?, info::MAX_INFO_KEY);
+        key.write(&info.nth_key(n)?, MAX_INFO_KEY);
         Ok(())
     }
 

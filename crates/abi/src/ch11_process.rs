@@ -1,16 +1,16 @@
 //! Initialisation, threads, sessions, abort (MPI-5.0, 11.2-11.6).
 
 use crate::api::api;
+use crate::chosen::Chosen;
 use crate::convert::{Abi, number};
 use crate::kinds::*;
-use crate::standard::Standard;
 use core::ffi::c_int;
 use mpi::thread::Level;
 use mpi::{info, init, life, psets, session};
 
 /// `MPI_THREAD_SINGLE` and the like.
 fn c_level(level: Level) -> c_int {
-    number(Standard::LEVELS, level).unwrap_or(Standard::UNDEFINED)
+    number(Chosen::LEVELS, level).unwrap_or(Chosen::UNDEFINED)
 }
 
 api! {
@@ -33,7 +33,7 @@ api! {
 
     /// Enters the world model with a thread level
     MPI_Init_thread => (argc: ArgcPtr, argv: ArgvPtr, required: Int, provided: OutInt) on anytime {
-        provided.set(c_level(init::init_world(cs, Standard::level(required))?));
+        provided.set(c_level(init::init_world(cs, Chosen::level(required))?));
         Ok(())
     }
 

@@ -1,10 +1,10 @@
 //! One-sided communication (MPI-5.0, chapter 12).
 
 use crate::api::api;
+use crate::chosen::Chosen;
 use crate::convert::{Abi, known, number};
 use crate::kinds::*;
 use crate::message::check;
-use crate::standard::Standard;
 use base::{Result, ensure};
 use core::ffi::c_int;
 use mpi::datatype::Datatype;
@@ -25,7 +25,7 @@ fn local<'a>(buf: *const u8, count: usize, datatype: &'a Rc<Datatype>) -> Result
 
 /// Items of a target.
 fn remote(rank: c_int, disp: i64, count: usize, datatype: &Rc<Datatype>) -> Remote<'_> {
-    Remote { rank: Standard::rank(rank), disp, count, datatype }
+    Remote { rank: Chosen::rank(rank), disp, count, datatype }
 }
 
 /// The assertions of a call, which takes those of `allowed`.
@@ -33,7 +33,7 @@ fn assertions(given: c_int, allowed: &[Mode]) -> Result<Assertions> {
     let mut left = given;
     let mut all = Assertions::default();
     for mode in allowed {
-        let bit = number(Standard::ASSERTIONS, *mode).unwrap_or(0);
+        let bit = number(Chosen::ASSERTIONS, *mode).unwrap_or(0);
         if left & bit != 0 {
             left &= !bit;
             all = all.with(*mode);
@@ -210,7 +210,7 @@ api! {
     MPI_Win_create, MPI_Win_create_c => (
         base: Addr, size: Aint, disp_unit: DispUnit, info: Info, comm: Comm, win: OutWin
     ) on comm {
-        let base = base.map_addr(Standard::address).cast();
+        let base = base.map_addr(Chosen::address).cast();
         let new = create::create(cs, &comm, (base, size, disp_unit), info.as_deref())?;
         win.set(CWin::of(new.owner.handle.get()));
         Ok(())
@@ -229,13 +229,13 @@ api! {
     MPI_Win_fence => (assert: Int, win: Win) on win { active::fence(cs, &win, assertions(assert, AT_FENCE)?) }
 
     /// Completes all operations to a target
-    MPI_Win_flush => (rank: Int, win: Win) on win { passive::flush(cs, &win, Standard::rank(rank)) }
+    MPI_Win_flush => (rank: Int, win: Win) on win { passive::flush(cs, &win, Chosen::rank(rank)) }
 
     /// Completes all operations to all targets
     MPI_Win_flush_all => (win: Win) on win { passive::flush_all(cs, &win) }
 
     /// Completes all operations to a target at the origin
-    MPI_Win_flush_local => (rank: Int, win: Win) on win { passive::flush(cs, &win, Standard::rank(rank)) }
+    MPI_Win_flush_local => (rank: Int, win: Win) on win { passive::flush(cs, &win, Chosen::rank(rank)) }
 
     /// Completes all operations to all targets at the origin
     MPI_Win_flush_local_all => (win: Win) on win { passive::flush_all(cs, &win) }
@@ -261,9 +261,9 @@ api! {
 
     /// Starts a passive epoch at a target
     MPI_Win_lock => (lock_type: Int, rank: Int, assert: Int, win: Win) on win {
-        let alone = known(Standard::LOCK_TYPES, lock_type);
+        let alone = known(Chosen::LOCK_TYPES, lock_type);
         let Some(alone) = alone else { base::fail!(ERR_LOCKTYPE, "no such type of lock") };
-        passive::lock(cs, &win, alone, Standard::rank(rank), assertions(assert, AT_START)?)
+        passive::lock(cs, &win, alone, Chosen::rank(rank), assertions(assert, AT_START)?)
     }
 
     /// Starts a passive epoch at all targets
@@ -287,7 +287,7 @@ api! {
     MPI_Win_shared_query, MPI_Win_shared_query_c => (
         win: Win, rank: Int, size: OutAint, disp_unit: OutDispUnit, baseptr: OutAddr
     ) on win {
-        let rank = Standard::rank(rank);
+        let rank = Chosen::rank(rank);
         let found = create::shared_query(cs, &win, (rank != PROC_NULL).then_some(rank))?;
         size.set(found.size as i64);
         disp_unit.try_set(found.disp_unit as i64)?;
@@ -308,7 +308,7 @@ api! {
     }
 
     /// Ends a passive epoch at a target
-    MPI_Win_unlock => (rank: Int, win: Win) on win { passive::unlock(cs, &win, Standard::rank(rank)) }
+    MPI_Win_unlock => (rank: Int, win: Win) on win { passive::unlock(cs, &win, Chosen::rank(rank)) }
 
     /// Ends a passive epoch at all targets
     MPI_Win_unlock_all => (win: Win) on win { passive::unlock_all(cs, &win) }

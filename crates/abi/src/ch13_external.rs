@@ -1,9 +1,9 @@
 //! Generalized requests and statuses (MPI-5.0, chapter 13).
 
 use crate::api::api;
+use crate::chosen::{Chosen, SUCCESS};
 use crate::convert::Abi;
 use crate::kinds::*;
-use crate::standard::{SUCCESS, Standard};
 use crate::status::CStatus;
 use base::{Error, Result, ensure};
 use core::ffi::{c_int, c_void};
@@ -32,7 +32,7 @@ fn check(code: c_int) -> Result {
     if code == SUCCESS {
         Ok(())
     } else {
-        Err(Error::new(Standard::class(code), "a generalized request's callback failed"))
+        Err(Error::new(Chosen::class(code), "a generalized request's callback failed"))
     }
 }
 

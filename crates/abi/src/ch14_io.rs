@@ -2,11 +2,11 @@
 
 use crate::api::api;
 use crate::callbacks::register_datarep;
+use crate::chosen::{Chosen, DISPLACEMENT_CURRENT};
 use crate::convert::{Abi, known};
 use crate::kinds::*;
 use crate::lookup;
 use crate::message::check;
-use crate::standard::Standard;
 use base::{Result, fail};
 use mpi::datatype::Datatype;
 use mpi::info;
@@ -38,7 +38,7 @@ api! {
 
     /// Access mode of a file
     MPI_File_get_amode => (fh: File, amode: OutInt) on fh {
-        amode.set(Standard::c_amode(fh.amode));
+        amode.set(Chosen::c_amode(fh.amode));
         Ok(())
     }
 
@@ -186,7 +186,7 @@ api! {
 
     /// Opens a file
     MPI_File_open => (comm: Comm, filename: Text, amode: Int, info: Info, fh: OutFile) on files {
-        fh.set(CFile::of(io::open(cs, &comm, filename, Standard::amode(amode), info.as_deref())?));
+        fh.set(CFile::of(io::open(cs, &comm, filename, Chosen::amode(amode), info.as_deref())?));
         Ok(())
     }
 
@@ -284,13 +284,13 @@ api! {
 
     /// Moves the individual file pointer
     MPI_File_seek => (fh: File, offset: Offset, whence: Int) on fh {
-        let Some(whence) = known(Standard::WHENCES, whence) else { fail!(ERR_ARG, "unknown way to move a file pointer") };
+        let Some(whence) = known(Chosen::WHENCES, whence) else { fail!(ERR_ARG, "unknown way to move a file pointer") };
         fh.seek(offset, whence)
     }
 
     /// Moves the shared file pointer
     MPI_File_seek_shared => (fh: File, offset: Offset, whence: Int) on fh {
-        fh.seek_shared(cs, offset, known(Standard::WHENCES, whence))
+        fh.seek_shared(cs, offset, known(Chosen::WHENCES, whence))
     }
 
     /// Turns atomic mode on or off
@@ -312,6 +312,7 @@ api! {
     MPI_File_set_view => (
         fh: File, disp: Offset, etype: Type, filetype: Type, datarep: Text, info: Info
     ) on fh {
+        let disp = if disp == DISPLACEMENT_CURRENT { io::DISPLACEMENT_CURRENT } else { disp };
         fh.set_view(cs, disp, [&etype, &filetype], datarep, info.as_deref())
     }
 

@@ -3,9 +3,9 @@
 use crate::api::api;
 use crate::attributes::{create_keyval, free_keyval, of_comm};
 use crate::ch13_external::set_elements;
+use crate::chosen::Chosen;
 use crate::convert::Abi;
 use crate::kinds::*;
-use crate::standard::Standard;
 use base::ensure;
 use core::ffi::c_int;
 use mpi::attr::{self, ObjectKind};
@@ -14,7 +14,7 @@ api! {
     with cs;
 
     /// Deletes an attribute of a communicator (deprecated)
-    MPI_Attr_delete => (comm: Comm, keyval: Int) on comm { attr::delete(cs, &**comm, Standard::keyval(keyval)) }
+    MPI_Attr_delete => (comm: Comm, keyval: Int) on comm { attr::delete(cs, &**comm, Chosen::keyval(keyval)) }
 
     /// Reads an attribute of a communicator (deprecated)
     MPI_Attr_get => (comm: Comm, keyval: Int, attribute_val: OutAddr, flag: OutFlag) on comm {
@@ -27,12 +27,12 @@ api! {
     }
 
     /// Stores an attribute of a communicator (deprecated)
-    MPI_Attr_put => (comm: Comm, keyval: Int, attribute_val: Addr) on comm { attr::set(cs, &**comm, Standard::keyval(keyval), attribute_val) }
+    MPI_Attr_put => (comm: Comm, keyval: Int, attribute_val: Addr) on comm { attr::set(cs, &**comm, Chosen::keyval(keyval), attribute_val) }
 
     /// Number of basic elements received (deprecated)
     MPI_Get_elements_x => (status: InStatus, datatype: AnyType, count: OutBigCount) on none {
         let elements = datatype.elements_in(status.known().bytes as usize);
-        count.set(elements.map_or(i64::from(Standard::UNDEFINED), |n| n as i64));
+        count.set(elements.map_or(i64::from(Chosen::UNDEFINED), |n| n as i64));
         Ok(())
     }
 

@@ -1,8 +1,8 @@
 //! The binary interface: its version, Fortran facts, integers for handles (MPI-5.0, chapter 20).
 
 use crate::api::{api, plain};
+use crate::chosen::ABI_VERSION;
 use crate::kinds::*;
-use crate::standard::ABI_VERSION;
 use base::ensure;
 use core::ffi::c_int;
 use mpi::op::logical;
@@ -68,70 +68,70 @@ api! {
 
 plain! {
     /// Integer for a communicator
-    MPI_Comm_toint => (comm: Comm) -> "int" c_int { comm.0 as c_int }
+    MPI_Comm_toint => (comm: Comm) -> "int" c_int { comm.to_int() }
 
     /// Handle of a communicator from its integer
-    MPI_Comm_fromint => (comm: Int) -> "MPI_Comm" CComm { CComm(comm as usize) }
+    MPI_Comm_fromint => (comm: Int) -> "MPI_Comm" CComm { CComm::from_int(comm) }
 
     /// Integer for an error handler
-    MPI_Errhandler_toint => (errhandler: Errhandler) -> "int" c_int { errhandler.0 as c_int }
+    MPI_Errhandler_toint => (errhandler: Errhandler) -> "int" c_int { errhandler.to_int() }
 
     /// Handle of an error handler from its integer
     MPI_Errhandler_fromint => (errhandler: Int) -> "MPI_Errhandler" CErrhandler {
-        CErrhandler(errhandler as usize)
+        CErrhandler::from_int(errhandler)
     }
 
     /// Integer for a file
-    MPI_File_toint => (file: AnyFile) -> "int" c_int { file.0 as c_int }
+    MPI_File_toint => (file: AnyFile) -> "int" c_int { file.to_int() }
 
     /// Handle of a file from its integer
-    MPI_File_fromint => (file: Int) -> "MPI_File" CFile { CFile(file as usize) }
+    MPI_File_fromint => (file: Int) -> "MPI_File" CFile { CFile::from_int(file) }
 
     /// Integer for a group
-    MPI_Group_toint => (group: Group) -> "int" c_int { group.0 as c_int }
+    MPI_Group_toint => (group: Group) -> "int" c_int { group.to_int() }
 
     /// Handle of a group from its integer
-    MPI_Group_fromint => (group: Int) -> "MPI_Group" CGroup { CGroup(group as usize) }
+    MPI_Group_fromint => (group: Int) -> "MPI_Group" CGroup { CGroup::from_int(group) }
 
     /// Integer for an info object
-    MPI_Info_toint => (info: Info) -> "int" c_int { info.0 as c_int }
+    MPI_Info_toint => (info: Info) -> "int" c_int { info.to_int() }
 
     /// Handle of an info object from its integer
-    MPI_Info_fromint => (info: Int) -> "MPI_Info" CInfo { CInfo(info as usize) }
+    MPI_Info_fromint => (info: Int) -> "MPI_Info" CInfo { CInfo::from_int(info) }
 
     /// Integer for a message
-    MPI_Message_toint => (message: Message) -> "int" c_int { message.0 as c_int }
+    MPI_Message_toint => (message: Message) -> "int" c_int { message.to_int() }
 
     /// Handle of a message from its integer
-    MPI_Message_fromint => (message: Int) -> "MPI_Message" CMessage { CMessage(message as usize) }
+    MPI_Message_fromint => (message: Int) -> "MPI_Message" CMessage { CMessage::from_int(message) }
 
     /// Integer for an operation
-    MPI_Op_toint => (op: Op) -> "int" c_int { op.0 as c_int }
+    MPI_Op_toint => (op: Op) -> "int" c_int { op.to_int() }
 
     /// Handle of an operation from its integer
-    MPI_Op_fromint => (op: Int) -> "MPI_Op" COp { COp(op as usize) }
+    MPI_Op_fromint => (op: Int) -> "MPI_Op" COp { COp::from_int(op) }
 
     /// Integer for a request
-    MPI_Request_toint => (request: Request) -> "int" c_int { request.0 as c_int }
+    MPI_Request_toint => (request: Request) -> "int" c_int { request.to_int() }
 
     /// Handle of a request from its integer
-    MPI_Request_fromint => (request: Int) -> "MPI_Request" CRequest { CRequest(request as usize) }
+    MPI_Request_fromint => (request: Int) -> "MPI_Request" CRequest { CRequest::from_int(request) }
 
     /// Integer for a session
-    MPI_Session_toint => (session: Session) -> "int" c_int { session.0 as c_int }
+    MPI_Session_toint => (session: Session) -> "int" c_int { session.to_int() }
 
     /// Handle of a session from its integer
-    MPI_Session_fromint => (session: Int) -> "MPI_Session" CSession { CSession(session as usize) }
+    MPI_Session_fromint => (session: Int) -> "MPI_Session" CSession { CSession::from_int(session) }
 
     /// Integer for a datatype
-    MPI_Type_toint => (datatype: AnyType) -> "int" c_int { datatype.0 as c_int }
+    MPI_Type_toint => (datatype: AnyType) -> "int" c_int { datatype.to_int() }
 
     /// Handle of a datatype from its integer
-    MPI_Type_fromint => (datatype: Int) -> "MPI_Datatype" CType { CType(datatype as usize) }
+    MPI_Type_fromint => (datatype: Int) -> "MPI_Datatype" CType { CType::from_int(datatype) }
 
     /// Integer for a window
-    MPI_Win_toint => (win: Win) -> "int" c_int { win.0 as c_int }
+    MPI_Win_toint => (win: Win) -> "int" c_int { win.to_int() }
 
     /// Handle of a window from its integer
-    MPI_Win_fromint => (win: Int) -> "MPI_Win" CWin { CWin(win as usize) }
+    MPI_Win_fromint => (win: Int) -> "MPI_Win" CWin { CWin::from_int(win) }
 }

@@ -95,6 +95,12 @@ pub trait Abi {
     /// The reverse of [`Abi::encode`]; `None` for what is in the lists above, or can't be a handle.
     fn decode(handle: Self::Handle) -> Option<Handle>;
 
+    /// As [`Abi::decode`]; of a value that it refuses, the name of no live object.
+    #[inline(always)]
+    fn made(handle: Self::Handle) -> Handle {
+        Self::decode(handle).unwrap_or(Handle::UNKNOWN)
+    }
+
     /// Whether special ranks are those of the core.
     const SAME_RANKS: bool = Self::ANY_SOURCE == status::ANY_SOURCE
         && Self::PROC_NULL == status::PROC_NULL

@@ -1,5 +1,7 @@
 //! `libmpi_abi.so.1`: the C functions of MPI 5.0 with the standard binary interface (MPI-5.0, chapter 20).
 //!
+//! The same files, compiled with `cfg(mpich)` (`crates/mpich_abi`), are `libmpi.so.12` with the ABI of MPICH. [`chosen`] is the one of both.
+//!
 //! No logic lives here. One file per chapter of the standard holds one entry per function ([`api`]); the kinds of its
 //! parameters ([`kinds`]) say how arguments are checked and converted; the body calls the core (`crates/mpi`).
 //! [`functions`] lists all 664 names, for the reference page and the tests.
@@ -13,10 +15,21 @@ pub mod ctypes;
 pub mod kinds;
 mod lookup;
 mod message;
+#[cfg(mpich)]
+pub mod mpich;
 pub mod raise;
 mod short;
+#[cfg(not(mpich))]
 pub mod standard;
+#[cfg(not(mpich))]
 pub mod status;
+
+#[cfg(mpich)]
+pub use mpich as chosen;
+#[cfg(mpich)]
+pub use mpich::status;
+#[cfg(not(mpich))]
+pub use standard as chosen;
 
 mod ch03_buffers;
 mod ch03_completion;
@@ -85,4 +98,14 @@ const CHAPTERS: &[(&str, &[Entry])] = &[
     ("ch05_queries", ch05_queries::PLAIN),
     ("ch09_environment", ch09_environment::PLAIN),
     ("ch20_abi", ch20_abi::PLAIN),
+    #[cfg(mpich)]
+    ("mpich/removed", mpich::removed::TABLE),
+    #[cfg(mpich)]
+    ("mpich/fortran", mpich::fortran::TABLE),
+    #[cfg(mpich)]
+    ("mpich/fortran", mpich::fortran::PLAIN),
+    #[cfg(mpich)]
+    ("mpich/extensions", mpich::extensions::TABLE),
+    #[cfg(mpich)]
+    ("mpich/extensions", mpich::extensions::PLAIN),
 ];

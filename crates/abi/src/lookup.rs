@@ -1,8 +1,8 @@
 //! From handles to objects. Predefined objects live as long as the process and are lent; others are held by a count.
 
+use crate::chosen::{COMM_SELF, COMM_WORLD, Chosen, OP_INDICES, TYPE_INDICES, is_predefined, op_index, type_index};
 use crate::convert::{Abi, number};
-use crate::ctypes::{CComm, CFile, COp, CType};
-use crate::standard::{COMM_SELF, COMM_WORLD, PREDEFINED_END, Standard};
+use crate::ctypes::{CComm, CFile, COp, CType, Raw};
 use base::{Class, Error, Result, ensure};
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
@@ -56,6 +56,12 @@ impl<T> Deref for Held<T> {
     }
 }
 
+/// The core's name of an object that the program has made; none of a value that can't be one.
+#[inline(always)]
+fn made(handle: Raw) -> Handle {
+    Chosen::made(handle)
+}
+
 #[inline(always)]
 fn live<T: Named>(table: &Table<Rc<T>>, handle: Handle, class: Class, what: &'static str) -> Result<Held<T>> {
     table.get(handle).map(Held::owned).ok_or(Error::new(class, what))
@@ -67,7 +73,7 @@ pub fn comm(cs: &Section, c: CComm) -> Result<Held<Comm>> {
     let predefined = match c.0 {
         COMM_WORLD => comm::world(cs),
         COMM_SELF => comm::own(cs),
-        _ => return live(comm::COMMS.get(cs), Handle(c.0), Class::ERR_COMM, "not the handle of a live communicator"),
+        _ => return live(comm::COMMS.get(cs), made(c.0), Class::ERR_COMM, "not the handle of a live communicator"),
     };
     match predefined {
         Some(comm) => Ok(Held::lent(comm)),
@@ -85,7 +91,7 @@ pub unsafe fn borrow_comm(cs: &Section, c: CComm) -> Option<&Rc<Comm>> {
         COMM_WORLD => comm::world(cs),
         COMM_SELF => comm::own(cs),
         // SAFETY: by the caller.
-        _ => unsafe { comm::COMMS.get(cs).borrow(Handle(c.0)) },
+        _ => unsafe { comm::COMMS.get(cs).borrow(made(c.0)) },
     }
 }
 
@@ -100,23 +106,18 @@ pub fn file_owner(cs: &Section, c: CFile) -> Result<Rc<Owner>> {
 /// What `f` says of a communicator, without holding it.
 #[inline(always)]
 pub fn with_comm<R>(cs: &Section, c: CComm, f: impl FnOnce(&Comm) -> R) -> Result<R> {
-    if c.0 < PREDEFINED_END {
+    if is_predefined(c.0) {
         return comm(cs, c).map(|comm| f(&comm));
     }
-    let found = comm::COMMS.get(cs).with(Handle(c.0), |comm| f(comm));
+    let found = comm::COMMS.get(cs).with(made(c.0), |comm| f(comm));
     found.ok_or(Error::new(Class::ERR_COMM, "not the handle of a live communicator"))
 }
 
 /// The predefined objects by their handle's value.
 struct Predefined {
-    types: [Option<Rc<Datatype>>; TYPES_END - TYPES],
-    ops: [Option<Rc<Op>>; OPS_END - OPS],
+    types: [Option<Rc<Datatype>>; TYPE_INDICES],
+    ops: [Option<Rc<Op>>; OP_INDICES],
 }
-
-const TYPES: usize = 0x200;
-const TYPES_END: usize = 0x300;
-const OPS: usize = 0x20;
-const OPS_END: usize = 0x40;
 
 // SAFETY: every caller in the library holds the critical section, or no other thread calls it, so only one thread at a time touches the
 // reference counts.
@@ -125,12 +126,12 @@ unsafe impl Sync for Predefined {}
 unsafe impl Send for Predefined {}
 
 static PREDEFINED: LazyLock<Predefined> = LazyLock::new(|| {
-    let (mut types, mut ops) = ([const { None }; TYPES_END - TYPES], [const { None }; OPS_END - OPS]);
-    for (value, name) in Standard::TYPES {
-        types[value - TYPES] = Some(Rc::clone(datatype::predefined(*name)));
+    let (mut types, mut ops) = ([const { None }; TYPE_INDICES], [const { None }; OP_INDICES]);
+    for (value, name) in Chosen::TYPES {
+        types[type_index(*value)] = Some(Rc::clone(datatype::predefined(*name)));
     }
-    for (value, which) in Standard::OPS {
-        ops[value - OPS] = Some(Rc::clone(op::predefined(*which)));
+    for (value, which) in Chosen::OPS {
+        ops[op_index(*value)] = Some(Rc::clone(op::predefined(*which)));
     }
     Predefined { types, ops }
 });
@@ -138,30 +139,30 @@ static PREDEFINED: LazyLock<Predefined> = LazyLock::new(|| {
 /// A predefined datatype.
 #[inline(always)]
 pub fn named_type(c: CType) -> Option<&'static Rc<Datatype>> {
-    PREDEFINED.types.get(c.0.wrapping_sub(TYPES))?.as_ref()
+    PREDEFINED.types.get(type_index(c.0))?.as_ref()
 }
 
 #[inline(always)]
 fn named_op(c: COp) -> Option<&'static Rc<Op>> {
-    PREDEFINED.ops.get(c.0.wrapping_sub(OPS))?.as_ref()
+    PREDEFINED.ops.get(op_index(c.0))?.as_ref()
 }
 
 /// A datatype.
 #[inline(always)]
 pub fn datatype(cs: &Section, c: CType) -> Result<Held<Datatype>> {
-    if c.0 < PREDEFINED_END {
+    if is_predefined(c.0) {
         return named_type(c).map(Held::lent).ok_or(Error::new(Class::ERR_TYPE, "not the handle of a datatype"));
     }
-    live(datatype::DATATYPES.get(cs), Handle(c.0), Class::ERR_TYPE, "not the handle of a live datatype")
+    live(datatype::DATATYPES.get(cs), made(c.0), Class::ERR_TYPE, "not the handle of a live datatype")
 }
 
 /// An operation.
 #[inline(always)]
 pub fn op(cs: &Section, c: COp) -> Result<Held<Op>> {
-    if c.0 < PREDEFINED_END {
+    if is_predefined(c.0) {
         return named_op(c).map(Held::lent).ok_or(Error::new(Class::ERR_OP, "not the handle of an operation"));
     }
-    live(op::OPS.get(cs), Handle(c.0), Class::ERR_OP, "not the handle of a live operation")
+    live(op::OPS.get(cs), made(c.0), Class::ERR_OP, "not the handle of a live operation")
 }
 
 /// A count that may not matter: checked when it does.
@@ -192,7 +193,7 @@ impl LazyType {
 
 /// The handle of a named datatype.
 fn c_named(datatype: &Datatype) -> Option<CType> {
-    datatype.named().and_then(|name| number(Standard::TYPES, name)).map(CType)
+    datatype.named().and_then(|name| number(Chosen::TYPES, name)).map(CType)
 }
 
 /// A handle that the program owns for a datatype; predefined ones keep theirs.

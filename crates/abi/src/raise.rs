@@ -1,9 +1,9 @@
 //! Whose error handler is called (MPI-5.0, 9.3), and what an object says about the other arguments of a call.
 
+use crate::chosen::Chosen;
 use crate::convert::Abi;
 use crate::ctypes::{CComm, CFile, CSession, CWin};
 use crate::lookup;
-use crate::standard::Standard;
 use base::{Class, Error, Result};
 use core::ffi::c_int;
 use mpi::cs::{self, Guard, Section};
@@ -86,7 +86,7 @@ fn raise(cs: &mut Section, on: On, error: Error, name: &'static str) -> c_int {
         },
         On::Process => raise_on_process(cs, error, name),
     }
-    Standard::code(class)
+    Chosen::code(class)
 }
 
 /// Errors of requests belong to the request's communicator, others to none.

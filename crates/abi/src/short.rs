@@ -2,11 +2,11 @@
 //!
 //! True: the call is done and has succeeded. False: nothing has happened, and the general function follows.
 
+use crate::chosen::Chosen;
 use crate::convert::Abi;
 use crate::ctypes::{CComm, CRequest, CType};
-use crate::kinds::Width;
+use crate::kinds::{Width, unless_ignored};
 use crate::lookup;
-use crate::standard::Standard;
 use crate::status::CStatus;
 use core::ffi::{c_int, c_void};
 use mpi::comm::Comm;
@@ -28,7 +28,7 @@ unsafe fn plain(
     datatype: CType,
     comm: CComm,
 ) -> Option<(&Rc<Comm>, usize)> {
-    let len = short::bytes(buf.addr(), count.into(), lookup::named_type(datatype)?)?;
+    let len = short::bytes(Chosen::address(buf.addr()), count.into(), lookup::named_type(datatype)?)?;
     // SAFETY: by the caller.
     Some((unsafe { lookup::borrow_comm(cs, comm) }?, len))
 }
@@ -47,7 +47,7 @@ pub fn send<W: Width>(
     // SAFETY: nothing but the engine is used meanwhile, and the program passed a buffer of so many items.
     unsafe {
         match plain(cs, buf, count, datatype, comm) {
-            Some((comm, len)) => short::send(cs, comm, buf.cast(), len, Standard::rank(dest), tag),
+            Some((comm, len)) => short::send(cs, comm, buf.cast(), len, Chosen::rank(dest), tag),
             None => false,
         }
     }
@@ -69,7 +69,7 @@ pub fn isend<W: Width>(
     let sent = !request.is_null() && send::<W>(cs, buf, count, datatype, dest, tag, comm);
     if sent {
         // SAFETY: not null, and the program passed it for the result.
-        unsafe { *request = CRequest(Standard::encode(request::sent(cs))) };
+        unsafe { *request = CRequest(Chosen::encode(request::sent(cs))) };
     }
     sent
 }
@@ -90,10 +90,10 @@ pub fn recv<W: Width>(
     // SAFETY: as for `send`; the status is null, or the program passed it for the result.
     unsafe {
         let Some((comm, len)) = plain(cs, buf, count, datatype, comm) else { return false };
-        let Some(found) = short::receive(cs, comm, buf.cast(), len, Standard::rank(source), Standard::tag(tag)) else {
+        let Some(found) = short::receive(cs, comm, buf.cast(), len, Chosen::rank(source), Chosen::tag(tag)) else {
             return false;
         };
-        if let Some(status) = status.as_mut() {
+        if let Some(status) = unless_ignored(status).as_mut() {
             status.set(&found);
         }
     }
@@ -119,10 +119,10 @@ pub fn irecv<W: Width>(
     // SAFETY: as for `send`, and the program leaves the buffer to the request; its place isn't null.
     unsafe {
         let Some((comm, len)) = plain(cs, buf, count, datatype, comm) else { return false };
-        let Some(handle) = short::irecv(cs, comm, buf.cast(), len, Standard::rank(source), Standard::tag(tag)) else {
+        let Some(handle) = short::irecv(cs, comm, buf.cast(), len, Chosen::rank(source), Chosen::tag(tag)) else {
             return false;
         };
-        *request = CRequest(Standard::encode(handle));
+        *request = CRequest(Chosen::encode(handle));
     }
     true
 }

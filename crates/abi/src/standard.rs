@@ -18,10 +18,15 @@ use mpi::topo;
 /// The standard ABI.
 pub enum Standard {}
 
+/// The ABI that this library exports.
+pub type Chosen = Standard;
+
 /// Version of the standard ABI.
 pub const ABI_VERSION: (i32, i32) = (1, 0);
 /// What a function returns that has succeeded.
 pub const SUCCESS: i32 = 0;
+/// What `MPI_Get_library_version` says of the ABI.
+pub const ABI_NAME: &str = "standard ABI 1.0 (libmpi_abi.so.1)";
 /// Handle values below this are predefined.
 pub const PREDEFINED_END: usize = 4096;
 /// `MPI_REQUEST_NULL`
@@ -30,6 +35,54 @@ pub const REQUEST_NULL: usize = 0x180;
 pub const COMM_WORLD: usize = 0x101;
 /// `MPI_COMM_SELF`
 pub const COMM_SELF: usize = 0x102;
+/// `MPI_STATUS_IGNORE`, `MPI_STATUSES_IGNORE`
+pub const STATUS_IGNORE: usize = 0;
+/// `MPI_DISPLACEMENT_CURRENT`
+pub const DISPLACEMENT_CURRENT: i64 = -1;
+/// `MPI_BSEND_OVERHEAD`
+pub const BSEND_OVERHEAD: usize = 512;
+/// `MPI_MAX_PROCESSOR_NAME`
+pub const MAX_PROCESSOR_NAME: usize = 256;
+/// `MPI_MAX_INFO_KEY`
+pub const MAX_INFO_KEY: usize = 256;
+
+/// Room for the predefined datatypes by [`type_index`].
+pub const TYPE_INDICES: usize = 0x100;
+/// Room for the predefined operations by [`op_index`].
+pub const OP_INDICES: usize = 0x20;
+
+/// Where a predefined datatype stands in a table; no smaller than [`TYPE_INDICES`] for any other value.
+#[inline(always)]
+pub const fn type_index(handle: usize) -> usize {
+    handle.wrapping_sub(0x200)
+}
+
+/// Where a predefined operation stands in a table; no smaller than [`OP_INDICES`] for any other value.
+#[inline(always)]
+pub const fn op_index(handle: usize) -> usize {
+    handle.wrapping_sub(0x20)
+}
+
+/// Whether no object that the program has made can have this handle.
+#[inline(always)]
+pub const fn is_predefined(handle: usize) -> bool {
+    handle < PREDEFINED_END
+}
+
+/// `MPI_File` as the program holds it.
+pub type RawFile = usize;
+
+/// The program's handle of a file.
+#[inline(always)]
+pub const fn raw_file(handle: usize) -> RawFile {
+    handle
+}
+
+/// The reverse of [`raw_file`].
+#[inline(always)]
+pub const fn file_handle(file: RawFile) -> usize {
+    file
+}
 
 impl Abi for Standard {
     type Handle = usize;
@@ -332,5 +385,10 @@ impl Abi for Standard {
     #[inline(always)]
     fn decode(handle: usize) -> Option<Handle> {
         (handle >= PREDEFINED_END).then_some(Handle(handle))
+    }
+
+    #[inline(always)]
+    fn made(handle: usize) -> Handle {
+        Handle(handle)
     }
 }

@@ -119,19 +119,29 @@ pub fn set(env: &mut Vec<Pair>, name: &[u8], value: &[u8]) {
     }
 }
 
-/// Makes programs find the MPI library that belongs to this mpiexec first. A program that was built for another library of the
-/// standard ABI, or an image that has one of its own, would else start as so many jobs of one rank.
+/// Makes programs find the MPI libraries that belong to this mpiexec first. A program that was built for another library of the
+/// same ABI, or an image that has one of its own, would else start as so many jobs of one rank. The library with MPICH's ABI has a directory of its own,
+/// where only its names are.
 pub fn prefer_own_library(env: &mut Vec<Pair>, mpiexec: &std::path::Path) {
     let Some(lib) = mpiexec.parent().and_then(|bin| bin.parent()).map(|tree| tree.join("lib")) else { return };
     // The system's directories hold more than that one library, and are searched anyway.
     let system = ["/lib", "/usr/lib", "/usr/local/lib"].iter().any(|dir| lib == std::path::Path::new(dir));
-    if system || !lib.join("libmpi_abi.so.1").is_file() {
+    let mut own = Vec::new();
+    if !system && lib.join("libmpi_abi.so.1").is_file() {
+        own.push(lib.clone());
+    }
+    let mpich = lib.join("mpich");
+    if mpich.join("libmpi.so.12").is_file() {
+        own.push(mpich);
+    }
+    if own.is_empty() {
         return;
     }
-    let lib = lib.as_os_str().as_bytes();
+    let own: Vec<&[u8]> = own.iter().map(|directory| directory.as_os_str().as_bytes()).collect();
     let older = env.iter().find(|(n, _)| n == b"LD_LIBRARY_PATH").map(|(_, v)| v.clone()).unwrap_or_default();
-    let parts: Vec<&[u8]> = older.split(|b| *b == b':').filter(|p| !p.is_empty() && *p != lib).collect();
-    set(env, b"LD_LIBRARY_PATH", &[&[lib], parts.as_slice()].concat().join(&b':'));
+    let others = older.split(|b| *b == b':').filter(|part| !part.is_empty() && !own.contains(part));
+    let parts: Vec<&[u8]> = own.iter().copied().chain(others).collect();
+    set(env, b"LD_LIBRARY_PATH", &parts.join(&b':'));
 }
 
 /// The file that `name` means: itself if it has a slash, else the first executable of that name in `path`. Relative results
@@ -194,6 +204,12 @@ mod tests {
         env.clear();
         prefer_own_library(&mut env, &mpiexec);
         assert_eq!(env[0].1, lib);
+        std::fs::create_dir_all(tree.join("lib/mpich")).unwrap();
+        std::fs::write(tree.join("lib/mpich/libmpi.so.12"), "").unwrap();
+        for _ in 0..2 {
+            prefer_own_library(&mut env, &mpiexec);
+            assert_eq!(env[0].1, [&lib[..], b":", &lib, b"/mpich"].concat());
+        }
         std::fs::remove_dir_all(tree).unwrap();
     }
 

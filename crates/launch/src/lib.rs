@@ -8,6 +8,7 @@
 //! parent ends its ranks by itself, and the process above an agent (head process or reaper) ends what an agent leaves.
 #![forbid(unsafe_code)]
 
+pub mod abi;
 pub mod agent;
 pub mod alloc;
 pub mod bind;

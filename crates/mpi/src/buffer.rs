@@ -7,9 +7,6 @@ use protocol::engine::OpId;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// `MPI_BSEND_OVERHEAD`.
-pub const OVERHEAD: usize = 512;
-
 /// `MPI_BUFFER_AUTOMATIC`.
 pub const AUTOMATIC: usize = 2;
 
@@ -17,6 +14,7 @@ pub const AUTOMATIC: usize = 2;
 pub struct Buffer {
     address: usize,
     size: usize,
+    overhead: usize,
     used: Cell<usize>,
     leaving: RefCell<Vec<(OpId, Box<[u8]>)>>,
 }
@@ -25,9 +23,9 @@ pub struct Buffer {
 pub type Slot = RefCell<Option<Rc<Buffer>>>;
 
 impl Buffer {
-    /// `size` bytes at `address` (or `MPI_BUFFER_AUTOMATIC`).
-    pub fn new(address: usize, size: usize) -> Buffer {
-        Buffer { address, size, used: Cell::new(0), leaving: RefCell::default() }
+    /// `size` bytes at `address` (or `MPI_BUFFER_AUTOMATIC`); `overhead` is the ABI's `MPI_BSEND_OVERHEAD`.
+    pub fn new(address: usize, size: usize, overhead: usize) -> Buffer {
+        Buffer { address, size, overhead, used: Cell::new(0), leaving: RefCell::default() }
     }
 
     fn is_automatic(&self) -> bool {
@@ -41,12 +39,12 @@ impl Buffer {
 
     /// Whether a message of `len` bytes finds room.
     pub fn has_room(&self, len: usize) -> bool {
-        self.is_automatic() || self.used.get() + len + OVERHEAD <= self.size
+        self.is_automatic() || self.used.get() + len + self.overhead <= self.size
     }
 
     /// Keeps the bytes of a message until it has left.
     pub fn keep(&self, message: OpId, bytes: Box<[u8]>) {
-        self.used.set(self.used.get() + bytes.len() + OVERHEAD);
+        self.used.set(self.used.get() + bytes.len() + self.overhead);
         self.leaving.borrow_mut().push((message, bytes));
     }
 
@@ -56,7 +54,7 @@ impl Buffer {
         let mut leaving = self.leaving.borrow_mut();
         leaving.retain(|(message, bytes)| {
             let left = has_left(*message);
-            freed += if left { bytes.len() + OVERHEAD } else { 0 };
+            freed += if left { bytes.len() + self.overhead } else { 0 };
             !left
         });
         self.used.set(self.used.get() - freed);

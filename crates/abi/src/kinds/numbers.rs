@@ -1,10 +1,10 @@
 //! Numbers that go in: counts, displacements, ranks, tags, flags.
 
 use super::{Kind, Width};
+use crate::chosen::Chosen;
 use crate::convert::Abi;
 use crate::lookup::LazyCount;
 use crate::raise::Scope;
-use crate::standard::Standard;
 use base::{Result, ensure};
 use core::ffi::c_int;
 use mpi::cs::Section;
@@ -67,8 +67,8 @@ numbers! {
     };
     /// Tag of a message to receive, or `MPI_ANY_TAG`.
     RecvTag, c_int => c_int, "int @", |v, _s| {
-        ensure!(v >= 0 || v == Standard::ANY_TAG, ERR_TAG, "tag is neither in 0..=MPI_TAG_UB nor MPI_ANY_TAG");
-        Ok(Standard::tag(v))
+        ensure!(v >= 0 || v == Chosen::ANY_TAG, ERR_TAG, "tag is neither in 0..=MPI_TAG_UB nor MPI_ANY_TAG");
+        Ok(Chosen::tag(v))
     };
     /// A rank of the communicator's group that messages go to.
     Rank, c_int => c_int, "int @", |v, scope| {
@@ -77,23 +77,23 @@ numbers! {
     };
     /// Destination of a message, or `MPI_PROC_NULL`.
     Dest, c_int => c_int, "int @", |v, scope| {
-        ensure!((v as u32) < scope.ranks as u32 || v == Standard::PROC_NULL, ERR_RANK, "destination is not in the communicator");
-        Ok(Standard::rank(v))
+        ensure!((v as u32) < scope.ranks as u32 || v == Chosen::PROC_NULL, ERR_RANK, "destination is not in the communicator");
+        Ok(Chosen::rank(v))
     };
     /// Source of a message, `MPI_ANY_SOURCE` or `MPI_PROC_NULL`.
     Source, c_int => c_int, "int @", |v, scope| {
         ensure!(
-            (v as u32) < scope.ranks as u32 || v == Standard::ANY_SOURCE || v == Standard::PROC_NULL,
+            (v as u32) < scope.ranks as u32 || v == Chosen::ANY_SOURCE || v == Chosen::PROC_NULL,
             ERR_RANK,
             "source is not in the communicator"
         );
-        Ok(Standard::rank(v))
+        Ok(Chosen::rank(v))
     };
     /// Root of a collective; between groups also `MPI_ROOT` and `MPI_PROC_NULL`.
     Root, c_int => c_int, "int @", |v, scope| {
-        let special = scope.inter && (v == Standard::ROOT || v == Standard::PROC_NULL);
+        let special = scope.inter && (v == Chosen::ROOT || v == Chosen::PROC_NULL);
         ensure!((v as u32) < scope.ranks as u32 || special, ERR_ROOT, "root is not in the communicator");
-        Ok(Standard::rank(v))
+        Ok(Chosen::rank(v))
     };
 }
 

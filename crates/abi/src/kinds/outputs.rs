@@ -1,9 +1,9 @@
 //! Where results are written: numbers, flags, strings, statuses.
 
 use super::{Kind, Width};
+use crate::chosen::{Chosen, STATUS_IGNORE};
 use crate::convert::Abi;
 use crate::raise::Scope;
-use crate::standard::Standard;
 use crate::status::CStatus;
 use base::{Class, Result, ensure};
 use core::ffi::{c_char, c_int};
@@ -111,7 +111,7 @@ impl OutNumber {
     #[inline]
     pub fn set(self, value: i64) {
         match self {
-            OutNumber::Narrow(out) => out.set(c_int::try_from(value).unwrap_or(Standard::UNDEFINED)),
+            OutNumber::Narrow(out) => out.set(c_int::try_from(value).unwrap_or(Chosen::UNDEFINED)),
             OutNumber::Wide(out) => out.set(value),
         }
     }
@@ -199,6 +199,12 @@ impl<W: Width> Kind<W> for OutText {
     }
 }
 
+/// The place of statuses; null for `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE`.
+#[inline(always)]
+pub fn unless_ignored(p: *mut CStatus) -> *mut CStatus {
+    if STATUS_IGNORE != 0 && p.addr() == STATUS_IGNORE { core::ptr::null_mut() } else { p }
+}
+
 /// Room for a status, or `MPI_STATUS_IGNORE`.
 #[derive(Clone, Copy)]
 pub struct StatusPlace(*mut CStatus);
@@ -237,7 +243,7 @@ impl<W: Width> Kind<W> for OutStatus {
     const TEXT: &'static str = "MPI_Status *@";
     #[inline(always)]
     unsafe fn take(_cs: &Section, p: *mut CStatus, _: &Scope) -> Result<StatusPlace> {
-        Ok(StatusPlace(p))
+        Ok(StatusPlace(unless_ignored(p)))
     }
 }
 
@@ -249,7 +255,7 @@ impl<W: Width> Kind<W> for OutStatusArray {
     const TEXT: &'static str = "MPI_Status *@";
     #[inline(always)]
     unsafe fn take(_cs: &Section, p: *mut CStatus, _: &Scope) -> Result<*mut CStatus> {
-        Ok(p)
+        Ok(unless_ignored(p))
     }
 }
 
@@ -261,7 +267,7 @@ impl<W: Width> Kind<W> for InStatus {
     const TEXT: &'static str = "const MPI_Status *@";
     #[inline(always)]
     unsafe fn take(_cs: &Section, p: *const CStatus, _: &Scope) -> Result<CStatus> {
-        ensure!(!p.is_null(), ERR_ARG, "MPI_STATUS_IGNORE where a status is read");
+        ensure!(!p.is_null() && p.addr() != STATUS_IGNORE, ERR_ARG, "MPI_STATUS_IGNORE where a status is read");
         // SAFETY: not null, so the program passed a status.
         Ok(unsafe { *p })
     }

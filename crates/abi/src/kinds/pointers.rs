@@ -1,9 +1,9 @@
 //! Buffers, addresses and strings.
 
 use super::{Kind, Width};
+use crate::chosen::Chosen;
 use crate::convert::Abi;
 use crate::raise::Scope;
-use crate::standard::Standard;
 use base::{Result, ensure};
 use core::ffi::{CStr, c_char, c_void};
 use mpi::cs::Section;
@@ -29,9 +29,9 @@ macro_rules! addresses {
 
 addresses! {
     /// Data that goes out: an address, `MPI_BOTTOM`, or where allowed `MPI_IN_PLACE`.
-    SendBuf, *const c_void => *const u8, "const void *@", |p| Ok(p.map_addr(Standard::address).cast());
+    SendBuf, *const c_void => *const u8, "const void *@", |p| Ok(p.map_addr(Chosen::address).cast());
     /// Room for data that comes in.
-    RecvBuf, *mut c_void => *mut u8, "void *@", |p| Ok(p.map_addr(Standard::address).cast());
+    RecvBuf, *mut c_void => *mut u8, "void *@", |p| Ok(p.map_addr(Chosen::address).cast());
     /// An address that is kept, not followed: attribute value, extra state, buffer to attach.
     Addr, *mut c_void => *mut c_void, "void *@", |p| Ok(p);
     /// An address that is not written through.

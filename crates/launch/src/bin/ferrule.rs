@@ -1,11 +1,13 @@
 //! `ferrule`: one tool for what is not `mpiexec`.
 
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 const HELP: &str = "\
 usage: ferrule info [--config]          version, or every setting with its value, default and range
        ferrule info --protocols [--size BYTES]   which protocol a message takes, by size and by where the receiver is
+       ferrule info --abi FILE...       which MPI library each program or library needs, and whether it runs here
        ferrule info --lanes [--json]    lanes of a pair over a network, their classes and the marks of their packets
        ferrule top [--once] [--waits] [PID]   what the ranks of running jobs do; pending operations and the wait-for graph
        ferrule why [--] MPIEXEC-ARGS    run a job and print the channel of each pair of ranks, and why not the others
@@ -18,6 +20,7 @@ fn main() {
     let words: Vec<_> = std::env::args_os().skip(1).collect();
     let code = match words.first().and_then(|w| w.to_str()) {
         Some("info") if words[1..].iter().any(|w| w == "--protocols") => protocols(&words[1..]),
+        Some("info") if words.get(1).is_some_and(|w| w == "--abi") => abis(&words[2..]),
         Some("info") if words[1..].iter().any(|w| w == "--lanes") => lanes(words[1..].iter().any(|w| w == "--json")),
         Some("info") => info(words[1..].iter().any(|w| w == "--config")),
         Some("why") => why(&words[1..]),
@@ -84,6 +87,29 @@ fn protocols(words: &[std::ffi::OsString]) -> i32 {
     };
     print!("{}", launch::protocols::table(size));
     0
+}
+
+fn abis(files: &[std::ffi::OsString]) -> i32 {
+    if files.is_empty() {
+        eprintln!("ferrule info: --abi needs a file");
+        return 2;
+    }
+    let libraries = launch::preload::plan::library_path(&[]);
+    let libraries = std::ffi::OsStr::from_bytes(&libraries);
+    let mut code = 0;
+    for file in files {
+        match launch::abi::describe(std::path::Path::new(file), libraries) {
+            Ok((text, runs)) => {
+                print!("{text}");
+                code = code.max(i32::from(!runs));
+            }
+            Err(why) => {
+                eprintln!("ferrule info: {why}");
+                code = 1;
+            }
+        }
+    }
+    code
 }
 
 fn lanes(json: bool) -> i32 {

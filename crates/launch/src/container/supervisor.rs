@@ -168,7 +168,7 @@ impl Supervisor {
         self.copied = true;
         let variables = ask(&argv::variables(&self.found, &self.container.name), ENGINE_LIMIT)?;
         let older = variables.lines().find_map(|l| l.strip_prefix("LD_LIBRARY_PATH=")).unwrap_or_default();
-        let mut value = format!("{}/lib", self.container.copy_to);
+        let mut value = format!("{0}/lib:{0}/lib/mpich", self.container.copy_to);
         if !older.is_empty() {
             value = format!("{value}:{older}");
         }

@@ -143,6 +143,9 @@ fn binds(options: &Options, agent: &str) -> Result<Vec<(String, bool)>, String> 
     if only_files {
         let files = ["bin/mpiexec", "lib/libmpi_abi.so.1", "lib/libmpi_abi.so"].map(|f| root.join(f));
         all.extend(files.into_iter().filter(|f| f.is_file()).map(|f| (f, false)));
+        all.extend(
+            Some(root.join("lib/mpich")).filter(|directory| directory.is_dir()).map(|directory| (directory, false)),
+        );
     } else if root.is_dir() {
         all.push((root, false));
     }
@@ -190,9 +193,11 @@ fn copies(options: &Options, agent: &str) -> Result<Vec<(String, String)>, Strin
     let text = |path: PathBuf| path.to_str().map(String::from).ok_or("a path to copy is not UTF-8".to_string());
     let (root, _) = installation(Path::new(agent));
     let mut all = vec![(agent.to_string(), "bin/mpiexec".to_string())];
-    let library = root.join("lib/libmpi_abi.so.1");
-    if library.is_file() {
-        all.push((text(library)?, "lib/libmpi_abi.so.1".into()));
+    for name in ["lib/libmpi_abi.so.1", "lib/mpich/libmpi.so.12", "lib/mpich/libmpich.so.12"] {
+        let library = root.join(name);
+        if library.is_file() {
+            all.push((text(library)?, name.into()));
+        }
     }
     for (index, app) in options.apps.iter().enumerate() {
         if let Some(file) = program_file(options, app) {

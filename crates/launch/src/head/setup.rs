@@ -6,12 +6,13 @@ use crate::cli::{BindTo, Keep, MapBy, Options, StdinTo};
 use crate::container::{Engine, advice};
 use crate::place::{Placement, place};
 use crate::preload::plan as preload;
-use crate::{dial, environment, settings};
+use crate::{abi, dial, environment, settings};
 use protocol::control::VERSION;
 use protocol::control::exchange::{ORIGINAL_RANKS_MAX, Scheme, Startup};
 use protocol::control::tree::{ALL, App, Bind, CoreRange, JobSpec, Launcher, Placed, ROOT};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// The job, and how many of its nodes (the first ones) are forked by mpiexec.
 pub struct Plan {
@@ -143,6 +144,9 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
     };
     check_table(&job)?;
     sys::topology::check()?;
+    if options.container.engine.is_none() {
+        check_abis(&job.apps)?;
+    }
     let preload = plan_preload(options, &mut job)?;
     let containers = plan_containers(options, &mut job, &homes, &home_is_local)?;
     if containers.is_empty() {
@@ -160,6 +164,20 @@ fn startup(options: &Options) -> Result<Startup, String> {
     Ok(Startup { scheme: scheme as u8, connect_all, report: options.report_startup, generation: 0 })
 }
 
+/// Refuses programs that need libraries of several ABIs; those that aren't on this host are left to the loader of theirs.
+fn check_abis(apps: &[App]) -> Result<(), String> {
+    let path = std::env::var_os("PATH");
+    for app in apps {
+        let name = app.argv.first().map_or(b"".as_slice(), Vec::as_slice);
+        let directory = OsStr::from_bytes(&app.working_directory);
+        if let Ok(program) = environment::find_program(name, path.as_deref(), Some(directory)) {
+            let libraries = preload::library_path(&app.set);
+            abi::check(Path::new(OsStr::from_bytes(program.as_bytes())), OsStr::from_bytes(&libraries))?;
+        }
+    }
+    Ok(())
+}
+
 /// `--preload` and `--preload-files`: what is sent.
 fn plan_preload(options: &Options, job: &mut JobSpec) -> Result<preload::Plan, String> {
     let mut plan = preload::Plan::default();
@@ -174,12 +192,12 @@ fn plan_preload(options: &Options, job: &mut JobSpec) -> Result<preload::Plan, S
     for (index, app) in job.apps.iter_mut().enumerate().filter(|_| options.preload) {
         let path = std::env::var_os("PATH");
         let name = app.argv.first().map_or(b"".as_slice(), Vec::as_slice);
-        let directory = std::ffi::OsStr::from_bytes(&app.working_directory);
+        let directory = OsStr::from_bytes(&app.working_directory);
         let program = environment::find_program(name, path.as_deref(), Some(directory))
             .map_err(|e| format!("cannot send {}: {e}", String::from_utf8_lossy(name)))?;
-        let program = std::path::Path::new(std::ffi::OsStr::from_bytes(program.as_bytes()));
+        let program = Path::new(OsStr::from_bytes(program.as_bytes()));
         let libraries = preload::library_path(&app.set);
-        app.preloaded = Some(plan.add_program(index, program, std::ffi::OsStr::from_bytes(&libraries))?);
+        app.preloaded = Some(plan.add_program(index, program, OsStr::from_bytes(&libraries))?);
     }
     options.preload_files.iter().try_for_each(|path| plan.add_data(path))?;
     job.preload = plan.files.clone();

@@ -3,7 +3,7 @@
 //! The loader's own libraries (glibc's) are not sent: they must fit the loader, which is each host's own.
 
 use goblin::elf::Elf;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -71,14 +71,40 @@ impl Object {
     }
 }
 
+/// Where the loader looks for what a program needs.
+struct Search {
+    machine: (u16, bool),
+    /// Of the program.
+    rpath: Vec<PathBuf>,
+    /// `LD_LIBRARY_PATH`.
+    chosen: Vec<PathBuf>,
+    cache: Vec<(String, PathBuf)>,
+}
+
+impl Search {
+    fn of(program: &Object, library_path: &OsStr) -> Search {
+        let chosen = std::env::split_paths(library_path).filter(|p| !p.as_os_str().is_empty()).collect();
+        Search { machine: program.machine, rpath: program.rpath.clone(), chosen, cache: cache() }
+    }
+
+    fn find(&self, object: &Object, name: &str) -> Option<PathBuf> {
+        let places = object.rpath.iter().chain(&self.rpath).chain(&self.chosen).chain(&object.runpath);
+        let cached = self.cache.iter().filter(|(key, _)| key == name).map(|(_, path)| path.clone());
+        let defaults = DEFAULT_DIRECTORIES.iter().map(|directory| Path::new(directory).join(name));
+        let candidates = places.map(|directory| directory.join(name)).chain(cached).chain(defaults);
+        let direct = name.contains('/').then(|| PathBuf::from(name));
+        direct.into_iter().chain(candidates).find(|candidate| Object::fits(candidate, self.machine))
+    }
+}
+
+fn read(path: &Path) -> Result<Option<Object>, String> {
+    Object::read(path).map_err(|e| format!("cannot read {}: {e}", path.display()))
+}
+
 /// The libraries that `program` needs, by the names under which the loader will look for them; nothing for a script. An error is a sentence.
 pub fn libraries(program: &Path, library_path: &OsStr) -> Result<BTreeMap<String, PathBuf>, String> {
-    let read = |path: &Path| Object::read(path).map_err(|e| format!("cannot read {}: {e}", path.display()));
     let Some(main) = read(program)? else { return Ok(BTreeMap::new()) };
-    let machine = main.machine;
-    let chosen: Vec<PathBuf> = std::env::split_paths(library_path).filter(|p| !p.as_os_str().is_empty()).collect();
-    let cache = cache();
-    let mains_rpath = main.rpath.clone();
+    let search = Search::of(&main, library_path);
     let mut found: BTreeMap<String, PathBuf> = BTreeMap::new();
     let mut queue = VecDeque::from([(program.to_path_buf(), main)]);
     while let Some((path, object)) = queue.pop_front() {
@@ -86,13 +112,7 @@ pub fn libraries(program: &Path, library_path: &OsStr) -> Result<BTreeMap<String
             if found.contains_key(name) {
                 continue;
             }
-            let places = object.rpath.iter().chain(&mains_rpath).chain(&chosen).chain(&object.runpath);
-            let cached = cache.iter().filter(|(key, _)| key == name).map(|(_, path)| path.clone());
-            let defaults = DEFAULT_DIRECTORIES.iter().map(|directory| Path::new(directory).join(name));
-            let candidates = places.map(|directory| directory.join(name)).chain(cached).chain(defaults);
-            let direct = name.contains('/').then(|| PathBuf::from(name));
-            let library = direct.into_iter().chain(candidates).find(|candidate| Object::fits(candidate, machine));
-            let Some(library) = library else {
+            let Some(library) = search.find(&object, name) else {
                 return Err(format!("{name}, which {} needs, is not found (--preload)", path.display()));
             };
             if let Some(next) = read(&library)? {
@@ -102,6 +122,34 @@ pub fn libraries(program: &Path, library_path: &OsStr) -> Result<BTreeMap<String
         }
     }
     Ok(found)
+}
+
+/// The libraries for which `is_wanted` says so among those that `program` and its libraries need, each with the first file that needs it.
+/// Such a library is not looked for, one that is missing is passed over. `None` if the program is no ELF file. An error is a sentence.
+pub fn needed(
+    program: &Path,
+    library_path: &OsStr,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Option<BTreeMap<String, PathBuf>>, String> {
+    let Some(main) = read(program)? else { return Ok(None) };
+    let search = Search::of(&main, library_path);
+    let (mut wanted, mut seen) = (BTreeMap::new(), BTreeSet::new());
+    let mut queue = VecDeque::from([(program.to_path_buf(), main)]);
+    while let Some((path, object)) = queue.pop_front() {
+        for name in object.needed.iter().filter(|name| !is_loaders_own(name)) {
+            if !seen.insert(name.clone()) {
+                continue;
+            }
+            if is_wanted(name) {
+                wanted.insert(name.clone(), path.clone());
+            } else if let Some(library) = search.find(&object, name)
+                && let Some(next) = read(&library)?
+            {
+                queue.push_back((library, next));
+            }
+        }
+    }
+    Ok(Some(wanted))
 }
 
 /// What ldconfig has found: names and paths. Nothing if there is no such file.

@@ -30,9 +30,9 @@ fn is_drained(cs: &Section, buffer: &Buffer) -> bool {
 }
 
 /// Attaches `size` bytes at `address` (or `MPI_BUFFER_AUTOMATIC`).
-pub fn attach(cs: &Section, of: Option<&Owner>, address: usize, size: usize) -> Result {
+pub fn attach(cs: &Section, of: Option<&Owner>, address: usize, size: usize, overhead: usize) -> Result {
     ensure!(slot(cs, of).borrow().is_none(), ERR_BUFFER, "a buffer is attached already");
-    *slot(cs, of).borrow_mut() = Some(Rc::new(Buffer::new(address, size)));
+    *slot(cs, of).borrow_mut() = Some(Rc::new(Buffer::new(address, size, overhead)));
     Ok(())
 }
 
