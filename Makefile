@@ -29,10 +29,11 @@ build:
 	ln -sf mpiexec $(DIST)/bin/mpirun
 	sed 's/@VERSION@/$(VERSION)/' crates/abi/wrappers/mpicc > $(DIST)/bin/.mpicc
 	chmod 755 $(DIST)/bin/.mpicc
-	for name in mpicc mpicxx mpic++; do cp $(DIST)/bin/.mpicc $(DIST)/bin/$$name; done
+	for name in mpicc mpicxx mpic++ mpifort mpif77 mpif90; do cp $(DIST)/bin/.mpicc $(DIST)/bin/$$name; done
 	rm $(DIST)/bin/.mpicc
 	sed 's/@NAME@/mpi/; s/@PCVERSION@/5.0/' crates/abi/wrappers/mpi.pc.in > $(DIST)/lib/pkgconfig/mpi.pc
 	sed 's/@NAME@/ferrule/; s/@PCVERSION@/$(VERSION)/' crates/abi/wrappers/mpi.pc.in > $(DIST)/lib/pkgconfig/ferrule.pc
+	@fortran/build.sh $(TARGET)/fortran $(DIST)
 
 install:
 	@mk/install.sh install $(DIST) $(DESTDIR)$(PREFIX)

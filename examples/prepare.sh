@@ -33,6 +33,7 @@ for want in "$@"; do
       need ip iproute2
       need valgrind valgrind
       need ucx_info ucx-utils
+      need gfortran gfortran
       [ -e /usr/include/ucp/api/ucp.h ] || missing libucx-dev
       ;;
     vm)

@@ -135,9 +135,11 @@ def load_cases(path: pathlib.Path, lib: str) -> list[Case]:
 
 
 def sources_of(program: str) -> list[pathlib.Path]:
-    """The files of a program: one below tests/c, or all of an example's folder."""
+    """The files of a program: one below tests/c or tests/fortran, or all of an example's folder."""
     if program.startswith("examples/"):
         return sorted((ROOT / program).parent.glob("*.[ch]"))
+    if program.startswith("fortran/"):
+        return sorted((ROOT / "tests").glob(f"{program}.[fF]*"))[:1] or [ROOT / f"tests/{program}.f90"]
     return [ROOT / f"tests/c/{program}.c"]
 
 
@@ -154,12 +156,18 @@ def compile_all(programs: set[str], with_lib: Library, jobs: int) -> dict[str, s
     header = include / "mpi.h"
     shared = [header, *sorted((ROOT / "tests/c").rglob("*.h"))]
     newest = max(path.stat().st_mtime for path in shared)
+    # The Fortran interfaces are Ferrule's also where the C library is the oracle's.
+    fortran = [libraries()["ferrule"].lib / "libmpifort_abi.so.1", *sorted((ROOT / "tests/fortran").glob("*.h"))]
+    newest_fortran = max((path.stat().st_mtime for path in fortran if path.exists()), default=newest)
 
     def one(program: str) -> tuple[str, str]:
         sources, target = sources_of(program), out / program
-        if target.exists() and target.stat().st_mtime > max(newest, *(path.stat().st_mtime for path in sources)):
+        needed = newest_fortran if program.startswith("fortran/") else newest
+        if target.exists() and target.stat().st_mtime > max(needed, *(path.stat().st_mtime for path in sources)):
             return program, ""
         target.parent.mkdir(parents=True, exist_ok=True)
+        if program.startswith("fortran/"):
+            return program, compile_fortran(sources[0], target, fortran)
         shape = ["-shared", "-fPIC"] if program.split("/")[-1].startswith("lib") else []
         command = ["cc", "-std=gnu11", "-O1", "-g", "-Wall", "-Wno-deprecated-declarations", "-I", str(include),
                    "-I", str(ROOT / "tests/c"), *shape, "-o", str(target),
@@ -170,6 +178,18 @@ def compile_all(programs: set[str], with_lib: Library, jobs: int) -> dict[str, s
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         return {program: error for program, error in pool.map(one, sorted(programs)) if error}
+
+
+def compile_fortran(source: pathlib.Path, target: pathlib.Path, needs: list[pathlib.Path]) -> str:
+    """Compiles with Ferrule's mpifort; the error text, or "". What modules a program has go into a folder of its own."""
+    missing = [path for path in needs if not path.exists()]
+    if missing or not shutil.which("gfortran"):
+        return f"no Fortran interfaces ({missing or 'no gfortran'}): make deps build"
+    modules = target.with_suffix(".mod.d")
+    modules.mkdir(exist_ok=True)
+    done = subprocess.run([str(ROOT / "dist/bin/mpifort"), "-O1", "-g", "-Wall", "-Wno-unused-dummy-argument", "-J", str(modules),
+                           "-o", str(target), str(source)], capture_output=True, text=True)
+    return done.stderr if done.returncode else ""
 
 
 def marked_processes(mark: str) -> list[int]:

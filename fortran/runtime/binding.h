@@ -1,0 +1,116 @@
+/*
+ * What every external procedure of the Fortran layer needs: names, conversion of arguments (MPI-5.0, 19.1 and 19.3).
+ *
+ * A file that includes this one is compiled twice. Without FORTRAN_PROFILING it defines mpi_x_, which calls MPI_X; with it,
+ * pmpi_x_, which calls PMPI_X. Procedures of mpi_f08 have another name, and mostly the same code: ierror may be absent
+ * (a null pointer), handles are structures of one INTEGER, statuses are structures of eight.
+ *
+ * LOGICAL values need no conversion: C reads every value but 0 as true, and 1 and 0 are gfortran's .TRUE. and .FALSE.
+ */
+#ifndef FERRULE_FORTRAN_BINDING_H
+#define FERRULE_FORTRAN_BINDING_H
+
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef FORTRAN_PROFILING
+#define CALL(name) PMPI_##name
+#define NAME(name) pmpi_##name##_
+#define F08(name)  pmpi_##name##_f08_
+#else
+#define CALL(name) MPI_##name
+#define NAME(name) mpi_##name##_
+#define F08(name)  mpi_##name##_f08_
+#endif
+
+#define QUOTED(symbol) #symbol
+#define QUOTE(symbol)  QUOTED(symbol)
+
+/* mpi_x_f08_ is mpi_x_ under another name */
+#define ALIAS(name) extern __typeof__(NAME(name)) F08(name) __attribute__((alias(QUOTE(NAME(name)))));
+#define ALSO(name, other) extern __typeof__(NAME(name)) NAME(other) __attribute__((alias(QUOTE(NAME(name)))));
+
+/* Common blocks whose addresses stand for something; the program's copies of them are these (runtime/convert.c) */
+extern int mpi_fortran_bottom_, mpi_fortran_in_place_, mpi_fortran_buffer_automatic_;
+extern int mpi_fortran_status_ignore_[MPI_F_STATUS_SIZE], mpi_fortran_statuses_ignore_[MPI_F_STATUS_SIZE];
+extern int mpi_fortran_errcodes_ignore_[1], mpi_fortran_unweighted_[1], mpi_fortran_weights_empty_[1];
+extern char mpi_fortran_argv_null_[1], mpi_fortran_argvs_null_[1];
+
+/* Arrays of handles up to this length are converted without malloc */
+enum { FEW = 32 };
+
+int tell_logicals(int error);
+void *allocate(size_t bytes);
+char *text_in(const char *text, size_t length);
+char *text_in_both_ends(const char *text, size_t length);
+void text_out(char *text, size_t length, const char *from, int error);
+MPI_Count peers_send(const void *sendbuf, const int *comm);
+MPI_Count peers_recv(const void *sendbuf, const int *comm);
+MPI_Count neighbors_send(const void *sendbuf, const int *comm);
+MPI_Count neighbors_recv(const void *sendbuf, const int *comm);
+
+/* Address of a choice buffer */
+static inline void *choice(void *address)
+{
+    if (address == &mpi_fortran_bottom_)
+        return MPI_BOTTOM;
+    if (address == &mpi_fortran_in_place_)
+        return MPI_IN_PLACE;
+    if (address == &mpi_fortran_buffer_automatic_)
+        return MPI_BUFFER_AUTOMATIC;
+    return address;
+}
+
+/* A status: eight integers in Fortran as in C */
+static inline MPI_Status *status_in(int *place)
+{
+    if (place == mpi_fortran_status_ignore_ || place == mpi_fortran_statuses_ignore_)
+        return MPI_STATUS_IGNORE;
+    return (MPI_Status *)place;
+}
+
+static inline MPI_Status *statuses_in(int *place)
+{
+    return status_in(place);
+}
+
+static inline int *weights_in(int *place)
+{
+    if (place == mpi_fortran_unweighted_)
+        return MPI_UNWEIGHTED;
+    if (place == mpi_fortran_weights_empty_)
+        return MPI_WEIGHTS_EMPTY;
+    return place;
+}
+
+static inline int *errcodes_in(int *place)
+{
+    return place == mpi_fortran_errcodes_ignore_ ? MPI_ERRCODES_IGNORE : place;
+}
+
+/* Room for n handles: the caller's few, or memory that leave() frees */
+static inline void *room(void *few, MPI_Count n, size_t size)
+{
+    return n <= FEW ? few : allocate((size_t)n * size);
+}
+
+static inline void leave(void *used, void *few)
+{
+    if (used != few)
+        free(used);
+}
+
+static inline void from_one(int *index)
+{
+    if (*index != MPI_UNDEFINED)
+        ++*index;
+}
+
+static inline void give(int *ierror, int error)
+{
+    if (ierror)
+        *ierror = error;
+}
+
+#endif
