@@ -15,7 +15,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 build:
 	@[ -z "$(BUILD_FAILED)" ] || { echo "the build has failed before, see there"; exit 1; }
 	@examples/prepare.sh --check build
-	$(CARGO) build --profile $(PROFILE) -p launch --bins
+	$(CARGO) build --profile $(PROFILE) -p launch -p offload --bins
 	$(CARGO) rustc --profile $(PROFILE) -p abi --lib --crate-type cdylib
 	$(CARGO) rustc --profile $(PROFILE) -p mpich_abi --lib --crate-type cdylib $(if $(filter release,$(PROFILE)),-- -C lto=thin)
 	mkdir -p $(DIST)/bin $(DIST)/lib/mpich $(DIST)/lib/pkgconfig $(DIST)/include $(DIST)/share/ferrule
@@ -24,7 +24,7 @@ build:
 	ln -sf libmpi_abi.so.1 $(DIST)/lib/libmpi_abi.so
 	install -m 755 $(TARGET)/libmpich_abi.so $(DIST)/lib/mpich/libmpi.so.12
 	for name in libmpi.so libmpich.so.12 libmpich.so; do ln -sf libmpi.so.12 $(DIST)/lib/mpich/$$name; done
-	for name in mpiexec ferrule; do \
+	for name in mpiexec ferrule ferrule-worker; do \
 	  if [ -x $(TARGET)/$$name ]; then install -m 755 $(TARGET)/$$name $(DIST)/bin/$$name; fi; done
 	ln -sf mpiexec $(DIST)/bin/mpirun
 	sed 's/@VERSION@/$(VERSION)/' crates/abi/wrappers/mpicc > $(DIST)/bin/.mpicc

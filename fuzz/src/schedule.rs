@@ -87,7 +87,7 @@ fn damage(input: &mut Input<'_>, mut bytes: Vec<u8>) -> Vec<u8> {
 
 fn play(portable: Portable) {
     let regions = [portable.regions(Access::Read).to_vec(), portable.regions(Access::Write).to_vec()];
-    let _ = remote::run(&[portable], &mut Guarded { regions, left: ACCESSES });
+    let _ = remote::run(vec![portable], &mut Guarded { regions, left: ACCESSES });
 }
 
 /// Memory that notices whoever leaves the regions.

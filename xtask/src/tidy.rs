@@ -22,13 +22,14 @@ const EDGES: &[(&str, &[&str])] = &[
     ("abi", &["base", "mpi"]),
     ("mpich_abi", &["base", "mpi"]),
     ("launch", &["base", "sys", "shm", "protocol", "channel", "mpi", "netsim"]),
+    ("offload", &["base", "sys", "shm", "channel", "mpi"]),
     ("netsim", &["base", "protocol"]),
     ("testkit", &["base", "protocol"]),
     ("xtask", &[]),
 ];
 
 /// Crates without unsafe code; each says so in its first lines.
-const SAFE: &[&str] = &["base", "protocol", "testkit", "netsim"];
+const SAFE: &[&str] = &["base", "protocol", "testkit", "netsim", "offload"];
 
 /// The only crates that may name `libc`.
 const LIBC: &[&str] = &["sys"];

@@ -29,7 +29,7 @@ use std::rc::Rc;
 use std::sync::Mutex;
 use std::time::Duration;
 
-pub use protocol::control::rank::MAX_FDS;
+pub use protocol::control::rank::{MAX_FDS, OFFLOAD_FDS};
 pub use protocol::control::{EndpointAddress, JobInfo};
 
 base::config! {
@@ -68,6 +68,8 @@ pub enum Event {
     },
     /// Somebody asks what this rank waits for: [`Bootstrap::report`].
     Dump,
+    /// To a worker: all ranks that were there when it started have been told it.
+    Served,
 }
 
 /// What the launcher says of the other ranks, when endpoints are exchanged through it.
@@ -166,6 +168,7 @@ impl Bootstrap {
             launched: false,
             startup: protocol::control::exchange::Startup::LAZY,
             profile: protocol::control::profile::Orders::OFF,
+            offload: protocol::control::rank::Offload::default(),
         };
         base::log::set_prefix(format!("0@{}", job.node_names[0]));
         Bootstrap {
@@ -384,6 +387,14 @@ impl Bootstrap {
     pub fn share_profile(&mut self, memory: OwnedFd) -> Result {
         match &mut self.link {
             Some(link) => link.write(&ToAgent::Profile {}, &[memory]),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives the agent what workers need to run collectives for this rank.
+    pub fn share_offload(&mut self, fds: [OwnedFd; OFFLOAD_FDS]) -> Result {
+        match &mut self.link {
+            Some(link) => link.write(&ToAgent::Offload {}, &fds),
             None => Ok(()),
         }
     }

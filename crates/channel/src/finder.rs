@@ -138,6 +138,7 @@ impl Finder {
                     }
                 }
                 Ok(Some(Event::Dump)) => self.bootstrap.borrow_mut().ask_for_report(),
+                Ok(Some(Event::Served)) => {}
                 Err(error) => {
                     log!(Error, "no word from the node agent any more: {}", error.origin);
                     self.agent_lost = true;

@@ -10,6 +10,7 @@ pub mod exchange;
 pub mod finder;
 pub mod locality;
 pub mod memory;
+pub mod offload;
 pub mod opened;
 pub mod profile;
 pub mod protocols;

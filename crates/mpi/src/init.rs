@@ -102,6 +102,7 @@ fn open(cs: &mut Section) -> Result {
     attributes::set_up(cs, bootstrap.job());
     progress::on_question(cs, waits::tell);
     let Opened { endpoints, waiting, bootstrap, profile } = channel::open(bootstrap)?;
+    coll::offload::open(cs, &mut bootstrap.borrow_mut(), &waiting)?;
     progress::set_waiting(cs, waiting);
     agent::replace(cs, Some(bootstrap));
     profile::begin(cs, profile);
@@ -114,6 +115,7 @@ fn open(cs: &mut Section) -> Result {
 fn close(cs: &mut Section) -> Result {
     let Some(mut engine) = engine::set(cs, None) else { return Ok(()) };
     progress::clear(cs);
+    coll::offload::close(cs);
     transports::close(engine.endpoints());
     match agent::replace(cs, None) {
         Some(agent) => agent.borrow_mut().finalize(),

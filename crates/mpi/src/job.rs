@@ -104,6 +104,17 @@ pub fn node_of(peer: Peer) -> Option<i32> {
     Some(current().and_then(kernel).map_or(0, |kernel| kernel as i32))
 }
 
+/// Whether a process has the same node agent as this one, and so the same workers.
+pub fn shares_agent(peer: Peer) -> bool {
+    let node = |job: &Job, peer| job.node_of.get(rank_of(peer)?.0 as usize).copied();
+    current().is_some_and(|job| node(job, peer).is_some_and(|other| node(job, job.me) == Some(other)))
+}
+
+/// The number by which workers know a process of the job.
+pub fn number_of(peer: Peer) -> u64 {
+    rank_of(peer).map_or(u64::MAX, |rank| rank.0.into())
+}
+
 /// Learns what can be known of the job before `MPI_Init`.
 pub fn look(cs: &Section) {
     if JOB.get().is_some() {

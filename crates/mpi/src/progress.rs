@@ -22,6 +22,12 @@ use std::rc::Rc;
 pub trait Active {
     /// Does what can be done now, without blocking. True when there is nothing left to do.
     fn advance(&self, cs: &mut Section) -> bool;
+    /// Before a sleep: true if it can advance now. What it waits for wakes this process from now on.
+    fn arm(&self, _cs: &Section) -> bool {
+        false
+    }
+    /// After a sleep.
+    fn disarm(&self, _cs: &Section) {}
 }
 
 /// Places of the program that hold requests.
@@ -250,9 +256,10 @@ fn sleep(cs: &mut Section, awaited: &Awaited<'_>) {
         }
         (watches && engine.progress(), waiting(cs, |waiting| waiting.sleep_limit(engine)))
     });
+    let ready = watches && ACTIVE.get(cs).borrow().iter().fold(false, |ready, work| work.arm(cs) | ready);
     if moved {
         sleepers::happened(cs);
-    } else {
+    } else if !ready {
         let set = waiting(cs, |waiting| waiting.sleep_set());
         match crowd {
             true => sleepers::sleep(cs, until(cs, awaited), set.fd(), limit),
@@ -260,6 +267,7 @@ fn sleep(cs: &mut Section, awaited: &Awaited<'_>) {
         }
     }
     if watches {
+        ACTIVE.get(cs).borrow().iter().for_each(|work| work.disarm(cs));
         engine::with(cs, |engine| waiting(cs, |waiting| waiting.disarm(engine.endpoints())));
     }
     if has_work(cs) {

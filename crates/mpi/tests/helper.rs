@@ -120,7 +120,7 @@ fn a_helper_runs_an_alltoall_of_four_ranks() {
             Err(error) => panic!("{error}"),
         }
     }
-    let outcomes = remote::run(&schedules, &mut Foreign(&memories)).expect("the set is complete");
+    let outcomes = remote::run(schedules, &mut Foreign(&memories)).expect("the set is complete");
     assert!(outcomes.iter().all(Result::is_ok));
     for mut child in children {
         child.stdin.take().expect("it is a pipe").write_all(b"done\n").expect("the rank waits");

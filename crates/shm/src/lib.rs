@@ -8,6 +8,7 @@ pub mod cells;
 pub mod inbox;
 pub mod layout;
 pub mod non_temporal;
+pub mod offload;
 pub mod outbox;
 pub mod region;
 pub mod ring;

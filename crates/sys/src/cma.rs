@@ -27,6 +27,12 @@ pub fn own_memory() -> io::Result<OwnedFd> {
     std::fs::File::open("/proc/self/mem").map(OwnedFd::from)
 }
 
+/// This process's memory as a descriptor that writes, too. Only for processes of this job that check what they write against what was told them: it even
+/// writes pages that are read-only.
+pub fn own_writable_memory() -> io::Result<OwnedFd> {
+    std::fs::File::options().read(true).write(true).open("/proc/self/mem").map(OwnedFd::from)
+}
+
 /// Lets processes of the same user read this one's memory where Yama restricts that to descendants.
 /// Harmless where there is no Yama.
 pub fn allow_readers() {
@@ -73,6 +79,37 @@ pub unsafe fn read_by_fd(memory: BorrowedFd<'_>, address: u64, into: *mut u8, le
     let Ok(offset) = libc::off_t::try_from(address) else { return Err(io::ErrorKind::InvalidInput.into()) };
     // SAFETY: the caller promises the destination; the kernel checks the address.
     count(unsafe { libc::pread(memory.as_raw_fd(), into.cast(), len, offset) })
+}
+
+/// Copies `address ..` of process `pid` to all of `into`.
+pub fn read_exact_by_pid(pid: i32, address: u64, into: &mut [u8]) -> io::Result<()> {
+    all(into.len(), |done| {
+        let piece = Piece { at: into[done..].as_mut_ptr(), len: into.len() - done };
+        // SAFETY: the rest of the slice is writable.
+        unsafe { read_by_pid(pid, address.wrapping_add(done as u64), &[piece]) }
+    })
+}
+
+/// Copies all of `from` to `address ..` of process `pid`.
+pub fn write_all_by_pid(pid: i32, address: u64, from: &[u8]) -> io::Result<()> {
+    all(from.len(), |done| {
+        // SAFETY: the rest of the slice is readable.
+        unsafe { write_by_pid(pid, address.wrapping_add(done as u64), from[done..].as_ptr(), from.len() - done) }
+    })
+}
+
+/// Repeats `go(done)` until `len` bytes are done.
+fn all(len: usize, mut go: impl FnMut(usize) -> io::Result<usize>) -> io::Result<()> {
+    let mut done = 0;
+    while done < len {
+        match go(done) {
+            Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the process is gone")),
+            Ok(n) => done += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Readiness of many descriptors at once. Level-triggered; each descriptor carries a caller-chosen 64-bit token.
+//! Readiness of many descriptors at once. Level-triggered but for [`Epoll::add_edge`]; each descriptor carries a caller-chosen 64-bit token.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -74,6 +74,16 @@ impl Epoll {
     /// Watches `fd`. Closing the last duplicate of `fd` ends that.
     pub fn add(&self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_ADD, fd, token, interest)
+    }
+
+    /// Watches `fd`: each time that something comes is told once, to every set that watches it.
+    pub fn add_edge(&self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: (libc::EPOLLIN | libc::EPOLLET) as u32, u64: token };
+        // SAFETY: `event` outlives the call; both descriptors are open for the borrow.
+        match unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &mut event) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 
     /// Changes what a watched `fd` is watched for.

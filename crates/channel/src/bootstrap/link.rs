@@ -138,6 +138,7 @@ impl Link {
             }
             ToRank::PeerGone { peer, host, why } => Some(Event::PeerGone { peer, host, why }),
             ToRank::Dump {} => Some(Event::Dump),
+            ToRank::Served {} => Some(Event::Served),
             // The job is over; who is told so, rather than killed, has a launcher that goes by the exit codes of processes.
             ToRank::End { code } if self.obeys_end => sys::process::exit_now(code),
             ToRank::End { .. } => None,

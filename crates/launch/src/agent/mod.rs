@@ -18,6 +18,7 @@ mod rank;
 mod route;
 mod start;
 mod stdin;
+mod workers;
 
 use crate::children::{ChildEvent, Children};
 use crate::leftovers::Leftovers;
@@ -48,6 +49,8 @@ pub struct Agent {
     children: Children,
     job: Option<Box<JobSpec>>,
     ranks: Vec<Rank>,
+    /// They run collectives for the ranks.
+    workers: Vec<workers::Worker>,
     addresses: Addresses,
     near: Near,
     /// Ranks that another launcher has started call here.
@@ -99,6 +102,7 @@ pub fn run(node: u32, key: Key, up: Link, (leftovers, switch): (Leftovers, Optio
         children: Children::new(key),
         job: None,
         ranks: Vec::new(),
+        workers: Vec::new(),
         addresses: Addresses::default(),
         near: Near::new(key, node, leftovers, switch),
         rank_listener: None,
@@ -133,6 +137,7 @@ impl Agent {
             self.poll_children(&set);
             self.poll_same_kernel(&set);
             self.poll_ranks(&set);
+            self.poll_workers(&set);
             self.cut_slices();
             self.poll_rank_listener(&set);
             self.pump_output(&set);
@@ -159,6 +164,7 @@ impl Agent {
         for rank in &self.ranks {
             rank.register(set, output_open);
         }
+        self.workers.iter().for_each(|worker| worker.register(set));
         self.stdin.register(set);
         self.await_slice(set);
         if let Killing::Until(when) = self.killing {
@@ -233,10 +239,13 @@ impl Agent {
 
     fn reap(&mut self) {
         while let Ok(Some((pid, how))) = sys::process::reap() {
-            if !self.children.on_exit(pid, how)
-                && let Some(at) = self.ranks.iter().position(|r| r.pid == pid && r.ended.is_none())
-            {
+            if self.children.on_exit(pid, how) {
+                continue;
+            }
+            if let Some(at) = self.ranks.iter().position(|r| r.pid == pid && r.ended.is_none()) {
                 self.on_rank_end(at, pid, how);
+            } else {
+                self.on_worker_end(pid, how);
             }
         }
         self.notice_idleness();
@@ -269,6 +278,7 @@ impl Agent {
         self.send_up(ROOT, Message::Exited { rank: world, pid: pid as u32, end, phase: phase.clone(), killed });
         let why = self.death_words(at, how);
         self.on_no_address(world, &why);
+        self.stop_serving(world);
         self.barrier_changed();
         self.exchange_changed();
         self.tell_times();

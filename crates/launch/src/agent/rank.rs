@@ -6,7 +6,7 @@ use super::profile::Counts;
 use crate::orphans::parent_of;
 use crate::pollset::PollSet;
 use base::{WorldRank, log};
-use protocol::control::rank::Times;
+use protocol::control::rank::{OFFLOAD_FDS, Times};
 use protocol::control::tree::{Message, Phase, ROOT};
 use protocol::control::{EndpointAddress, JobInfo, ToAgent, ToRank};
 use std::os::fd::OwnedFd;
@@ -32,6 +32,8 @@ pub struct Rank {
     pub address: Option<(EndpointAddress, Vec<Rc<OwnedFd>>)>,
     /// When its process was begun and when it ran, on the monotonic clock.
     pub spawned_ns: (u64, u64),
+    /// What workers need to serve it.
+    pub offload: Vec<Rc<OwnedFd>>,
     /// How its first program has started, if it said.
     pub times: Option<Box<Times>>,
     /// Number of programs that it has finalized.
@@ -67,6 +69,7 @@ impl Rank {
             ended: None,
             aborted: false,
             address: None,
+            offload: Vec::new(),
             spawned_ns: (began_ns, spawned_ns),
             times: None,
             generation: 0,
@@ -96,6 +99,7 @@ impl Rank {
             ended: None,
             aborted: false,
             address: None,
+            offload: Vec::new(),
             generation: 0,
             counts: Vec::new(),
             info,
@@ -202,6 +206,7 @@ impl Rank {
         let announced = |message: &ToAgent| match message {
             ToAgent::Register { fd_count, .. } => *fd_count,
             ToAgent::Profile {} => 1,
+            ToAgent::Offload {} => OFFLOAD_FDS as u8,
             _ => 0,
         };
         match self.control.as_mut()?.next_message(announced) {
@@ -261,11 +266,13 @@ impl Agent {
                 rank.send(&ToRank::Finalized {}, Vec::new());
                 rank.introduce();
                 self.addresses.forget(WorldRank(world));
+                self.stop_serving(world);
             }
             ToAgent::Barrier {} => self.on_barrier(world),
             ToAgent::Offer { ids } => self.on_offer(at, ids),
             ToAgent::Startup { times } => self.on_times(at, times),
             ToAgent::Profile {} => self.on_profile(at, fds),
+            ToAgent::Offload {} => self.serve(at, fds),
             ToAgent::Report { report } => self.send_up(ROOT, Message::Report { rank: world, report }),
             ToAgent::Abort { code, text, ranks } => {
                 rank.aborted = true;

@@ -10,6 +10,7 @@ use crate::preload::receive::Receiver;
 use crate::preload::{DATA, LIBRARIES};
 use base::WorldRank;
 use protocol::control::near::Groups;
+use protocol::control::rank::Offload;
 use protocol::control::tree::{ALL, App, Bind, JobSpec, Message, ROOT, children};
 use protocol::control::{JobInfo, VERSION};
 use std::ffi::{CString, OsStr};
@@ -27,7 +28,7 @@ use sys::process::{Pid, Spawn, SpawnStep, signals};
 use sys::topology::Topology;
 
 /// Descriptor number of the control socket in a rank; shells and programs use the lower ones.
-const CONTROL_FD: i32 = 30;
+pub(super) const CONTROL_FD: i32 = 30;
 
 /// What the ranks of one program on this node have in common.
 struct Program {
@@ -126,6 +127,9 @@ impl Agent {
             };
         let locals: Vec<u32> = mine.iter().map(|p| p.world).collect();
         let node_cpus = node_cpus();
+        if let Err(why) = self.start_workers(job, &locals) {
+            return self.refuse(job, why);
+        }
         let mut programs: Vec<Option<Program>> = job.apps.iter().map(|_| None).collect();
         for place in &mine {
             let app = place.app as usize;
@@ -395,6 +399,7 @@ fn job_info(job: &JobSpec, place: &Place, locals: &[u32], program: &Program) -> 
         launched: true,
         startup: job.startup.clone(),
         profile: job.profile.clone(),
+        offload: Offload { workers: job.offload, index: None },
     }
 }
 

@@ -183,6 +183,8 @@ pub struct Options {
     pub profile_detail: bool,
     /// For each time slice, in seconds.
     pub profile_slice_s: Option<f64>,
+    /// `--offload`: workers of each node.
+    pub offload: u32,
     /// Where the interconnect manager is, if said.
     pub fabric: Option<String>,
     /// The communication pattern to route for, if said.
@@ -234,6 +236,7 @@ impl Default for Options {
             profile: None,
             profile_detail: false,
             profile_slice_s: None,
+            offload: 0,
             fabric: None,
             comm_pattern: None,
             preload: false,

@@ -221,6 +221,7 @@ impl Parser {
             Kind::Profile => options.profile = Some(text.into()),
             Kind::ProfileDetail => options.profile_detail = true,
             Kind::ProfileSlice => options.profile_slice_s = Some(seconds(text)?),
+            Kind::Offload => options.offload = number(shown, text, shm::offload::WORKERS_MAX as u32)?,
             Kind::Fabric => options.fabric = Some(text.into()),
             Kind::CommPattern => options.comm_pattern = Some(text.into()),
             Kind::Preload => options.preload = true,

@@ -141,6 +141,7 @@ fn job_of(plan: Plan) -> JobSpec {
         discover: nodes > 1,
         startup: protocol::control::exchange::Startup::LAZY,
         profile: super::profile::orders(&Options::default()),
+        offload: 0,
         preload: Vec::new(),
         adopted_from: plan.launcher,
     }

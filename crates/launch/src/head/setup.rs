@@ -139,6 +139,7 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
         discover,
         startup,
         profile: super::profile::orders(options),
+        offload: options.offload,
         preload: Vec::new(),
         adopted_from: String::new(),
     };

@@ -2,11 +2,13 @@
 
 use super::layout::Layout;
 use super::needs::SelectionKey;
+use super::offload::Known;
 use super::select::{self, Algorithm};
 use super::team::Team;
 use crate::comm::choices::Choices;
 use crate::status::{PROC_NULL, ROOT};
 use base::{Result, ensure, fail};
+use std::cell::Cell;
 
 /// The place of a process in a communicator.
 #[derive(Clone, Copy)]
@@ -21,6 +23,8 @@ pub struct CommView<'a> {
     pub layout: Option<&'a Layout>,
     /// What the processes have agreed on.
     pub choices: &'a Choices,
+    /// Learns the size on which a choice is based, if somebody wants to know.
+    pub known: Option<&'a Cell<Option<Known>>>,
 }
 
 /// What a process is in a collective with a root.
@@ -37,7 +41,7 @@ pub enum Role {
 impl<'a> CommView<'a> {
     /// Process `rank` of `size` in an intra-communicator.
     pub fn new(rank: usize, size: usize) -> CommView<'a> {
-        CommView { rank, size, remote: None, layout: None, choices: &Choices::DEFAULT }
+        CommView { rank, size, remote: None, layout: None, choices: &Choices::DEFAULT, known: None }
     }
 
     /// All processes of an intra-communicator, or of the local group.
@@ -89,6 +93,11 @@ impl<'a> CommView<'a> {
     /// The algorithm for `s`.
     #[inline]
     pub fn choose<A: Algorithm>(&self, s: &SelectionKey) -> A {
+        if let Some(known) = self.known
+            && known.get().is_none()
+        {
+            known.set(Some(Known { bytes: s.bytes, even: s.even }));
+        }
         select::choose(self.choices, s)
     }
 }

@@ -80,6 +80,10 @@ pub trait Wire {
         false
     }
 
+    /// The run has come to this step: all before it is done, but for transfers.
+    #[inline]
+    fn came_to(&mut self, _step: usize) {}
+
     /// Gives a transfer up; false if it must be waited for all the same.
     fn abandon(&mut self, _transfer: Self::Transfer) -> bool {
         false
@@ -122,6 +126,21 @@ impl<T: Copy> Cursor<T> {
         (self.next_step, self.open)
     }
 
+    /// Starts the transfers of the steps before `end` again and leaves out the rest: the run has come there already.
+    ///
+    /// # Safety
+    /// As for [`Cursor::advance`].
+    pub unsafe fn skip<W: Wire<Transfer = T>>(&mut self, schedule: &Schedule, end: usize, wire: &mut W) {
+        let end = end.min(schedule.steps().len());
+        for step in &schedule.steps()[..end] {
+            if let Step::Send { .. } | Step::Recv { .. } | Step::SendItems { .. } | Step::RecvItems { .. } = step {
+                // SAFETY: by the contract of this function.
+                unsafe { self.execute::<false, W>(step, wire) };
+            }
+        }
+        self.next_step = end;
+    }
+
     /// Goes on until the end or, unless `BLOCK`, until something must be waited for. True at the end.
     ///
     /// # Safety
@@ -139,6 +158,7 @@ impl<T: Copy> Cursor<T> {
                 return false;
             }
             self.next_step += 1;
+            wire.came_to(self.next_step);
         }
         self.settle_all::<BLOCK, W>(wire)
     }

@@ -11,7 +11,7 @@ use super::reduce_scatter::ReduceScatter;
 use super::scan::Scan;
 use super::scatter::Scatter;
 use super::select::{self, settings::*};
-use crate::comm::choices::{COLLECTIVES, Choices};
+use crate::comm::choices::{COLLECTIVES, Choices, OFFLOAD_ALL, OFFLOAD_NEVER};
 use base::config::{Text, Var};
 use channel::bootstrap::JobInfo;
 
@@ -33,6 +33,12 @@ pub fn of(job: &JobInfo) -> Choices {
         forced: forced(text),
         segment_bytes: number(&COLL_SEGMENT_BYTES) as u32,
         barrier_fanout: number(&COLL_BARRIER_FANOUT) as u32,
+        offload_min: match text(&COLL_OFFLOAD) {
+            _ if job.offload.workers == 0 => OFFLOAD_NEVER,
+            "off" => OFFLOAD_NEVER,
+            "all" => OFFLOAD_ALL,
+            _ => number(&COLL_OFFLOAD_MIN_BYTES) as u32,
+        },
     }
 }
 

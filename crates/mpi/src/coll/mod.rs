@@ -26,6 +26,7 @@ pub mod levels;
 pub mod needs;
 pub mod neighbor;
 pub mod objects;
+pub mod offload;
 pub mod plan;
 pub mod portable;
 pub mod reduce;

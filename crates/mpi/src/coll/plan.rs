@@ -7,8 +7,10 @@ use super::builder::Builder;
 use super::call::{Call, MEMO_PLANS, Remembered};
 use super::comm_view::CommView;
 use super::execute::Cursor;
+use super::offload::{self, Export, Known};
 use super::wire::{CommWire, Numbering, Tags};
 use crate::comm::Comm;
+use crate::comm::choices::OFFLOAD_NEVER;
 use crate::cs::Section;
 use crate::inside::Inside;
 use crate::p2p::transfer::Transfer;
@@ -34,6 +36,10 @@ struct State {
     tags: Tags,
     /// The call that the plan is for, if it may be remembered.
     call: Remembered,
+    /// The size that all processes know.
+    known: Option<Known>,
+    /// For the workers.
+    export: Export,
 }
 
 static MEMO: Inside<[Cell<Option<Box<State>>>; MEMO_PLANS]> = Inside::new([const { Cell::new(None) }; MEMO_PLANS]);
@@ -50,7 +56,7 @@ impl State {
         POOL.get(cs).borrow_mut().pop().unwrap_or_else(|| {
             let (builder, cursor) = (Builder::default(), Cursor::default());
             let (numbering, tags) = (Numbering::InOrder(Plane::Collective), Tags::default());
-            Box::new(State { builder, cursor, comm: None, numbering, tags, call: Remembered::default() })
+            Box::new(State { builder, cursor, comm: None, numbering, tags, call: Remembered::default(), known: None, export: Export::Unknown })
         })
     }
 
@@ -59,6 +65,7 @@ impl State {
     fn recycle(mut self: Box<State>, cs: &Section) {
         self.builder.reset();
         self.comm = None;
+        self.export = Export::Unknown;
         self.call.forget();
         let mut pool = POOL.get(cs).borrow_mut();
         if pool.len() < POOL_PLANS {
@@ -131,14 +138,17 @@ impl Plan {
         state.numbering = numbering;
         state.comm = Some(Rc::clone(comm));
         let mut plan = Plan(Some(state));
+        let known = Cell::new(None);
         let view = CommView {
             rank: comm.rank as usize,
             size: comm.size() as usize,
             remote: comm.remote.as_ref().map(|remote| remote.size() as usize),
             layout: comm.nodes.of(comm),
             choices: &comm.choices,
+            known: (comm.choices.offload_min != OFFLOAD_NEVER).then_some(&known),
         };
         build(&mut plan.state().builder, &view)?;
+        plan.state().known = known.get();
         Ok(plan)
     }
 
@@ -165,6 +175,27 @@ impl Plan {
         // SAFETY: the caller of the collective keeps its buffers until it is complete (MPI-5.0, 6.12), and the builder
         // owns the rest.
         unsafe { cursor.advance::<BLOCK, _>(builder.schedule(), &mut wire) }
+    }
+
+    /// A run of a non-blocking collective begins: true if a worker does it.
+    fn offer(&mut self, cs: &Section) -> Result<bool> {
+        let State { builder, comm, tags, known, export, .. } = self.state();
+        match comm {
+            Some(comm) if comm.choices.offload_min != OFFLOAD_NEVER => {
+                let channels = tags.channels(comm);
+                export.begin(cs, comm, (builder.schedule(), builder.objects()), channels, *known)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Looks for the end of a run that a worker does.
+    fn look(&mut self, cs: &Section) -> Option<Result> {
+        let State { builder, comm, export, .. } = self.state();
+        let comm = comm.as_ref().expect("a plan has its communicator until it is dropped");
+        let outcome = export.advance(cs, comm).unwrap_or(Some(Ok(())))?;
+        // A defect is this process's own affair, which the worker doesn't know.
+        Some(builder.schedule().defect().map_or(outcome, Err))
     }
 
     #[inline]
@@ -201,12 +232,14 @@ pub fn persist(mut plan: Plan) -> Rc<dyn Operation> {
 struct Nonblocking {
     plan: RefCell<Plan>,
     outcome: Cell<Option<Result>>,
+    /// A worker runs it.
+    is_offloaded: Cell<bool>,
     me: Weak<Nonblocking>,
 }
 
 impl Nonblocking {
     fn new(plan: Plan) -> Rc<Nonblocking> {
-        Rc::new_cyclic(|me| Nonblocking { plan: RefCell::new(plan), outcome: Cell::new(None), me: Weak::clone(me) })
+        Rc::new_cyclic(|me| Nonblocking { plan: RefCell::new(plan), outcome: Cell::new(None), is_offloaded: Cell::new(false), me: Weak::clone(me) })
     }
 }
 
@@ -214,11 +247,27 @@ impl Active for Nonblocking {
     fn advance(&self, cs: &mut Section) -> bool {
         // Busy if an operation of the program, called from here, makes progress.
         let Ok(mut plan) = self.plan.try_borrow_mut() else { return false };
+        if self.is_offloaded.get() {
+            let outcome = plan.look(cs);
+            self.outcome.set(outcome);
+            return outcome.is_some();
+        }
         let ended = plan.advance::<false>(cs);
         if ended {
             self.outcome.set(Some(plan.state().cursor.outcome()));
         }
         ended
+    }
+
+    fn arm(&self, cs: &Section) -> bool {
+        self.is_offloaded.get()
+            && self.plan.try_borrow_mut().is_ok_and(|mut plan| plan.state().export.arm(cs))
+    }
+
+    fn disarm(&self, cs: &Section) {
+        if self.is_offloaded.get() {
+            offload::disarm(cs);
+        }
     }
 }
 
@@ -226,6 +275,7 @@ impl Operation for Nonblocking {
     fn start(&self, cs: &mut Section) -> Result {
         self.plan.borrow_mut().rewind();
         self.outcome.set(None);
+        self.is_offloaded.set(self.plan.borrow_mut().offer(cs)?);
         if let Some(me) = self.me.upgrade() {
             progress::activate(cs, me);
         }

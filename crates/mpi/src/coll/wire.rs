@@ -2,6 +2,7 @@
 
 use super::execute::Wire;
 use super::objects::{Objects, Reduction};
+use super::portable::Channel;
 use super::schedule::Step;
 use super::team::Via;
 use crate::call;
@@ -55,6 +56,12 @@ impl Tags {
     #[inline]
     pub fn blocking(comm: &Comm, numbering: Numbering) -> Tags {
         Tags::take(comm, numbering, Comm::next_collective_tag)
+    }
+
+    /// Context and tag of the messages on `comm`, and on its local communicator.
+    pub fn channels(&self, comm: &Comm) -> [Channel; 2] {
+        let comms = [comm, comm.local.as_deref().unwrap_or(comm)];
+        [0, 1].map(|i| Channel { context: comms[i].context.plane(self.plane), tag: self.tags[i] })
     }
 
     /// The tags of a non-blocking or persistent collective.

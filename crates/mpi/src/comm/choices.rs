@@ -37,12 +37,24 @@ pub struct Choices {
     pub segment_bytes: u32,
     /// Fan-out of the tree barrier.
     pub barrier_fanout: u32,
+    /// The least bytes of a non-blocking collective that workers run; or [`OFFLOAD_ALL`], or [`OFFLOAD_NEVER`].
+    pub offload_min: u32,
 }
+
+/// Workers run all non-blocking collectives, also those whose sizes not all processes know.
+pub const OFFLOAD_ALL: u32 = 0;
+/// Workers run none, or there are none.
+pub const OFFLOAD_NEVER: u32 = u32::MAX;
 
 impl Choices {
     /// CPUs enough, and rules choose.
-    pub const DEFAULT: Choices =
-        Choices { oversubscribed: false, forced: [0; COLLECTIVES], segment_bytes: 64 << 10, barrier_fanout: 4 };
+    pub const DEFAULT: Choices = Choices {
+        oversubscribed: false,
+        forced: [0; COLLECTIVES],
+        segment_bytes: 64 << 10,
+        barrier_fanout: 4,
+        offload_min: OFFLOAD_NEVER,
+    };
 
     /// The choices of two groups that become one; `self` is of the group that decides where both can't be right.
     pub fn merge(self, other: Choices) -> Choices {
@@ -54,6 +66,7 @@ impl Choices {
         let mut bytes = [0; 16];
         bytes[..COLLECTIVES].copy_from_slice(&self.forced);
         bytes[COLLECTIVES] = self.oversubscribed.into();
+        bytes[COLLECTIVES + 1..COLLECTIVES + 5].copy_from_slice(&self.offload_min.to_le_bytes());
         let [forced, rest] = [0, 8].map(|at| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i])));
         [forced, rest, u64::from(self.segment_bytes) << 32 | u64::from(self.barrier_fanout)]
     }
@@ -67,6 +80,7 @@ impl Choices {
             // Zero would make an endless number of parts.
             segment_bytes: ((sizes >> 32) as u32).max(1),
             barrier_fanout: (sizes as u32).max(1),
+            offload_min: u32::from_le_bytes(std::array::from_fn(|i| bytes[COLLECTIVES + 1 + i])),
         }
     }
 }
@@ -91,7 +105,7 @@ mod tests {
     #[test]
     fn choices_travel_as_words() {
         let forced = std::array::from_fn(|i| 3 * i as u8);
-        let some = Choices { oversubscribed: true, forced, segment_bytes: 1 << 30, barrier_fanout: 4096 };
+        let some = Choices { oversubscribed: true, forced, segment_bytes: 1 << 30, barrier_fanout: 4096, offload_min: 70_000 };
         for choices in [Choices::DEFAULT, some, Choices { oversubscribed: false, ..some }] {
             assert_eq!(Choices::from_words(choices.words()), choices);
         }

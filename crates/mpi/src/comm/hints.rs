@@ -11,6 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The class of lanes that messages of a communicator take ([`Class::named`]); `default` for those of their kind or size.
 const LANE_CLASS: &str = "ferrule_lane_class";
 
+/// Whether workers run the non-blocking collectives of a communicator (`mpiexec --offload`): `true` for all, `false` for none. The same on all processes.
+const OFFLOAD: &str = "ferrule_offload";
+
 /// The assertions of the standard; each is `true` or `false`.
 const ASSERTIONS: [&str; 5] = [
     "mpi_assert_no_any_tag",
@@ -26,6 +29,7 @@ pub struct Hints {
     made: [Option<bool>; ASSERTIONS.len()],
     /// Only one that lanes of the job have.
     lane_class: Option<Class>,
+    offload: Option<bool>,
 }
 
 impl Hints {
@@ -45,10 +49,20 @@ impl Hints {
                 _ => {}
             }
         }
+        match info.text(OFFLOAD).as_deref() {
+            Some("true") => self.offload = Some(true),
+            Some("false") => self.offload = Some(false),
+            _ => {}
+        }
         if let Some(name) = info.text(LANE_CLASS) {
             let plan = LanePlan::configured().unwrap_or(LanePlan::SINGLE);
             self.lane_class = lane_class(&name, &plan);
         }
+    }
+
+    /// Whether workers shall run the non-blocking collectives, if the program has said.
+    pub fn offload(&self) -> Option<bool> {
+        self.offload
     }
 
     /// The hints in use.
@@ -61,6 +75,9 @@ impl Hints {
         }
         if let Some(class) = self.lane_class {
             info.put(LANE_CLASS, class.to_string().as_bytes());
+        }
+        if let Some(offload) = self.offload {
+            info.put(OFFLOAD, if offload { b"true" } else { b"false" });
         }
         info.put("mpi_memory_alloc_kinds", MEMORY_KINDS.as_bytes());
         info

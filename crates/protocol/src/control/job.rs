@@ -105,6 +105,8 @@ wire! {
         pub startup: Startup,
         /// How messages are counted.
         pub profile: Orders,
+        /// Workers of each node that run collectives for its ranks.
+        pub offload: u32,
         /// Files that are sent before ranks start.
         pub preload: Vec<PreloadFile>,
         /// The launcher that has started the ranks, which then call their agents; empty if agents start them.

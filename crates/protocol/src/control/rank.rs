@@ -4,6 +4,7 @@
 //! agent: Job ─► rank: Register(address, fds), Initialized ─► { Request ─► Address | PeerGone,  Barrier ─► BarrierDone }*
 //!                                                    ─► Finalize ─► Finalized ─► Job (for a next program of the same rank)
 //! with an exchange (`super::exchange`), after Register: Offer ─► Table | Entries, or ─► Exchanged;  at last: Startup
+//! with workers, after Register: Offload(fds);  agent to worker: Job ─► Address* ─► Served ─► { Address | PeerGone }*
 //! at any time: agent: Dump ─► rank: Report;  agent: PeerGone;  rank: Abort
 //! ```
 //! The agent sends `Job` before the rank asks, so starting costs no round trip. `Finalized` lets a shell run one MPI program
@@ -15,6 +16,9 @@ use super::exchange::{Entry, Id, Offer, Startup};
 use super::profile::Orders;
 use super::report::Report;
 use base::WorldRank;
+
+/// Descriptors that come with [`ToAgent::Offload`].
+pub const OFFLOAD_FDS: usize = 4;
 
 /// Most file descriptors that accompany one message.
 pub const MAX_FDS: usize = 4;
@@ -37,7 +41,18 @@ wire! {
 }
 
 wire! {
-    /// What a rank learns about its job.
+    /// The workers that run collectives for the ranks of a node.
+    #[derive(Default)]
+    pub struct Offload {
+        /// How many each node has; 0 for none.
+        pub workers: u32,
+        /// Which of them this process is, if it is one.
+        pub index: Option<u32>,
+    }
+}
+
+wire! {
+    /// What a rank, or a worker, learns about its job.
     pub struct JobInfo {
         /// [`super::VERSION`] of the agent.
         pub version: u16,
@@ -85,6 +100,8 @@ wire! {
         pub startup: Startup,
         /// How messages are counted.
         pub profile: Orders,
+        /// Workers of each node.
+        pub offload: Offload,
     }
 }
 
@@ -158,6 +175,8 @@ wire! {
         },
         /// The memory in which the rank counts what it sends (`super::profile`): its descriptor comes along.
         Profile = 9 {},
+        /// What this rank's workers need ([`OFFLOAD_FDS`]): the memory of its operations, their bell, its own bell, and the descriptor of its memory.
+        Offload = 10 {},
         /// The answer to `Dump`, as soon as the rank is in MPI.
         Report = 20 {
             /// What it does there.
@@ -217,6 +236,8 @@ wire! {
             /// With this.
             code: i32,
         },
+        /// To a worker: all ranks that were there when it started have been told it.
+        Served = 11 {},
     }
 }
 

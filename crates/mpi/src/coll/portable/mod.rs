@@ -113,6 +113,19 @@ impl Portable {
         &self.regions[access as usize]
     }
 
+    /// Number of processes that it talks to, through each channel.
+    pub fn endpoint_count(&self) -> usize {
+        self.endpoints.len()
+    }
+
+    /// Whether all of these bytes lie in the memory that is listed for `access`.
+    pub fn announces(&self, access: Access, address: u64, len: usize) -> bool {
+        let range = Region { from: address, to: address.saturating_add(len as u64) };
+        let list = self.regions(access);
+        let after = list.partition_point(|region| region.from <= address);
+        len == 0 || (after > 0 && list[after - 1].contains(&range))
+    }
+
     /// Whether another process can run it: false if it calls a function of the program.
     pub fn runs_anywhere(&self) -> bool {
         self.operation != Operation::OnlyInOwner

@@ -1,10 +1,13 @@
-//! Runs the schedules of several processes in another one, which reaches their memory by `get` and `put` only.
+//! Runs the schedules of several processes in another one, which reaches their memory by [`Memory`] only.
 //!
-//! Messages between the processes of the set are copied from the sender's memory to the receiver's. A message to a process outside of
-//! the set is an error, as is a set that waits for itself.
+//! Each schedule is a *run*; runs come and go at any time. Messages between them are copied from the sender's memory to the receiver's as soon as both ends
+//! are there. [`run`] takes a whole set: there, a message to a process outside of the set is an error, as is a set that waits for itself.
+//!
+//! A run can go on in another process where it stopped ([`Progress`]). Each step and each message is told to [`Memory`] when it is done, and what can't be done twice
+//! goes through [`Memory::put_once`].
 
 use super::operation::Operation;
-use super::{INVALID, Portable};
+use super::{INVALID, Identity, Portable};
 use crate::coll::execute::{Cursor, Wire};
 use crate::coll::schedule::Step;
 use crate::coll::team::Via;
@@ -12,16 +15,49 @@ use crate::datatype::flat::FlatType;
 use crate::op;
 use base::{Class, Error, Result};
 use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
 
 /// Bytes that are copied at once.
-const CHUNK_BYTES: usize = 64 << 10;
+pub const CHUNK_BYTES: usize = 64 << 10;
+
+/// The number of a run; a later one may get it again.
+pub type RunId = usize;
+
+/// One end of a message: the run, and the place of the peer in its list of endpoints.
+pub type End = (RunId, u32);
+
+/// How far a run has come: what is before this step is done, and of the step itself the parts before this one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Position {
+    /// Step.
+    pub step: u32,
+    /// Part of the step.
+    pub part: u32,
+}
+
+/// What has been done of a run: where it stands, and of each endpoint how many messages have been received and sent.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Progress {
+    /// Where it stands.
+    pub position: Position,
+    /// By endpoint: received, sent.
+    pub messages: Vec<[u64; 2]>,
+}
 
 /// The memory of the owners. Addresses are those of the owner, and lie in the regions that its schedule lists.
 pub trait Memory {
-    /// Reads from `address` of the owner of schedule `owner`.
-    fn get(&mut self, owner: usize, address: u64, into: &mut [u8]) -> Result;
-    /// Writes to `address` of the owner of schedule `owner`.
-    fn put(&mut self, owner: usize, address: u64, from: &[u8]) -> Result;
+    /// Reads from `address` of the owner of a run.
+    fn get(&mut self, run: RunId, address: u64, into: &mut [u8]) -> Result;
+    /// Writes to `address` of the owner of a run.
+    fn put(&mut self, run: RunId, address: u64, from: &[u8]) -> Result;
+    /// As [`Memory::put`], of something that can't be computed again afterwards. The run stands after `position` then.
+    fn put_once(&mut self, run: RunId, _position: Position, address: u64, from: &[u8]) -> Result {
+        self.put(run, address, from)
+    }
+    /// A run has come there.
+    fn came_to(&mut self, _run: RunId, _position: Position) {}
+    /// The `count.0`-th message from the first end, and the `count.1`-th to the second, is there.
+    fn delivered(&mut self, _from: (End, u64), _into: (End, u64)) {}
 }
 
 const STUCK: Error = Error::new(Class::ERR_INTERN, "the schedules of other processes wait for each other");
@@ -31,43 +67,41 @@ const ONLY_IN_OWNER: Error =
 const TOO_LONG: Error = Error::new(Class::ERR_TRUNCATE, "a message is longer than its receive");
 
 /// Runs all to their ends. The result is the first error of each.
-pub fn run(schedules: &[Portable], memory: &mut impl Memory) -> Result<Vec<Result>> {
-    if !schedules.iter().all(Portable::runs_anywhere) {
-        return Err(ONLY_IN_OWNER);
-    }
-    let numbers = schedules.iter().enumerate().map(|(i, portable)| (portable.identity.process, i)).collect();
-    let mut post =
-        Post { schedules, memory, numbers, queues: HashMap::new(), outcomes: Vec::new(), buffer: Vec::new() };
-    let mut cursors: Vec<Cursor<usize>> = schedules.iter().map(|_| Cursor::default()).collect();
-    for (cursor, portable) in cursors.iter_mut().zip(schedules) {
-        cursor.rewind(&portable.schedule);
-    }
-    let mut running: Vec<usize> = (0..schedules.len()).collect();
-    while !running.is_empty() {
-        let before: Vec<_> = cursors.iter().map(Cursor::position).collect();
-        // SAFETY: the wire never dereferences the addresses of the steps.
-        running.retain(|&me| !unsafe {
-            cursors[me].advance::<false, _>(&schedules[me].schedule, &mut RemoteWire { post: &mut post, me })
-        });
-        if !running.is_empty() && cursors.iter().map(Cursor::position).eq(before) {
-            return Err(STUCK);
+pub fn run(schedules: Vec<Portable>, memory: &mut impl Memory) -> Result<Vec<Result>> {
+    let processes: Vec<u64> = schedules.iter().map(|portable| portable.identity.process).collect();
+    let mut runner = Runner::default();
+    let mut ids = Vec::new();
+    for portable in schedules {
+        let outside = portable.endpoints.iter().any(|endpoint| !processes.contains(&endpoint.process));
+        let identity = portable.identity;
+        let id = runner.add(Rc::new(portable), identity, Progress::default(), memory)?;
+        if outside {
+            runner.fail(id, OUTSIDE);
         }
+        ids.push(id);
     }
-    Ok(cursors.iter().map(Cursor::outcome).collect())
+    let mut outcomes = vec![None; ids.len()];
+    runner.advance(memory, |id, outcome| outcomes[id] = Some(outcome));
+    outcomes.into_iter().collect::<Option<Vec<Result>>>().ok_or(STUCK)
 }
 
 /// Items in the memory of an owner.
 #[derive(Clone, Copy)]
 struct Items {
-    owner: usize,
+    run: RunId,
     address: usize,
     /// Items, or bytes without a type.
     count: u64,
     datatype: Option<u32>,
 }
 
-/// One end of a message: where its bytes are, and which transfer ends with it.
-type Half = (Items, usize);
+/// One end of a message: where its bytes are, the peer, and which transfer of the run ends with it.
+#[derive(Clone, Copy)]
+struct Half {
+    items: Items,
+    endpoint: u32,
+    transfer: usize,
+}
 
 #[derive(Default)]
 struct Queue {
@@ -76,176 +110,422 @@ struct Queue {
 }
 
 /// Context, tag, sender, receiver.
-type Route = (u64, i32, usize, usize);
+type Route = (u64, i32, u64, u64);
 
-struct Post<'a, M> {
-    schedules: &'a [Portable],
-    memory: &'a mut M,
-    /// Place of each process in the set.
-    numbers: HashMap<u64, usize>,
-    queues: HashMap<Route, Queue>,
+/// A schedule under way.
+struct Run {
+    portable: Rc<Portable>,
+    identity: Identity,
+    cursor: Cursor<usize>,
     /// Of each transfer.
     outcomes: Vec<Option<Result>>,
+    /// By endpoint: messages begun, received and sent.
+    begun: Vec<[u64; 2]>,
+    progress: Progress,
+    /// It is to be advanced.
+    is_ready: bool,
+    /// Somebody has given it up.
+    failed: Option<Error>,
+}
+
+impl Run {
+    fn route(&self, endpoint: u32, sends: bool) -> Route {
+        let other = self.portable.endpoints[endpoint as usize];
+        let channel = self.identity.channels[other.via as usize];
+        let (me, peer) = (self.identity.process, other.process);
+        let (from, to) = if sends { (me, peer) } else { (peer, me) };
+        (channel.context, channel.tag, from, to)
+    }
+}
+
+/// All runs, and the messages between them.
+#[derive(Default)]
+pub struct Runner {
+    runs: Vec<Option<Run>>,
+    ready: VecDeque<RunId>,
+    queues: HashMap<Route, Queue>,
     buffer: Vec<u8>,
 }
 
-impl<M: Memory> Post<'_, M> {
-    fn flat(&self, items: &Items) -> Option<&FlatType> {
-        items.datatype.map(|datatype| &self.schedules[items.owner].types[datatype as usize])
+impl Runner {
+    /// A schedule that begins, or goes on as `progress` says. `identity` is who it is of, whatever the schedule says. It is refused if it calls a function of the
+    /// program.
+    pub fn add(
+        &mut self,
+        portable: Rc<Portable>,
+        identity: Identity,
+        progress: Progress,
+        memory: &mut impl Memory,
+    ) -> Result<RunId> {
+        if !portable.runs_anywhere() {
+            return Err(ONLY_IN_OWNER);
+        }
+        let endpoints = portable.endpoints.len();
+        let mut progress = progress;
+        progress.messages.resize(endpoints, [0; 2]);
+        let step = progress.position.step as usize;
+        let mut cursor = Cursor::default();
+        cursor.rewind(&portable.schedule);
+        let run = Run {
+            portable: portable.clone(),
+            identity,
+            cursor,
+            outcomes: Vec::new(),
+            begun: vec![[0; 2]; endpoints],
+            progress,
+            is_ready: false,
+            failed: None,
+        };
+        let id = self.next_id();
+        if id == self.runs.len() {
+            self.runs.push(None);
+        }
+        self.runs[id] = Some(run);
+        if step > 0 {
+            self.resume(id, &portable, step, memory);
+        }
+        self.wake(id);
+        Ok(id)
     }
 
-    fn bytes(&self, items: &Items) -> u64 {
-        items.count * self.flat(items).map_or(1, FlatType::size)
+    /// The number that the next run gets.
+    pub fn next_id(&self) -> RunId {
+        self.runs.iter().position(Option::is_none).unwrap_or(self.runs.len())
     }
 
-    /// Address and length of the runs that hold bytes `from .. to`.
-    fn runs(&self, items: &Items, from: u64, to: u64) -> Vec<(u64, usize)> {
-        let at = |offset: i64| (items.address as u64).wrapping_add_signed(offset);
-        match self.flat(items) {
-            None => vec![(at(from as i64), (to - from) as usize)],
-            Some(flat) => {
-                let mut runs: Vec<(u64, usize)> = Vec::new();
-                flat.walk(items.count, from, to, &mut |offset, len| match runs.last_mut() {
-                    Some(last) if last.0 + last.1 as u64 == at(offset) => last.1 += len as usize,
-                    _ => runs.push((at(offset), len as usize)),
-                });
-                runs
-            }
+    /// Begins the messages again that were begun before this step, and leaves out everything else.
+    fn resume(&mut self, id: RunId, portable: &Portable, step: usize, memory: &mut impl Memory) {
+        let mut cursor = Cursor::default();
+        cursor.rewind(&portable.schedule);
+        // SAFETY: the wire never dereferences the addresses of the steps.
+        unsafe { cursor.skip(&portable.schedule, step, &mut RemoteWire { runner: self, memory, me: id }) };
+        if let Some(run) = &mut self.runs[id] {
+            run.cursor = cursor;
         }
     }
 
+    fn wake(&mut self, id: RunId) {
+        if let Some(run) = self.runs[id].as_mut().filter(|run| !run.is_ready) {
+            run.is_ready = true;
+            self.ready.push_back(id);
+        }
+    }
+
+    /// Ends a run with an error, at the next [`Runner::advance`].
+    pub fn fail(&mut self, id: RunId, error: Error) {
+        if let Some(run) = &mut self.runs[id] {
+            run.failed.get_or_insert(error);
+            self.wake(id);
+        }
+    }
+
+    /// Forgets a run, and its ends of messages.
+    pub fn remove(&mut self, id: RunId) {
+        if self.runs.get_mut(id).and_then(Option::take).is_some() {
+            self.queues.retain(|_, queue| {
+                queue.sends.retain(|half| half.items.run != id);
+                queue.receives.retain(|half| half.items.run != id);
+                !queue.sends.is_empty() || !queue.receives.is_empty()
+            });
+        }
+    }
+
+    /// Number of runs.
+    pub fn len(&self) -> usize {
+        self.runs.iter().flatten().count()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Does what can be done now; `ended` learns which runs have ended and how. True if anything was done.
+    pub fn advance(&mut self, memory: &mut impl Memory, mut ended: impl FnMut(RunId, Result)) -> bool {
+        let mut moved = false;
+        while let Some(id) = self.ready.pop_front() {
+            let Some(run) = self.runs[id].as_mut() else { continue };
+            moved = true;
+            run.is_ready = false;
+            let (mut cursor, portable) = (std::mem::take(&mut run.cursor), run.portable.clone());
+            let mut failed = run.failed;
+            if failed.is_none() {
+                let mut wire = RemoteWire { runner: self, memory, me: id };
+                // SAFETY: the wire never dereferences the addresses of the steps.
+                if unsafe { !cursor.advance::<false, _>(&portable.schedule, &mut wire) } {
+                    failed = self.put_back(id, cursor);
+                    if failed.is_none() {
+                        continue;
+                    }
+                } else {
+                    let outcome = cursor.outcome();
+                    self.end(id);
+                    ended(id, outcome);
+                    continue;
+                }
+            }
+            self.remove(id);
+            ended(id, failed.map_or(Ok(()), Err));
+        }
+        moved
+    }
+
+    fn put_back(&mut self, id: RunId, cursor: Cursor<usize>) -> Option<Error> {
+        let run = self.runs[id].as_mut()?;
+        run.cursor = cursor;
+        run.failed
+    }
+
+    /// A run has come to its end, so none of its messages is left.
+    fn end(&mut self, id: RunId) {
+        self.runs[id] = None;
+    }
+
+    fn of(&self, id: RunId) -> Result<&Run> {
+        self.runs.get(id).and_then(Option::as_ref).ok_or(INVALID)
+    }
+
+    fn bytes(&self, items: &Items) -> Result<u64> {
+        let run = self.of(items.run)?;
+        let size = items.datatype.map_or(1, |datatype| run.portable.types[datatype as usize].size());
+        Ok(items.count * size)
+    }
+
+    /// Address and length of the runs of memory that hold bytes `from .. to`.
+    fn pieces(&self, items: &Items, from: u64, to: u64) -> Result<Vec<(u64, usize)>> {
+        let at = |offset: i64| (items.address as u64).wrapping_add_signed(offset);
+        let Some(datatype) = items.datatype else {
+            return Ok(vec![(at(from as i64), (to - from) as usize)]);
+        };
+        let flat: &FlatType = &self.of(items.run)?.portable.types[datatype as usize];
+        let mut pieces: Vec<(u64, usize)> = Vec::new();
+        flat.walk(items.count, from, to, &mut |offset, len| match pieces.last_mut() {
+            Some(last) if last.0 + last.1 as u64 == at(offset) => last.1 += len as usize,
+            _ => pieces.push((at(offset), len as usize)),
+        });
+        Ok(pieces)
+    }
+
     /// Copies the bytes of `from` to the first of `into`; all of them are read before any is written if they fit the buffer.
-    fn copy(&mut self, from: Items, into: Items) -> Result {
-        let len = self.bytes(&from).min(self.bytes(&into));
-        let mut done = 0;
-        while done < len {
-            let step = (len - done).min(CHUNK_BYTES as u64);
-            let mut buffer = std::mem::take(&mut self.buffer);
-            buffer.resize(step as usize, 0);
+    fn copy(&mut self, memory: &mut impl Memory, from: Items, into: Items) -> Result {
+        let len = self.bytes(&from)?.min(self.bytes(&into)?);
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.resize(CHUNK_BYTES, 0);
+        let result = self.copy_through(memory, &mut buffer, (from, into), len);
+        self.buffer = buffer;
+        result
+    }
+
+    fn copy_through(
+        &self,
+        memory: &mut impl Memory,
+        buffer: &mut [u8],
+        (from, into): (Items, Items),
+        len: u64,
+    ) -> Result {
+        for done in (0..len).step_by(CHUNK_BYTES) {
+            let end = len.min(done + CHUNK_BYTES as u64);
             let mut at = 0;
-            for (address, len) in self.runs(&from, done, done + step) {
-                self.memory.get(from.owner, address, &mut buffer[at..at + len])?;
+            for (address, len) in self.pieces(&from, done, end)? {
+                memory.get(from.run, address, &mut buffer[at..at + len])?;
                 at += len;
             }
             at = 0;
-            for (address, len) in self.runs(&into, done, done + step) {
-                self.memory.put(into.owner, address, &buffer[at..at + len])?;
+            for (address, len) in self.pieces(&into, done, end)? {
+                memory.put(into.run, address, &buffer[at..at + len])?;
                 at += len;
             }
-            self.buffer = buffer;
-            done += step;
         }
         Ok(())
     }
 
-    /// As [`Post::copy`] for bytes of one process that may overlap.
-    fn move_bytes(&mut self, owner: usize, from: usize, into: usize, len: usize) -> Result {
-        let bytes = |at: usize, len: usize| Items { owner, address: at, count: len as u64, datatype: None };
-        let chunks = (0..len).step_by(CHUNK_BYTES).map(|at| (at, CHUNK_BYTES.min(len - at)));
-        let mut one = |(at, len): (usize, usize)| self.copy(bytes(from + at, len), bytes(into + at, len));
-        if into > from {
-            let backwards: Vec<_> = chunks.collect();
-            backwards.into_iter().rev().try_for_each(&mut one)
-        } else {
-            chunks.into_iter().try_for_each(one)
+    /// Moves bytes of one process that may overlap, part by part.
+    fn move_bytes(
+        &mut self,
+        memory: &mut impl Memory,
+        run: RunId,
+        (from, into): (usize, usize),
+        len: usize,
+    ) -> Result {
+        let apart = from.abs_diff(into) >= len;
+        let parts = len.div_ceil(CHUNK_BYTES);
+        let mut buffer = vec![0; len.min(CHUNK_BYTES)];
+        let begin = if apart { Position::default() } else { self.of(run)?.progress.position };
+        for part in begin.part as usize..parts {
+            let place = if into > from { parts - 1 - part } else { part } * CHUNK_BYTES;
+            let piece = &mut buffer[..CHUNK_BYTES.min(len - place)];
+            memory.get(run, (from + place) as u64, piece)?;
+            if apart {
+                memory.put(run, (into + place) as u64, piece)?;
+            } else {
+                let position = Position { part: part as u32, ..begin };
+                memory.put_once(run, position, (into + place) as u64, piece)?;
+            }
         }
+        Ok(())
     }
 
-    fn reduce(&mut self, owner: usize, input: usize, inout: usize, count: usize) -> Result {
-        let Operation::Predefined(which, builtin) = self.schedules[owner].operation else { return Err(INVALID) };
+    fn reduce(
+        &mut self,
+        memory: &mut impl Memory,
+        run: RunId,
+        (input, inout): (usize, usize),
+        count: usize,
+    ) -> Result {
+        let of = self.of(run)?;
+        let (Operation::Predefined(which, builtin), begin) = (of.portable.operation, of.progress.position) else {
+            return Err(INVALID);
+        };
         let extent = builtin.extent();
         let each = (CHUNK_BYTES / extent).max(1);
-        for first in (0..count).step_by(each) {
+        let (mut a, mut b) = (vec![0; each * extent], vec![0; each * extent]);
+        for (part, first) in (0..count).step_by(each).enumerate().skip(begin.part as usize) {
             let len = each.min(count - first) * extent;
-            let (mut a, mut b) = (vec![0; len], vec![0; len]);
             let at = |base: usize| (base + first * extent) as u64;
-            self.memory.get(owner, at(input), &mut a)?;
-            self.memory.get(owner, at(inout), &mut b)?;
+            memory.get(run, at(input), &mut a[..len])?;
+            memory.get(run, at(inout), &mut b[..len])?;
             // SAFETY: both hold this number of items, and the operation is defined on their type.
             unsafe { op::apply_predefined(which, builtin, a.as_ptr(), b.as_mut_ptr(), len / extent) };
-            self.memory.put(owner, at(inout), &b)?;
+            memory.put_once(run, Position { part: part as u32, ..begin }, at(inout), &b[..len])?;
         }
         Ok(())
     }
 
     /// Performs a step that is no transfer.
-    fn perform(&mut self, owner: usize, step: Step) -> Result {
-        let items = |at: usize, count: usize, datatype| Items { owner, address: at, count: count as u64, datatype };
+    fn perform(&mut self, memory: &mut impl Memory, run: RunId, step: Step) -> Result {
+        let items = |at: usize, count: usize, datatype| Items { run, address: at, count: count as u64, datatype };
         match step {
-            Step::Move { from, into, len } => self.move_bytes(owner, from.addr(), into.addr(), len),
-            Step::Convert { from, from_count, from_type, into, into_count, into_type } => self
-                .copy(items(from.addr(), from_count, Some(from_type)), items(into.addr(), into_count, Some(into_type))),
+            Step::Move { from, into, len } => self.move_bytes(memory, run, (from.addr(), into.addr()), len),
+            Step::Convert { from, from_count, from_type, into, into_count, into_type } => {
+                let from = items(from.addr(), from_count, Some(from_type));
+                self.copy(memory, from, items(into.addr(), into_count, Some(into_type)))
+            }
             Step::Pack { from, count, datatype, into } => {
                 let from = items(from.addr(), count, Some(datatype));
-                self.copy(from, items(into.addr(), self.bytes(&from) as usize, None))
+                let bytes = self.bytes(&from)? as usize;
+                self.copy(memory, from, items(into.addr(), bytes, None))
             }
             Step::Unpack { from, into, count, datatype } => {
                 let into = items(into.addr(), count, Some(datatype));
-                self.copy(items(from.addr(), self.bytes(&into) as usize, None), into)
+                let bytes = self.bytes(&into)? as usize;
+                self.copy(memory, items(from.addr(), bytes, None), into)
             }
-            Step::Reduce { input, inout, count } => self.reduce(owner, input.addr(), inout.addr(), count),
+            Step::Reduce { input, inout, count } => {
+                self.reduce(memory, run, (input.addr(), inout.addr()), count)
+            }
             _ => Ok(()),
         }
     }
 
     /// Enters one end of a message, and delivers what has both.
-    fn enter(&mut self, me: usize, peer: u32, items: Items, sends: bool) -> Result<usize> {
-        let portable = &self.schedules[me];
-        let endpoint = portable.endpoints[peer as usize];
-        let channel = portable.identity.channels[endpoint.via as usize];
-        let other = *self.numbers.get(&endpoint.process).ok_or(OUTSIDE)?;
-        let (from, to) = if sends { (me, other) } else { (other, me) };
-        let transfer = self.outcomes.len();
-        self.outcomes.push(None);
-        let queue = self.queues.entry((channel.context, channel.tag, from, to)).or_default();
-        if sends { &mut queue.sends } else { &mut queue.receives }.push_back((items, transfer));
+    fn enter(&mut self, memory: &mut impl Memory, me: RunId, endpoint: u32, items: Items, sends: bool) -> usize {
+        let Some(run) = self.runs[me].as_mut() else { return usize::MAX };
+        let begun = &mut run.begun[endpoint as usize][usize::from(sends)];
+        *begun += 1;
+        if *begun <= run.progress.messages[endpoint as usize][usize::from(sends)] {
+            // It was there before the run was begun again.
+            return usize::MAX;
+        }
+        let transfer = run.outcomes.len();
+        run.outcomes.push(None);
+        let route = run.route(endpoint, sends);
+        let queue = self.queues.entry(route).or_default();
+        let half = Half { items, endpoint, transfer };
+        if sends { &mut queue.sends } else { &mut queue.receives }.push_back(half);
         if queue.sends.is_empty() || queue.receives.is_empty() {
-            return Ok(transfer);
+            return transfer;
         }
-        if let (Some((from, sent)), Some((into, received))) = (queue.sends.pop_front(), queue.receives.pop_front()) {
-            let fits = self.bytes(&from) <= self.bytes(&into);
-            let copied = self.copy(from, into);
-            self.outcomes[sent] = Some(copied);
-            self.outcomes[received] = Some(copied.and(if fits { Ok(()) } else { Err(TOO_LONG) }));
+        let pair = queue.sends.pop_front().zip(queue.receives.pop_front());
+        if queue.sends.is_empty() && queue.receives.is_empty() {
+            self.queues.remove(&route);
         }
-        Ok(transfer)
+        if let Some((from, into)) = pair {
+            self.deliver(memory, from, into);
+        }
+        transfer
+    }
+
+    fn deliver(&mut self, memory: &mut impl Memory, from: Half, into: Half) {
+        let fits = self.bytes(&from.items).and_then(|sent| Ok(sent <= self.bytes(&into.items)?));
+        let copied = self.copy(memory, from.items, into.items);
+        if copied.is_err_and(|error| error.class == Class::ERR_PROC_ABORTED) {
+            // One of the two is gone, and who is left is about to learn it from its agent.
+            return;
+        }
+        let received = copied.and(fits).and_then(|fits| if fits { Ok(()) } else { Err(TOO_LONG) });
+        let [from, into] = [(from, true, copied), (into, false, received)].map(|(half, sends, result)| {
+            let (id, endpoint) = (half.items.run, half.endpoint);
+            let mut count = 0;
+            if let Some(run) = self.runs[id].as_mut() {
+                run.outcomes[half.transfer] = Some(result);
+                let messages = &mut run.progress.messages[endpoint as usize][usize::from(sends)];
+                *messages += 1;
+                count = *messages;
+            }
+            self.wake(id);
+            ((id, endpoint), count)
+        });
+        memory.delivered(from, into);
     }
 }
 
-/// One owner's schedule among those of the set.
-struct RemoteWire<'a, 'b, M> {
-    post: &'a mut Post<'b, M>,
-    me: usize,
+/// What each of these has done, made to agree: a message that one end has noted is there at the other end, too. A worker is never more than one message ahead.
+pub fn reconcile(runs: &mut [(Rc<Portable>, Identity, Progress)]) {
+    let mut known: HashMap<Route, u64> = HashMap::new();
+    let mut each = |f: &mut dyn FnMut(Route, &mut u64)| {
+        for (portable, identity, progress) in runs.iter_mut() {
+            progress.messages.resize(portable.endpoints.len(), [0; 2]);
+            for (endpoint, counts) in portable.endpoints.iter().zip(&mut progress.messages) {
+                let channel = identity.channels[endpoint.via as usize];
+                let (me, peer) = (identity.process, endpoint.process);
+                f((channel.context, channel.tag, peer, me), &mut counts[0]);
+                f((channel.context, channel.tag, me, peer), &mut counts[1]);
+            }
+        }
+    };
+    each(&mut |route, count| {
+        let most = known.entry(route).or_default();
+        *most = (*most).max(*count);
+    });
+    each(&mut |route, count| *count = (*count).max(known[&route]));
 }
 
-impl<M> RemoteWire<'_, '_, M> {
-    fn items(&self, at: *const u8, count: usize, datatype: Option<u32>) -> Items {
-        Items { owner: self.me, address: at.addr(), count: count as u64, datatype }
+/// One run among the others.
+struct RemoteWire<'a, M> {
+    runner: &'a mut Runner,
+    memory: &'a mut M,
+    me: RunId,
+}
+
+impl<M: Memory> RemoteWire<'_, M> {
+    fn enter(&mut self, peer: u32, at: *const u8, (count, datatype): (usize, Option<u32>), sends: bool) -> usize {
+        let items = Items { run: self.me, address: at.addr(), count: count as u64, datatype };
+        self.runner.enter(self.memory, self.me, peer, items, sends)
     }
 }
 
-impl<M: Memory> Wire for RemoteWire<'_, '_, M> {
+impl<M: Memory> Wire for RemoteWire<'_, M> {
     type Transfer = usize;
     const DONE: usize = usize::MAX;
 
     unsafe fn send(&mut self, _: Via, peer: u32, from: *const u8, len: usize) -> Result<usize> {
-        self.post.enter(self.me, peer, self.items(from, len, None), true)
+        Ok(self.enter(peer, from, (len, None), true))
     }
 
     unsafe fn recv(&mut self, _: Via, peer: u32, into: *mut u8, len: usize) -> Result<usize> {
-        self.post.enter(self.me, peer, self.items(into, len, None), false)
+        Ok(self.enter(peer, into, (len, None), false))
     }
 
     unsafe fn send_items(&mut self, _: Via, peer: u32, from: *const u8, count: usize, datatype: u32) -> Result<usize> {
-        self.post.enter(self.me, peer, self.items(from, count, Some(datatype)), true)
+        Ok(self.enter(peer, from, (count, Some(datatype)), true))
     }
 
     unsafe fn recv_items(&mut self, _: Via, peer: u32, into: *mut u8, count: usize, datatype: u32) -> Result<usize> {
-        self.post.enter(self.me, peer, self.items(into, count, Some(datatype)), false)
+        Ok(self.enter(peer, into, (count, Some(datatype)), false))
     }
 
     unsafe fn perform(&mut self, step: &Step) -> Result {
-        self.post.perform(self.me, *step)
+        self.runner.perform(self.memory, self.me, *step)
     }
 
     fn is_done(transfer: usize) -> bool {
@@ -253,10 +533,18 @@ impl<M: Memory> Wire for RemoteWire<'_, '_, M> {
     }
 
     fn test(&mut self, transfer: usize) -> Option<Result> {
-        self.post.outcomes[transfer]
+        self.runner.runs[self.me].as_ref().map_or(Some(Err(INVALID)), |run| run.outcomes[transfer])
     }
 
     fn wait(&mut self, _: usize, _: usize) -> Option<Result> {
         unreachable!("schedules of others never block")
+    }
+
+    fn came_to(&mut self, step: usize) {
+        let position = Position { step: step as u32, part: 0 };
+        if let Some(run) = self.runner.runs[self.me].as_mut() {
+            run.progress.position = position;
+        }
+        self.memory.came_to(self.me, position);
     }
 }

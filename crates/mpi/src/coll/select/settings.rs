@@ -30,4 +30,8 @@ base::config! {
     COLL_ALLTOALL_WINDOW: u64 = 32, 1..=64, "messages";
     /// Fan-out of the tree barrier.
     COLL_BARRIER_FANOUT: u64 = 4, 1..=4096, "processes";
+    /// Which non-blocking collectives the workers of `mpiexec --offload` run: auto (those of at least COLL_OFFLOAD_MIN_BYTES, if all ranks know the size), all, off.
+    COLL_OFFLOAD: text = "auto";
+    /// The least bytes of the vector, or of one block, with which a worker runs a non-blocking collective.
+    COLL_OFFLOAD_MIN_BYTES: u64 = 32768, 1..=4294967294, "bytes";
 }

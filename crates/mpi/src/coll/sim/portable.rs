@@ -7,17 +7,21 @@ use super::*;
 use base::Class;
 
 /// The memory of all simulated ranks, which is this process's, too. Only what a schedule lists is touched.
-struct Own<'a>(&'a [Portable]);
+struct Own(Vec<[Vec<Region>; 2]>);
 
-impl Own<'_> {
+impl Own {
+    fn of(all: &[Portable]) -> Vec<[Vec<Region>; 2]> {
+        all.iter().map(|one| [Access::Read, Access::Write].map(|access| one.regions(access).to_vec())).collect()
+    }
+
     fn check(&self, owner: usize, address: u64, len: usize, accesses: &[Access]) {
         let range = Region { from: address, to: address + len as u64 };
-        let listed = |access: &Access| self.0[owner].regions(*access).iter().any(|region| region.contains(&range));
+        let listed = |access: &Access| self.0[owner][*access as usize].iter().any(|region| region.contains(&range));
         assert!(accesses.iter().any(listed), "{range:?} is not listed");
     }
 }
 
-impl Memory for Own<'_> {
+impl Memory for Own {
     fn get(&mut self, owner: usize, address: u64, into: &mut [u8]) -> Result {
         self.check(owner, address, into.len(), &[Access::Read, Access::Write]);
         let from = std::ptr::with_exposed_provenance::<u8>(address as usize);
@@ -51,11 +55,12 @@ fn portable(builder: &Builder, id: usize, sizes: (usize, usize)) -> Portable {
 /// False if a function of the program is needed.
 pub fn execute(builders: &[Builder], sizes: (usize, usize)) -> bool {
     let all: Vec<Portable> = builders.iter().enumerate().map(|(id, b)| portable(b, id, sizes)).collect();
+    let regions = Own::of(&all);
     if !all.iter().all(Portable::runs_anywhere) {
-        assert_eq!(remote::run(&all, &mut Own(&all)).unwrap_err().class, Class::ERR_OP);
+        assert_eq!(remote::run(all, &mut Own(regions)).unwrap_err().class, Class::ERR_OP);
         return false;
     }
-    assert!(remote::run(&all, &mut Own(&all)).unwrap().iter().all(Result::is_ok));
+    assert!(remote::run(all, &mut Own(regions)).unwrap().iter().all(Result::is_ok));
     true
 }
 
@@ -63,8 +68,8 @@ pub fn execute(builders: &[Builder], sizes: (usize, usize)) -> bool {
 fn a_set_that_lacks_a_process_is_refused() {
     let mut builder = Builder::default();
     builder.send_empty(&CommView::new(0, 2).team(), 1);
-    let alone = [portable(&builder, 0, (2, 0))];
-    assert_eq!(remote::run(&alone, &mut Own(&alone)).unwrap()[0].unwrap_err().class, Class::ERR_INTERN);
+    let alone = vec![portable(&builder, 0, (2, 0))];
+    assert_eq!(remote::run(alone, &mut Own(Vec::new())).unwrap()[0].unwrap_err().class, Class::ERR_INTERN);
 }
 
 #[test]
@@ -75,6 +80,6 @@ fn a_set_that_waits_for_itself_ends() {
         builder.fence();
         portable(&builder, id, (2, 0))
     };
-    let both = [waiting(0), waiting(1)];
-    assert_eq!(remote::run(&both, &mut Own(&both)).unwrap_err().class, Class::ERR_INTERN);
+    let both = vec![waiting(0), waiting(1)];
+    assert_eq!(remote::run(both, &mut Own(Vec::new())).unwrap_err().class, Class::ERR_INTERN);
 }

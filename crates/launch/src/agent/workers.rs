@@ -1,0 +1,170 @@
+//! The workers of `mpiexec --offload`: the agent starts them beside its ranks, tells them of each rank, and starts another one when one dies. They die with the agent, and
+//! are killed when the last rank has ended.
+
+use super::fdlink::FdLink;
+use super::start::{CONTROL_FD, adopted_info};
+use super::{Agent, Killing};
+use crate::environment;
+use crate::pollset::PollSet;
+use base::{WorldRank, log};
+use protocol::control::rank::{OFFLOAD_FDS, Offload};
+use protocol::control::tree::{JobSpec, Message, ROOT};
+use protocol::control::{EndpointAddress, JobInfo, ToAgent, ToRank};
+use std::ffi::CString;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use sys::process::{Ended, Pid, Spawn, signals};
+
+/// The program, beside mpiexec.
+const PROGRAM: &str = "ferrule-worker";
+/// Workers that end by themselves one after another, after which the job ends, too.
+const FAULTS_MAX: u32 = 8;
+
+/// A worker.
+pub struct Worker {
+    pid: Pid,
+    control: Option<FdLink>,
+    info: Box<JobInfo>,
+    /// How often it has ended by a fault of its own.
+    faults: u32,
+}
+
+impl Worker {
+    /// Registers with the loop.
+    pub fn register(&self, set: &mut PollSet) {
+        if let Some(control) = &self.control {
+            control.register(set);
+        }
+    }
+
+    fn send(&mut self, message: &ToRank, fds: Vec<Rc<OwnedFd>>) {
+        if self.control.as_mut().is_some_and(|control| control.send(message, fds).is_err()) {
+            self.control = None;
+        }
+    }
+
+    fn tell_rank(&mut self, world: u32, fds: &[Rc<OwnedFd>]) {
+        let peer = WorldRank(world);
+        let (address, fd_count) = (Box::new(EndpointAddress::default()), fds.len() as u8);
+        self.send(&ToRank::Address { peer, address, fd_count, far: String::new() }, fds.to_vec());
+    }
+}
+
+/// Starts the program with one end of a socket; our end.
+fn spawn(file_limit: u64) -> std::io::Result<(Pid, OwnedFd)> {
+    let (ours, theirs) = UnixStream::pair()?;
+    let theirs = OwnedFd::from(theirs);
+    let inode = File::from(theirs.try_clone()?).metadata()?.ino();
+    let path = std::env::current_exe()?.with_file_name(PROGRAM);
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let mut env = environment::inherited();
+    environment::set(&mut env, b"FERRULE_CONTROL_FD", format!("{CONTROL_FD}:{inode}").as_bytes());
+    let env: Vec<CString> = env.iter().filter_map(|(name, value)| environment::join(name, value)).collect();
+    let null = File::open("/dev/null")?;
+    let errors = std::io::stderr();
+    let fds = [(null.as_fd(), 0), (errors.as_fd(), 1), (errors.as_fd(), 2), (theirs.as_fd(), CONTROL_FD)];
+    let pid = sys::process::spawn(&Spawn {
+        path: &path,
+        argv: &[path.clone()],
+        env: &env,
+        directory: None,
+        fds: &fds,
+        death_signal: signals::KILL,
+        own_group: true,
+        file_limit: Some(file_limit),
+        ignore: &[],
+    })
+    .map_err(|(_, error)| error)?;
+    Ok((pid, ours.into()))
+}
+
+impl Agent {
+    /// Starts the workers of this node, which has these ranks.
+    pub(super) fn start_workers(&mut self, job: &JobSpec, locals: &[u32]) -> Result<(), String> {
+        let Some(first) = locals.first().filter(|_| job.offload > 0) else { return Ok(()) };
+        for index in 0..job.offload {
+            let mut info = Box::new(adopted_info(job, *first, locals));
+            info.kernel_of = (0..job.hosts.len() as u32).collect();
+            info.offload = Offload { workers: job.offload, index: Some(index) };
+            let mut worker = Worker { pid: 0, control: None, info, faults: 0 };
+            self.run_worker(&mut worker)?;
+            self.workers.push(worker);
+        }
+        Ok(())
+    }
+
+    fn run_worker(&self, worker: &mut Worker) -> Result<(), String> {
+        let (pid, socket) = spawn(self.file_limit).map_err(|e| format!("{PROGRAM} can't be started: {e}"))?;
+        worker.pid = pid;
+        worker.control = Some(FdLink::new(socket));
+        let job = worker.info.clone();
+        worker.send(&ToRank::Job { job }, Vec::new());
+        for rank in self.ranks.iter().filter(|rank| !rank.offload.is_empty()) {
+            worker.tell_rank(rank.world, &rank.offload);
+        }
+        worker.send(&ToRank::Served {}, Vec::new());
+        Ok(())
+    }
+
+    pub(super) fn poll_workers(&mut self, set: &PollSet) {
+        for worker in &mut self.workers {
+            let Some(control) = worker.control.as_mut().filter(|control| control.is_ready(set)) else { continue };
+            // A worker says nothing. What can be read is its end, which is reaped.
+            let said = control.next_message(|_: &ToAgent| 0);
+            if control.flush().is_err() || said.is_err() {
+                worker.control = None;
+            }
+        }
+    }
+
+    /// A rank wants to be served.
+    pub(super) fn serve(&mut self, at: usize, fds: Vec<OwnedFd>) {
+        let rank = &mut self.ranks[at];
+        let world = rank.world;
+        if fds.len() != OFFLOAD_FDS {
+            let why = format!("descriptors of rank {world} for its workers got lost: open files are at their limit (ulimit -n)");
+            return self.send_up(ROOT, Message::NodeLost { node: self.node, why });
+        }
+        rank.offload = fds.into_iter().map(Rc::new).collect();
+        let fds = rank.offload.clone();
+        self.workers.iter_mut().for_each(|worker| worker.tell_rank(world, &fds));
+    }
+
+    /// A rank has ended, or left MPI.
+    pub(super) fn stop_serving(&mut self, world: u32) {
+        let Some(rank) = self.ranks.iter_mut().find(|rank| rank.world == world) else { return };
+        if std::mem::take(&mut rank.offload).is_empty() {
+            return;
+        }
+        let gone = ToRank::PeerGone { peer: WorldRank(world), host: String::new(), why: String::new() };
+        self.workers.iter_mut().for_each(|worker| worker.send(&gone, Vec::new()));
+    }
+
+    /// A worker has ended: another one goes on with what it has left, as long as there are ranks.
+    pub(super) fn on_worker_end(&mut self, pid: Pid, how: Ended) {
+        let Some(at) = self.workers.iter().position(|worker| worker.pid == pid) else { return };
+        self.workers[at].pid = 0;
+        let over = self.idle_since.is_some() || self.ranks.iter().all(|rank| rank.ended.is_some());
+        if over || self.done || self.killing != Killing::No {
+            return;
+        }
+        let words = crate::children::describe(how);
+        let mut worker = self.workers.swap_remove(at);
+        worker.faults += u32::from(!matches!(how, Ended::Signal(signals::KILL, _)));
+        let index = worker.info.offload.index.unwrap_or(0);
+        log!(Warn, "worker {index} (pid {pid}) {words}; another one goes on with its operations");
+        let again = if worker.faults > FAULTS_MAX {
+            Err(format!("worker {index} ends again and again, at last: it {words}"))
+        } else {
+            self.run_worker(&mut worker)
+        };
+        self.workers.push(worker);
+        if let Err(why) = again {
+            self.send_up(ROOT, Message::NodeLost { node: self.node, why });
+        }
+    }
+}
