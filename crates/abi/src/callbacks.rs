@@ -33,12 +33,18 @@ pub unsafe fn create_errhandler(cs: &Section, target: Target, function: Function
         Target::Window => |f, handle, code| call_errhandler(f, CWin::of(handle), code),
         Target::File => |f, handle, code| call_errhandler(f, CFile::of(handle), code),
     };
-    Ok(errhandler::create(cs, target, Box::new(move |_, handle, class| call(function, handle, Chosen::code(class)))))
+    Ok(errhandler::create(
+        cs,
+        target,
+        Box::new(move |_, handle, class| Chosen::class(call(function, handle, Chosen::code(class)))),
+    ))
 }
 
-fn call_errhandler<H>(function: ErrorFunction, mut object: H, mut code: c_int) {
+/// Returns the code that the function leaves.
+fn call_errhandler<H>(function: ErrorFunction, mut object: H, mut code: c_int) -> c_int {
     // SAFETY: a function of this type by the contract of `create_errhandler`; the callers are there.
     unsafe { function((&raw mut object).cast(), &mut code) };
+    code
 }
 
 /// `MPI_User_function`: input, input and output, length, datatype handle.

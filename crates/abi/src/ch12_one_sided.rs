@@ -201,7 +201,10 @@ api! {
     }
 
     /// Attaches memory to a dynamic window
-    MPI_Win_attach => (win: Win, base: Addr, size: Aint) on win { create::attach(&win, base.cast(), size) }
+    MPI_Win_attach => (win: Win, base: Addr, size: Aint) on win {
+        // SAFETY: the program gives the memory until it detaches it.
+        unsafe { create::attach(cs, &win, base.cast(), size) }
+    }
 
     /// Ends an access epoch
     MPI_Win_complete => (win: Win) on win { active::complete(cs, &win) }
@@ -223,7 +226,7 @@ api! {
     }
 
     /// Detaches memory from a dynamic window
-    MPI_Win_detach => (win: Win, base: ConstAddr) on win { create::detach(&win, base.cast()) }
+    MPI_Win_detach => (win: Win, base: ConstAddr) on win { create::detach(cs, &win, base.cast()) }
 
     /// Separates epochs by a fence
     MPI_Win_fence => (assert: Int, win: Win) on win { active::fence(cs, &win, assertions(assert, AT_FENCE)?) }

@@ -60,12 +60,8 @@ pub fn fail(on: On, error: Error, name: &'static str, mut inside: Guard) -> c_in
 }
 
 fn raise(cs: &mut Section, on: On, error: Error, name: &'static str) -> c_int {
-    let class = match on {
+    Chosen::code(match on {
         On::Tool => tool_class(error, name),
-        _ => error.class,
-    };
-    match on {
-        On::Tool => {}
         On::Anytime => owner::raise_from(cs, name, None, error),
         On::Comm(c) => match lookup::comm(cs, c) {
             Ok(comm) => owner::raise_from(cs, name, Some(&comm.owner), error),
@@ -78,21 +74,20 @@ fn raise(cs: &mut Section, on: On, error: Error, name: &'static str) -> c_int {
         On::File(handle) => {
             let found = io::from_handle(cs, handle).map(|file| Rc::clone(&file.owner));
             let owner = found.unwrap_or_else(|_| io::default_owner(cs));
-            owner::raise_from(cs, name, Some(&owner), error);
+            owner::raise_from(cs, name, Some(&owner), error)
         }
         On::Win(c) => match rma::from_handle(cs, c.known()) {
             Ok(win) => owner::raise_from(cs, name, Some(&win.owner), error),
             Err(_) => raise_on_process(cs, error, name),
         },
         On::Process => raise_on_process(cs, error, name),
-    }
-    Chosen::code(class)
+    })
 }
 
 /// Errors of requests belong to the request's communicator, others to none.
-fn raise_on_process(cs: &mut Section, error: Error, name: &'static str) {
+fn raise_on_process(cs: &mut Section, error: Error, name: &'static str) -> Class {
     let owner = request::take_error_comm(cs);
-    owner::raise_from(cs, name, owner.as_deref(), error);
+    owner::raise_from(cs, name, owner.as_deref(), error)
 }
 
 /// The tool interface doesn't exist yet: it can't be initialised, and so nothing else of it can be used.

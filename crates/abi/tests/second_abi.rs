@@ -328,6 +328,7 @@ fn error_codes(cs: &mut Section, c: i32) {
     let on_error = |_: &mut Section, handle, class| {
         let (handle, code) = (Other::c_handle(Kind::Comm, handle), Other::code(class));
         SEEN.with_borrow_mut(|seen| seen.push(("error", handle, code)));
+        class
     };
     let handler = Other::c_handle(Kind::Errhandler, errhandler::create(cs, Target::Comm, Box::new(on_error)));
     let on = comm(cs, c);

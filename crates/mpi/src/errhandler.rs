@@ -12,8 +12,8 @@ base::config! {
     INITIAL_ERRHANDLER: text = "mpi_errors_are_fatal";
 }
 
-/// What the program does with an error of an object.
-pub type Function = Box<dyn Fn(&mut Section, Handle, Class)>;
+/// What the program does with an error of an object. Returns what the call that has failed returns: the handler gets its code by address (9.3.1).
+pub type Function = Box<dyn Fn(&mut Section, Handle, Class) -> Class>;
 
 /// What kind of object a handler was made for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,9 +40,9 @@ impl Named for UserHandler {
 
 impl UserHandler {
     /// Calls the program's function for an error of the object `handle`.
-    pub fn call(&self, cs: &mut Section, handle: Handle, class: Class) {
+    pub fn call(&self, cs: &mut Section, handle: Handle, class: Class) -> Class {
         // Nothing is borrowed meanwhile.
-        (self.function)(cs, handle, class);
+        (self.function)(cs, handle, class)
     }
 }
 
@@ -145,8 +145,9 @@ mod tests {
         static CALLS: RefCell<Vec<(Handle, Class)>> = const { RefCell::new(Vec::new()) };
     }
 
-    fn note(_cs: &mut Section, handle: Handle, class: Class) {
+    fn note(_cs: &mut Section, handle: Handle, class: Class) -> Class {
         CALLS.with(|c| c.borrow_mut().push((handle, class)));
+        Class::SUCCESS
     }
 
     #[test]
@@ -161,7 +162,7 @@ mod tests {
         free(cs, handle).unwrap();
         assert!(free(cs, handle).is_err());
         let Errhandler::User(user) = &used else { panic!("a handler of the program") };
-        user.call(cs, Handle(5), Class::ERR_OTHER);
+        assert_eq!(user.call(cs, Handle(5), Class::ERR_OTHER), Class::SUCCESS);
         assert_eq!(CALLS.with(|c| c.take()), [(Handle(5), Class::ERR_OTHER)]);
         let again = share(cs, &used);
         assert_ne!(again, handle);

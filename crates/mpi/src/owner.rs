@@ -120,14 +120,14 @@ impl Owner {
         self.groups.iter().flatten().flat_map(|group| group.peers()).collect()
     }
 
-    fn invoke(&self, cs: &mut Section, class: Class, origin: &str) {
-        self.run(cs, &self.errhandler(), class, origin);
+    fn invoke(&self, cs: &mut Section, class: Class, origin: &str) -> Class {
+        self.run(cs, &self.errhandler(), class, origin)
     }
 
-    /// Lets `handler` do what it does with an error of this object.
-    fn run(&self, cs: &mut Section, handler: &Errhandler, class: Class, origin: &str) {
+    /// Lets `handler` do what it does with an error of this object. Returns what the call returns.
+    fn run(&self, cs: &mut Section, handler: &Errhandler, class: Class, origin: &str) -> Class {
         match handler {
-            Errhandler::Return => {}
+            Errhandler::Return => class,
             Errhandler::Fatal => fatal(cs, self.describe(), class, origin, &[]),
             Errhandler::Abort => fatal(cs, self.describe(), class, origin, &self.processes()),
             Errhandler::User(user) => user.call(cs, self.handle.get(), class),
@@ -148,12 +148,13 @@ thread_local! {
     static FUNCTION: RefCell<Option<&'static str>> = const { RefCell::new(None) };
 }
 
-/// Gives `error` of an MPI function to the handler of its object, if it has one. Returns if the handler returns.
+/// Gives `error` of an MPI function to the handler of its object, if it has one. Returns what the function returns if the handler returns.
 #[cold]
-pub fn raise_from(cs: &mut Section, function: &'static str, on: Option<&Owner>, error: Error) {
+pub fn raise_from(cs: &mut Section, function: &'static str, on: Option<&Owner>, error: Error) -> Class {
     FUNCTION.with(|f| f.replace(Some(function)));
-    invoke(cs, on, error.class, error.origin);
+    let class = invoke(cs, on, error.class, error.origin);
     FUNCTION.with(|f| f.replace(None));
+    class
 }
 
 /// `MPI_*_call_errhandler`.
@@ -167,7 +168,7 @@ pub fn call_errhandler(cs: &mut Section, on: &Owner, code: Class) -> Result {
     })
 }
 
-fn invoke(cs: &mut Section, on: Option<&Owner>, class: Class, origin: &str) {
+fn invoke(cs: &mut Section, on: Option<&Owner>, class: Class, origin: &str) -> Class {
     if let Some(owner) = on {
         return owner.invoke(cs, class, origin);
     }
@@ -181,7 +182,7 @@ fn invoke(cs: &mut Section, on: Option<&Owner>, class: Class, origin: &str) {
         None => {
             let unknown =
                 Owner { handle: Cell::new(Handle::COMM_SELF), ..Owner::new(Target::Session, errhandler::initial()) };
-            unknown.invoke(cs, class, origin);
+            unknown.invoke(cs, class, origin)
         }
     }
 }

@@ -3,6 +3,7 @@
 static int called, code_seen;
 static MPI_Comm comm_seen;
 static void on_error(MPI_Comm *c, int *code, ...) { called++; code_seen = *code; comm_seen = *c; }
+static void forgive(MPI_File *f, int *code, ...) { (void)f; called++; *code = MPI_SUCCESS; }
 static void on_session(MPI_Session *s, int *code, ...) { (void)s; called += 100; code_seen = *code; }
 
 int main(int argc, char **argv)
@@ -33,6 +34,12 @@ int main(int argc, char **argv)
     OK(MPI_Irecv(&in, 1, MPI_INT, check_rank, 1, c, &rq)); OK(MPI_Send(v, 2, MPI_INT, check_rank, 1, c));
     r = MPI_Wait(&rq, MPI_STATUS_IGNORE); MPI_Error_class(code_seen, &class); EQ(class, MPI_ERR_TRUNCATE); EQ(called, 4); EQ(comm_seen == c, 1);
     OK(MPI_Comm_free(&c)); OK(MPI_Comm_free(&d));
+    /* what the handler leaves in the code is what the call returns (9.3.1) */
+    MPI_File file = MPI_FILE_NULL;
+    called = 0;
+    OK(MPI_File_create_errhandler(forgive, &e)); OK(MPI_File_set_errhandler(MPI_FILE_NULL, e)); OK(MPI_Errhandler_free(&e));
+    r = MPI_File_open(MPI_COMM_SELF, "there/is/none", MPI_MODE_RDWR, MPI_INFO_NULL, &file); EQ(called, 1); EQ(r, MPI_SUCCESS);
+    OK(MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN));
     /* every class has a string of its own */
     for (int k = MPI_ERR_BUFFER; k <= MPI_ERR_ABI; k++) {
         OK(MPI_Error_class(k, &class)); EQ(class, k);

@@ -58,6 +58,9 @@ int main(int argc, char **argv)
     FAILS(MPI_ERR_OP, MPI_Accumulate(&value, 1, MPI_INT, 0, 0, 1, MPI_INT, MPI_OP_NULL, win));
     if (!on_mpich()) FAILS(MPI_ERR_OP, MPI_Accumulate(&value, 1, MPI_INT, 0, 0, 1, MPI_INT, MPI_MAXLOC, win)); /* the oracle ends the program later */
     FAILS(MPI_ERR_TYPE, MPI_Compare_and_swap(&real, &real, &real, MPI_DOUBLE, 0, 0, win));
+    /* Of nothing every type is right. */
+    OK(MPI_Accumulate(&real, 0, MPI_DOUBLE, 0, 0, 0, MPI_INT, MPI_SUM, win));
+    OK(MPI_Get_accumulate(NULL, 0, MPI_DOUBLE, NULL, 0, MPI_CHAR, 0, 0, 0, MPI_INT, MPI_SUM, win));
     OK(MPI_Rput(&value, 1, MPI_INT, MPI_PROC_NULL, 0, 1, MPI_INT, win, &request)); OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
     OK(MPI_Win_unlock(0, win));
     if (check_size > 1) {

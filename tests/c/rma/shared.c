@@ -47,6 +47,8 @@ int main(int argc, char **argv)
     OK(MPI_Comm_rank(node, &rank));
     OK(MPI_Win_allocate_shared(rank == 1 ? 10 : 0, 1, MPI_INFO_NULL, node, &mine, &win));
     OK(MPI_Win_shared_query(win, MPI_PROC_NULL, &bytes, &unit, &found)); EQ(bytes, check_size > 1 ? 10 : 0);
+    /* No memory has no address. */
+    OK(MPI_Win_shared_query(win, 0, &bytes, &unit, &found)); EQ(bytes, 0); EQ(unit, 1); CHECK(on_mpich() || !found);
     OK(MPI_Win_free(&win));
     OK(MPI_Comm_free(&node));
     return check_done();

@@ -15,6 +15,7 @@ use crate::{engine, progress};
 use base::{Class, Error, Result, ensure};
 use channel::buffer::{RecvBuf, SendBuf};
 use protocol::engine::one_sided::AccessId;
+use protocol::memory::Key;
 use std::rc::Rc;
 
 /// What becomes of the elements.
@@ -85,10 +86,10 @@ pub unsafe fn accumulate(
         return Err(Error::new(Class::ERR_OP, "only predefined operations accumulate"));
     };
     let from = what.from.as_ref().filter(|_| which != Predefined::NoOp);
-    let element = element_of(from, to.datatype)?;
     let bytes = to.datatype.bytes(to.count)?;
-    // Of nothing any operation is right.
-    if let Some(element) = element.filter(|_| bytes > 0) {
+    // Of nothing any type and any operation are right.
+    let element = if bytes > 0 { element_of(from, to.datatype)? } else { None };
+    if let Some(element) = element {
         check(Fold::Op(which), element)?;
     }
     for local in from.into_iter().chain(&what.result) {
@@ -134,8 +135,13 @@ fn run(
     win.check_own(place, to)?;
     let address = win.direct(cs, place);
     // First the words: to find them opens the lane.
+    let has_words = win.words(cs, place.rank).is_some();
+    let keyed = match address {
+        None if has_words && win.is_reached_by_key(cs, place.rank) => win.keyed(cs, place, to),
+        _ => None,
+    };
     if let Some(words) = win.words(cs, place.rank)
-        && (address.is_some() || win.is_reached_by_key(cs, place.rank))
+        && (address.is_some() || keyed.is_some())
     {
         let (me, mut taken) = (win.me(), false);
         progress::wait_for_memory(cs, |cs| {
@@ -145,13 +151,16 @@ fn run(
         if !taken {
             return Err(win.lost(cs));
         }
-        let before = match address {
-            Some(address) => {
+        let before = match (address, keyed) {
+            (Some(address), _) => {
                 let runs = datatype::runs(to.datatype, address as usize, to.count);
                 // SAFETY: the place was checked against the target's memory, which is mapped here.
-                Ok(unsafe { fold_memory(cs, &runs, element, fold, &data) })
+                Ok(unsafe { fold_memory(cs, &runs, element, fold, &data, result.is_some()) })
             }
-            None => fold_by_key(cs, win, place.rank, &runs_of(place, to), element, fold, &data),
+            (None, Some((place, key))) => {
+                fold_by_key(cs, (win, place.rank, key), &runs_of(place, to), element, fold, &data)
+            }
+            (None, None) => Ok(Vec::new()),
         };
         words.end_accumulate();
         if let (Ok(before), Some(result)) = (&before, result) {
@@ -248,7 +257,7 @@ pub unsafe fn scatter(runs: &[(usize, usize)], packed: &[u8]) {
     }
 }
 
-/// Combines data with the elements in runs of memory; the elements before.
+/// Combines data with the elements in runs of memory; the elements before, if they are wanted.
 ///
 /// # Safety
 /// The runs are readable and writable, and hold whole elements; the data has the size that the operation needs. Nobody else accumulates there.
@@ -258,7 +267,19 @@ pub unsafe fn fold_memory(
     element: Builtin,
     fold: Fold,
     data: &[u8],
+    wants_before: bool,
 ) -> Vec<u8> {
+    if let (&[(at, len)], Fold::Op(which), false) = (runs, fold, wants_before)
+        && element.size() == element.extent()
+        && which != Predefined::NoOp
+    {
+        // In place: one pass over the memory.
+        let to = std::ptr::with_exposed_provenance_mut(at);
+        let datatype = datatype::predefined(element.which);
+        // SAFETY: by the caller; the operation is defined on the elements, and the data are not in the window.
+        unsafe { op::predefined(which).apply(cs, data.as_ptr(), to, len / element.size(), datatype) };
+        return Vec::new();
+    }
     // SAFETY: by the caller.
     let before = unsafe { gather(runs) };
     if fold != Fold::Op(Predefined::NoOp) {
@@ -272,15 +293,13 @@ pub unsafe fn fold_memory(
 /// The same in registered memory of a target.
 fn fold_by_key(
     cs: &mut Section,
-    win: &Window,
-    rank: usize,
+    (win, rank, key): (&Window, usize, Key),
     runs: &[(usize, usize)],
     element: Builtin,
     fold: Fold,
     data: &[u8],
 ) -> Result<Vec<u8>> {
-    let target = &win.targets[rank];
-    let Some(key) = &target.key else { return Ok(Vec::new()) };
+    let (target, key) = (&win.targets[rank], &key);
     let mut before = vec![0u8; runs.iter().map(|(_, len)| len).sum()];
     let (base, mut done) = (before.as_mut_ptr(), 0);
     for &(at, len) in runs {

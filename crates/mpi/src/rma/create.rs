@@ -5,6 +5,7 @@
 use super::epoch::Epochs;
 use super::hints::Hints;
 use super::memory::{self, Memory};
+use super::regions::{self, Region, Table};
 use super::server::{Service, Traffic};
 use super::{Flavor, Target, WINDOWS, Window, passive};
 use crate::attr::{self, AttrSet};
@@ -136,7 +137,8 @@ impl Mine {
     fn new(cs: &Section, given: &Given, shared: usize) -> Result<Mine> {
         let size = usize::try_from(given.size).unwrap_or(0);
         let data = match given.flavor {
-            Flavor::Create | Flavor::Dynamic => 0,
+            Flavor::Create => 0,
+            Flavor::Dynamic => regions::TABLE_BYTES,
             Flavor::Allocate => size,
             Flavor::Shared => shared,
         };
@@ -265,10 +267,14 @@ fn share(cs: &mut Section, window: &mut Window) -> Result {
 }
 
 fn release(cs: &Section, key: Option<Key>, own: &mut Memory) -> Result {
+    forget(cs, key);
+    own.free(cs)
+}
+
+fn forget(cs: &Section, key: Option<Key>) {
     if let Some(key) = key {
         engine::with(cs, |engine| engine.deregister(&key));
     }
-    own.free(cs)
 }
 
 /// `MPI_Win_free`.
@@ -281,28 +287,51 @@ pub fn free(cs: &mut Section, win: &Rc<Window>) -> Result {
     win.closed.set(true);
     WINDOWS.get(cs).remove(win.owner.handle.get());
     let key = win.targets[win.me()].key;
+    for (_, key) in std::mem::take(&mut *win.attached.borrow_mut()).into_values() {
+        forget(cs, key);
+    }
     let released = release(cs, key, &mut win.own.borrow_mut());
     met.and(failure).and(released)
 }
 
 /// `MPI_Win_attach`.
-pub fn attach(win: &Window, base: *mut u8, size: i64) -> Result {
+///
+/// # Safety
+/// `size` bytes at `base` are memory until they are detached or the window is freed, which the program expects others to read and write.
+pub unsafe fn attach(cs: &Section, win: &Window, base: *mut u8, size: i64) -> Result {
     ensure!(win.flavor == Flavor::Dynamic, ERR_RMA_FLAVOR, "memory is attached to dynamic windows only");
     ensure!(size >= 0, ERR_SIZE, "the size of the memory is negative");
     let (start, size) = (base.expose_provenance(), size as usize);
     let mut attached = win.attached.borrow_mut();
-    let overlaps = |(other, len): (&usize, &usize)| *other < start + size && start < other + len;
+    let end = start.saturating_add(size);
+    let overlaps = |(other, (len, _)): (&usize, &(usize, Option<Key>))| *other < end && start < other + len;
     let clashes = attached.contains_key(&start) || attached.iter().any(overlaps);
     ensure!(!clashes, ERR_RMA_ATTACH, "the memory overlaps with what is attached already");
-    attached.insert(start, size);
+    // SAFETY: by the caller.
+    let key = (size > 0).then(|| engine::with(cs, |engine| engine.register(unsafe { Exposed::new(base, size) })));
+    attached.insert(start, (size, key));
+    drop(attached);
+    publish(win);
     Ok(())
 }
 
+/// Tells the ranks under this kernel what is attached.
+fn publish(win: &Window) {
+    let attached = win.attached.borrow();
+    let regions = attached.iter().filter_map(|(start, (_, key))| Some(Region { start: *start as u64, key: (*key)? }));
+    // SAFETY: a dynamic window has allocated a table, which was all zeroes and only this function writes.
+    let table = unsafe { &*win.own.borrow().data().cast::<Table>() };
+    table.set(regions);
+}
+
 /// `MPI_Win_detach`.
-pub fn detach(win: &Window, base: *const u8) -> Result {
+pub fn detach(cs: &Section, win: &Window, base: *const u8) -> Result {
     ensure!(win.flavor == Flavor::Dynamic, ERR_RMA_FLAVOR, "memory is detached from dynamic windows only");
-    let known = win.attached.borrow_mut().remove(&base.addr()).is_some();
-    ensure!(known, ERR_RMA_ATTACH, "no memory is attached at this address");
+    let Some((_, key)) = win.attached.borrow_mut().remove(&base.addr()) else {
+        base::fail!(ERR_RMA_ATTACH, "no memory is attached at this address")
+    };
+    publish(win);
+    forget(cs, key);
     Ok(())
 }
 
@@ -331,6 +360,8 @@ pub fn shared_query(cs: &mut Section, win: &Rc<Window>, rank: Option<i32>) -> Re
     };
     let target = &win.targets[rank];
     let base = match win.flavor {
+        // Other libraries answer so too, and programs take it for the sign of no memory.
+        _ if target.size == 0 => None,
         _ if rank == win.me() => Some(win.base),
         Flavor::Allocate => win.near(cs, rank).map(memory::data_of),
         Flavor::Shared => win.shared_base(cs, rank),
@@ -338,6 +369,7 @@ pub fn shared_query(cs: &mut Section, win: &Rc<Window>, rank: Option<i32>) -> Re
     };
     Ok(match base {
         Some(base) => Queried { size: target.size, disp_unit: target.disp_unit, base },
+        None if target.size == 0 => Queried { size: 0, disp_unit: target.disp_unit, base: std::ptr::null_mut() },
         None => Queried { size: 0, disp_unit: 0, base: std::ptr::null_mut() },
     })
 }

@@ -7,6 +7,7 @@
 //! | `epoch.rs` | which epochs a process is in, and what they allow |
 //! | `active.rs` | fence, post, start, complete, wait (12.5.1, 12.5.2) |
 //! | `passive.rs` | lock, unlock, flush, sync (12.5.3, 12.5.4) |
+//! | `regions.rs` | what is attached to a dynamic window, for the ranks of this kernel |
 //! | `target.rs` | which bytes of which target a call names, and how they are reached |
 //! | `transfer.rs` | put and get (12.3.1, 12.3.2) |
 //! | `accumulate.rs` | the accumulate family (12.3.4), of which each call is atomic for all others of its window |
@@ -25,6 +26,7 @@ mod hints;
 mod memory;
 mod message;
 pub mod passive;
+mod regions;
 mod server;
 pub mod target;
 pub mod transfer;
@@ -110,8 +112,8 @@ pub struct Window {
     hints: RefCell<Hints>,
     epochs: RefCell<Epochs>,
     traffic: RefCell<Traffic>,
-    /// Memory attached to a dynamic window: address and bytes.
-    attached: RefCell<BTreeMap<usize, usize>>,
+    /// Memory attached to a dynamic window: address, bytes, and the key of what isn't empty.
+    attached: RefCell<BTreeMap<usize, (usize, Option<Key>)>>,
     /// The first error of an access without a request, for the next synchronisation.
     failed: Cell<Option<Error>>,
     /// It has been freed.

@@ -49,6 +49,8 @@ pub(super) fn finish(cs: &mut Section, win: &Rc<Window>, rank: Option<usize>) {
     for target in flushes {
         win.flush(cs, target);
     }
+    // A program may wait for what another process does to this one's memory by calls that find nothing to do here.
+    progress::poll_some(cs);
     memory_fence(Ordering::SeqCst);
 }
 

@@ -460,7 +460,7 @@ impl Window {
             return Err(Error::new(Class::ERR_TYPE, "data and memory of an accumulate differ in size"));
         }
         // SAFETY: the runs are memory of the window, and the data has the size that the operation needs.
-        let before = unsafe { accumulate::fold_memory(cs, &runs, builtin, fold, &message.data) };
+        let before = unsafe { accumulate::fold_memory(cs, &runs, builtin, fold, &message.data, message.flag == 1) };
         Ok(if message.flag == 1 { before } else { Vec::new() })
     }
 

@@ -2,6 +2,7 @@
 
 use super::epoch::{Held, Needs};
 use super::memory::{self, Words, words_of};
+use super::regions::Table;
 use super::{Flavor, Window, passive};
 use crate::cs::Section;
 use crate::datatype::{self, Datatype};
@@ -9,6 +10,7 @@ use crate::status::PROC_NULL;
 use crate::{engine, progress};
 use base::{Class, Error, Result, ensure};
 use channel::transports;
+use protocol::memory::Key;
 use std::rc::Rc;
 use sys::mem::Mapping;
 
@@ -164,7 +166,25 @@ impl Window {
     /// Whether this process reads and writes the target's registered memory without the target.
     pub(super) fn is_reached_by_key(&self, cs: &Section, rank: usize) -> bool {
         let verbs = engine::with(cs, |engine| transports::verbs(engine.endpoints(), self.targets[rank].peer));
-        self.flavor != Flavor::Dynamic && verbs.put && verbs.get
+        verbs.put && verbs.get
+    }
+
+    /// The key of the target's registered memory that has all the items, and where in it they are. In a dynamic window there is none if the target must be
+    /// asked: because it isn't reached otherwise, what it has attached isn't known here, or questions are under way, behind which the access has to stay.
+    pub(super) fn keyed(&self, cs: &mut Section, place: Place, to: &Remote<'_>) -> Option<(Place, Key)> {
+        let rank = place.rank;
+        if self.flavor != Flavor::Dynamic {
+            return self.targets[rank].key.map(|key| (place, key));
+        }
+        let (low, high) = span(to.count, to.datatype)?;
+        let table = memory::data_of(self.near(cs, rank)?).cast::<Table>();
+        if !self.is_reached_by_key(cs, rank) || !self.is_quiet(cs, Some(rank)) {
+            return None;
+        }
+        let at = i128::from(place.at);
+        // SAFETY: each rank's part of a dynamic window has a table, which stays mapped until the window is freed; all of it is atomic.
+        let region = unsafe { &*table }.find(at + low, at + high)?;
+        Some((Place { rank, at: place.at.wrapping_sub(region.start as i64) }, region.key))
     }
 
     /// Whether `low .. high` of this process's memory may be accessed; the address of byte 0.
@@ -172,8 +192,18 @@ impl Window {
         let fits = match self.flavor {
             Flavor::Dynamic => {
                 let attached = self.attached.borrow();
-                let region = usize::try_from(low).ok().and_then(|low| attached.range(..=low).next_back());
-                region.is_some_and(|(start, len)| high <= *start as i128 + *len as i128)
+                let first = usize::try_from(low).ok().and_then(|low| attached.range(..=low).next_back());
+                first.is_some_and(|(start, _)| {
+                    // Regions that touch are one piece of memory.
+                    let mut end = *start as i128;
+                    for (next, (len, _)) in attached.range(start..) {
+                        if end >= high || *next as i128 > end {
+                            break;
+                        }
+                        end = *next as i128 + *len as i128;
+                    }
+                    high <= end && low >= *start as i128
+                })
             }
             _ => low >= 0 && high <= self.size as i128,
         };

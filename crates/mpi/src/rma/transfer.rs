@@ -40,15 +40,16 @@ pub unsafe fn put(
         unsafe { datatype::copy(from.buf, from.count, from.datatype, address, to.count, to.datatype) };
         return Ok(Moved::Now);
     }
-    if win.flavor == Flavor::Dynamic {
+    let keyed = win.keyed(cs, place, to);
+    if win.flavor == Flavor::Dynamic && keyed.is_none() {
         // SAFETY: by the caller.
         let data = unsafe { from.pack() };
         let message = Message { data, ..Message::new(Ask::Put, 0).to(place.at, to.count, to.datatype)? };
         win.ask(cs, place.rank, message, None, request.cloned())?;
         return Ok(Moved::Later);
     }
-    let (target, runs) = (&win.targets[place.rank], runs_of(place, to));
-    let Some(key) = &target.key else { return Ok(Moved::Now) };
+    let Some((place, key)) = keyed else { return Ok(Moved::Now) };
+    let (target, runs, key) = (&win.targets[place.rank], runs_of(place, to), &key);
     let mut staged = Vec::new();
     let ids = match runs[..] {
         [(at, _)] => {
@@ -92,13 +93,14 @@ pub unsafe fn get(
         unsafe { datatype::copy(address, to.count, to.datatype, into.buf, into.count, into.datatype) };
         return Ok(Moved::Now);
     }
-    if win.flavor == Flavor::Dynamic {
+    let keyed = win.keyed(cs, place, to);
+    if win.flavor == Flavor::Dynamic && keyed.is_none() {
         let message = Message::new(Ask::Get, 0).to(place.at, to.count, to.datatype)?;
         win.ask(cs, place.rank, message, Some(Items::of(into)), request.cloned())?;
         return Ok(Moved::Later);
     }
-    let (target, runs) = (&win.targets[place.rank], runs_of(place, to));
-    let Some(key) = &target.key else { return Ok(Moved::Now) };
+    let Some((place, key)) = keyed else { return Ok(Moved::Now) };
+    let (target, runs, key) = (&win.targets[place.rank], runs_of(place, to), &key);
     let (mut staged, mut items) = (Vec::new(), None);
     let ids = match runs[..] {
         [(at, _)] => {
