@@ -87,6 +87,11 @@ PLANS = [
     Plan("coll", ("barrier,bcast,reduce,allreduce,allgather,alltoall", "8,65536"), 16, timeout_s=1500),
     Plan("overlap", ("16384,65536,524288",), 2),
     Plan("overlap", ("16384,65536,524288",), 4, timeout_s=900),
+    Plan("rma", ("put,get,accumulate,fetch_and_op,compare_and_swap,lock,progress", "8,1024,65536,1048576"), 2),
+    Plan("rma", ("bandwidth", "1024,65536,1048576"), 2),
+    Plan("rma", ("put,get,accumulate,fetch_and_op,lock,progress", "8,65536"), 2, "tcp"),
+    Plan("files", ("4194304", "4096"), 2),
+    Plan("files", ("4194304", "4096"), 4),
     Plan("empty", (), 2, quick=True),
     Plan("empty", (), 16, quick=True),
     Plan("empty", (), 128),
@@ -288,7 +293,7 @@ def machine() -> dict[str, str]:
 def build(who: list[registry.Peer]) -> None:
     for peer in who:
         folder = ROOT / "build/bench" / ("abi" if peer.standard_abi else peer.name)
-        for program in ("pt2pt", "coll", "overlap", "empty", "resources"):
+        for program in ("pt2pt", "coll", "overlap", "rma", "files", "empty", "resources"):
             source, target = ROOT / f"bench/{program}.c", folder / program
             newest = max(source.stat().st_mtime, (ROOT / "bench/bench.h").stat().st_mtime)
             if not target.exists() or target.stat().st_mtime < newest:

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what building, testing and the demonstration need and a bare Debian or Ubuntu lacks. Prints first what it will do; silent where all is there.
-# Usage: prepare.sh [--check] build|test|demo|interconnect|launchers|ssh|vm …
+# Usage: prepare.sh [--check] build|test|demo|interconnect|launchers|ssh|suites|vm …
 #   --check   names what is missing and fails, installs nothing
 set -eu
 here=$(cd "$(dirname "$0")/../mk" && pwd)
@@ -35,6 +35,10 @@ for want in "$@"; do
       need ucx_info ucx-utils
       need gfortran gfortran
       [ -e /usr/include/ucp/api/ucp.h ] || missing libucx-dev
+      ;;
+    suites)
+      need_python
+      ls /usr/lib/*/libblas.so >/dev/null 2>&1 || missing libblas-dev
       ;;
     vm)
       need qemu-system-x86_64 qemu-system-x86

@@ -15,12 +15,12 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "fortran")]
-import cases  # noqa: E402
-import clayer  # noqa: E402
-import header  # noqa: E402
-import kinds  # noqa: E402
-import modules  # noqa: E402
-import table  # noqa: E402
+import cases
+import clayer
+import header
+import kinds
+import modules
+import table
 
 MPIFORT = str(ROOT / "dist/bin/mpifort")
 

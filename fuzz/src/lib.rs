@@ -26,6 +26,7 @@ pub mod tcp_conn;
 pub mod tcp_hello;
 pub mod tcp_record;
 pub mod topology;
+pub mod views;
 
 /// A target: its name and what it does with an input.
 pub type Target = (&'static str, fn(&[u8]));
@@ -54,4 +55,5 @@ pub const TARGETS: &[Target] = &[
     ("tcp_hello", tcp_hello::run),
     ("tcp_record", tcp_record::run),
     ("topology", topology::run),
+    ("views", views::run),
 ];

@@ -32,7 +32,7 @@ def description(compiler: str) -> str:
         "TOPdir": "../../..", "INCdir": "$(TOPdir)/include", "BINdir": "$(TOPdir)/bin/$(ARCH)", "LIBdir": "$(TOPdir)/lib/$(ARCH)",
         "HPLlib": "$(LIBdir)/libhpl.a", "LAlib": "-lblas", "F2CDEFS": "-DAdd_ -DF77_INTEGER=int -DStringSunStyle",
         "HPL_INCLUDES": "-I$(INCdir) -I$(INCdir)/$(ARCH)", "HPL_LIBS": "$(HPLlib) $(LAlib) -lm",
-        "HPL_DEFS": "$(F2CDEFS) $(HPL_INCLUDES)", "CC": compiler, "CCNOOPT": "$(HPL_DEFS) -w", "CCFLAGS": "$(HPL_DEFS) -O1 -w -std=gnu99",
+        "HPL_DEFS": "$(F2CDEFS) $(HPL_INCLUDES)", "CC": compiler, "CCNOOPT": "$(HPL_DEFS) -w", "CCFLAGS": "$(HPL_DEFS) --compat=mpi1 -O1 -w -std=gnu99",
         "LINKER": compiler, "LINKFLAGS": "$(CCFLAGS)", "ARCHIVER": "ar", "ARFLAGS": "r", "RANLIB": "echo",
     }
     return "".join(f"{name} = {value}\n" for name, value in macros.items())

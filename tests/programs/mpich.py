@@ -30,9 +30,12 @@ import packages
 HERE = pathlib.Path(__file__).resolve().parent
 BUILT = packages.WORK / "mpich/built"
 # What the suite's configure would find on Linux: macros of its two configuration headers.
-FOUND = """DLFCN_H INTTYPES_H MEMORY_H STDARG_H STDINT_H STDLIB_H STRINGS_H STRING_H SYS_RESOURCE_H SYS_STAT_H SYS_TIME_H SYS_TYPES_H UNISTD_H
-LIMITS_H PTHREAD_H MEMSET STRDUP USLEEP GETRUSAGE LONG_LONG LONG_DOUBLE DOUBLE__COMPLEX FLOAT__COMPLEX LONG_DOUBLE__COMPLEX _BOOL
-MPI_INTEGER16 MPI_IO MPI_SPAWN MPI_WIN_CREATE PTHREAD_BARRIER_INIT PTHREAD_BARRIER_T PTHREAD_CREATE""".split()
+FOUND = (
+    "DLFCN_H", "INTTYPES_H", "MEMORY_H", "STDARG_H", "STDINT_H", "STDLIB_H", "STRINGS_H", "STRING_H", "SYS_RESOURCE_H",
+    "SYS_STAT_H", "SYS_TIME_H", "SYS_TYPES_H", "UNISTD_H", "LIMITS_H", "PTHREAD_H", "MEMSET", "STRDUP", "USLEEP",
+    "GETRUSAGE", "LONG_LONG", "LONG_DOUBLE", "DOUBLE__COMPLEX", "FLOAT__COMPLEX", "LONG_DOUBLE__COMPLEX", "_BOOL",
+    "MPI_INTEGER16", "MPI_IO", "MPI_SPAWN", "MPI_WIN_CREATE", "PTHREAD_BARRIER_INIT", "PTHREAD_BARRIER_T", "PTHREAD_CREATE",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +104,7 @@ def read_list(suite: pathlib.Path, folder: str, skip: dict[str, str]) -> list[Te
 
 def compiler() -> list[str]:
     dist = pathlib.Path(os.environ.get("SUITES_DIST", jobs.ROOT / "dist"))
-    return [str(dist / "bin/mpicc"), "-std=gnu11", "-O0", "-g", "-w"]
+    return [str(dist / "bin/mpicc"), "--compat=mpi1", "-std=gnu11", "-O0", "-g", "-w"]
 
 
 def configure(suite: pathlib.Path) -> None:

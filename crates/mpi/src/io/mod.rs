@@ -17,11 +17,11 @@ mod shared;
 pub mod split;
 mod stream;
 mod two_phase;
-mod view;
+pub mod view;
 
 pub use amode::Amode;
 pub use file::{File, Whence, default_owner, from_handle};
 pub use open::{close, delete, ensure_room, open};
-pub use representation::{Functions, MAX_DATAREP_STRING, register};
+pub use representation::{Functions, MAX_DATAREP_STRING, Representation, register};
 pub use stream::Items;
 pub use view::DISPLACEMENT_CURRENT;

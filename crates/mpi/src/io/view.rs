@@ -59,10 +59,21 @@ impl View {
         ensure!(etype.is_committed() && filetype.is_committed(), ERR_TYPE, "datatype is not committed");
         let unit = representation::in_file(cs, &representation, etype)?;
         let tile = representation::in_file(cs, &representation, filetype)?;
+        View::of_tiles(disp, (etype, filetype), (&unit, &tile), representation, writes)
+    }
+
+    /// A view whose types, `unit` and `tile`, lie in the file as they are given.
+    pub fn of_tiles(
+        disp: i64,
+        (etype, filetype): (&Rc<Datatype>, &Rc<Datatype>),
+        (unit, tile): (&Rc<Datatype>, &Rc<Datatype>),
+        representation: Representation,
+        writes: bool,
+    ) -> Result<View> {
         ensure!(unit.size() > 0, ERR_TYPE, "the etype has no data");
         ensure!(tile.size().is_multiple_of(unit.size()), ERR_TYPE, "the filetype is not made of whole etypes");
-        check_order(&unit, writes)?;
-        check_order(&tile, writes)?;
+        check_order(unit, writes)?;
+        check_order(tile, writes)?;
         let dense = tile.dense_offset(2).filter(|_| tile.size() > 0).map(|begin| disp as u64 + begin as u64);
         Ok(View {
             disp: disp as u64,
@@ -70,7 +81,7 @@ impl View {
             filetype: Rc::clone(filetype),
             representation,
             etype_bytes: unit.size() as u64,
-            tile,
+            tile: Rc::clone(tile),
             dense,
         })
     }
