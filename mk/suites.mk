@@ -1,13 +1,10 @@
-# make test-suites       what others wrote, by package name: MPICH's test programs, HPCC, NetPIPE (tests/programs); part of `make test-all`
-# make test-all          make test, then test-suites
+# make test-suites       what others wrote, by Debian source package: MPICH's test programs, HPCC, NetPIPE (tests/programs); part of `make test-programs`
 
-.PHONY: test-all test-suites
-test-all:
-	$(MAKE) --no-print-directory test
-	$(MAKE) --no-print-directory test-suites
-
+.PHONY: test-suites
 test-suites: build
 	@examples/prepare.sh suites
 	$(PYTHON) tests/programs/mpich.py
 	$(PYTHON) tests/programs/hpcc.py
 	$(PYTHON) tests/programs/netpipe.py
+
+test-programs: test-suites
