@@ -55,8 +55,7 @@ def caller(function: table.Function, prefix: str, use: str, number: int) -> str:
     f08 = use == "mpi_f08"
     listed = clayer.arguments(function)
     callbacks = [f"x_{argument.name}" for argument in listed if argument.fortran == kinds.CALLBACK]
-    lines = [f"subroutine caller{number}({', '.join(callbacks)})", "  use, intrinsic :: iso_c_binding, only : c_ptr"]
-    lines += [f"  use {use}", "  implicit none"] if use != "mpif.h" else ["  implicit none", "  include 'mpif.h'"]
+    lines = [f"subroutine caller{number}({', '.join(callbacks)})"]
     lines += [f"  {variable(function, argument, f08)}" for argument in listed]
     keyword = "{0}=x_{0}" if use != "mpif.h" else "x_{0}"
     passed = [keyword.format(argument.name) for argument in listed]
@@ -90,8 +89,11 @@ def compile_callers(folder: pathlib.Path, use: str) -> None:
     pairs = [(function, prefix) for prefix in ("", "P") for function in functions]
     assert len(pairs) > 700, f"only {len(pairs)} callers"
     source = folder / "callers.f90"
-    source.write_text("\n".join(caller(function, prefix, use, i) for i, (function, prefix) in enumerate(pairs)))
-    command(MPIFORT, "-w", "-shared", "-fPIC", "-o", "callers.so", source.name, "-Wl,-z,defs", folder=folder)
+    head = "module callers\nuse, intrinsic :: iso_c_binding, only : c_ptr\n"
+    head += "implicit none\ninclude 'mpif.h'\n" if use == "mpif.h" else f"use {use}\nimplicit none\n"
+    procedures = "\n".join(caller(function, prefix, use, i) for i, (function, prefix) in enumerate(pairs))
+    source.write_text(f"{head}contains\n{procedures}end module\n")
+    command(MPIFORT, "-w", "-O0", "-shared", "-fPIC", "-o", "callers.so", source.name, "-Wl,-z,defs", folder=folder)
 
 
 def wrong_arguments(folder: pathlib.Path) -> None:

@@ -250,8 +250,6 @@ contains
     value = 'unchanged'
     call MPI_INFO_GET(info, 'other', 20, value, flag, ierror)
     CHECK(.not. flag .and. value == 'unchanged')
-    call MPI_INFO_GET(info, 'key', 4, value, flag, ierror)
-    CHECK(flag .and. value == 'some')
     length = len(value)
     call MPI_INFO_GET_STRING(info, 'key', length, value, flag, ierror)
     CHECK(flag .and. length == 10 .and. value == 'some value')
@@ -309,7 +307,7 @@ contains
   end subroutine
 
   subroutine functions
-    integer :: op, values(2), result(2), errhandler, request, status(MPI_STATUS_SIZE), count, buffer
+    integer :: op, values(2), result(2), errhandler, request, status(MPI_STATUS_SIZE), count, buffer, class
     logical :: commutes
     call MPI_OP_CREATE(larger_modulus, .true., op, ierror)
     call MPI_OP_COMMUTATIVE(op, commutes, ierror)
@@ -322,11 +320,12 @@ contains
     call MPI_COMM_CREATE_ERRHANDLER(handler, errhandler, ierror)
     call MPI_COMM_SET_ERRHANDLER(MPI_COMM_WORLD, errhandler, ierror)
     call MPI_SEND(buffer, 1, MPI_INTEGER, ranks + 7, 0, MPI_COMM_WORLD, ierror)
-    CHECK(ierror /= MPI_SUCCESS .and. handled == 1)
+    CHECK(handled == 1)
     call MPI_ERRHANDLER_FREE(errhandler, ierror)
     call MPI_COMM_SET_ERRHANDLER(MPI_COMM_WORLD, MPI_ERRORS_RETURN, ierror)
     call MPI_SEND(buffer, 1, MPI_INTEGER, ranks + 7, 0, MPI_COMM_WORLD, ierror)
-    CHECK(ierror == MPI_ERR_RANK .and. handled == 1)
+    call MPI_ERROR_CLASS(ierror, class, ierror)
+    CHECK(class == MPI_ERR_RANK .and. handled == 1)
     call MPI_COMM_SET_ERRHANDLER(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL, ierror)
     call MPI_GREQUEST_START(query, release, cancelled, 42_MPI_ADDRESS_KIND, request, ierror)
     call MPI_GREQUEST_COMPLETE(request, ierror)
