@@ -11,6 +11,7 @@ pub mod engine;
 pub mod exchange;
 pub mod host_lists;
 pub mod input;
+pub mod offload;
 pub mod packet_table;
 pub mod pmi;
 pub mod rank_files;
@@ -40,6 +41,7 @@ pub const TARGETS: &[Target] = &[
     ("engine", engine::run),
     ("exchange", exchange::run),
     ("host_lists", host_lists::run),
+    ("offload", offload::run),
     ("packet_table", packet_table::run),
     ("pmi", pmi::run),
     ("rank_files", rank_files::run),

@@ -50,6 +50,7 @@ pub fn settings() -> Vec<(&'static str, &'static [base::config::Meta])> {
         ("locality", locality::TABLE),
         ("shm", shm::TABLE),
         ("single_copy", single_copy::TABLE),
+        ("offload", offload::TABLE),
         ("tcp", tcp::TABLE),
         ("classes", tcp::classes::TABLE),
         ("rails", tcp::rails::TABLE),

@@ -87,7 +87,7 @@ impl Memory for State {
         rank.served.write_journal((slot, operation.sequence), word_of(position), address, from);
         self.put(run, address, from)?;
         let (_, rank) = self.of(run)?;
-        rank.served.set_position(slot, word_of(Position { part: position.part + 1, ..position }));
+        rank.served.set_position(slot, word_of(Position { part: position.part.wrapping_add(1), ..position }));
         rank.served.clear_journal();
         Ok(())
     }

@@ -292,7 +292,7 @@ fn redo(rank: &Rank, places: &[(u64, u32, u64)], runs: &[(Rc<Portable>, Identity
         && rank.way.as_ref().is_some_and(|way| way.write(entry.address, &entry.bytes).is_ok())
     {
         let position = position_of(entry.position);
-        rank.served.set_position(entry.slot, word_of(Position { part: position.part + 1, ..position }));
+        rank.served.set_position(entry.slot, word_of(Position { part: position.part.wrapping_add(1), ..position }));
     }
     rank.served.clear_journal();
 }

@@ -6,6 +6,7 @@ mod cost;
 mod data;
 mod inter;
 mod memory;
+mod mortal;
 mod portable;
 mod reductions;
 mod topology;

@@ -1,0 +1,13 @@
+# make test-offload   workers that run non-blocking collectives: results, choice, deaths of workers and ranks (about two minutes)
+# make bench-offload  overlap and pure latency of collectives with and without workers, on this host, into build/offload.json
+# make demo-offload   the same of two collectives: a table, bars in the terminal, build/offload.svg (half a minute)
+.PHONY: test-offload bench-offload demo-offload
+TEST_GROUPS += test-offload
+test-offload: build
+	$(PYTHON) tests/offload.py
+
+bench-offload: build
+	$(PYTHON) bench/offload.py --json build/offload.json
+
+demo-offload: build
+	$(PYTHON) bench/offload.py --demo

@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""Workers that run non-blocking collectives (mpiexec --offload): the same results as without, who runs what, and what happens when a worker or a rank dies.
+
+    tests/offload.py [-k WORD] [--moments N]      runs the cases whose name has WORD in it; N kills of workers (default 12)
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import functools
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+import uuid
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import cases
+import patience
+from startup_job import MPIEXEC, check, mpiexec
+
+import run as runner
+
+TESTS = runner.ROOT / "build/tests"
+FORMS = ["nonblocking", "persistent", "nonblocking_c", "persistent_c"]
+PROGRAMS = ["bcast", "gather_scatter", "vector", "reduce", "inter", "neighbor"]
+NEEDED = {"coll/offload", "coll/again", "coll/barrier", "coll/user_op", "coll/ops", "coll/freed_type", "coll/many", *(f"coll/{name}" for name in PROGRAMS)}
+#: What a rank logs once for each schedule that a worker gets.
+RUN_BY_WORKER = "is run by a worker"
+
+
+def job(ranks: int, *words: str, workers: int = 1, code: int = 0, options: tuple[str, ...] = (), **env: str) -> str:
+    """What a program of tests/c/coll prints. By default workers run everything."""
+    given = {"FERRULE_COLL_OFFLOAD": "all", "FERRULE_LOG": "info", **env}
+    program = str(TESTS / "coll" / words[0])
+    done = mpiexec("--offload", str(workers), *options, "-n", str(ranks), program, *words[1:], **given)
+    check(done.code == code, f"{' '.join(words)} with {workers} workers: exit code {done.code}: {done.text[-1500:]}")
+    return done.text
+
+
+def program_with_workers(program: str, workers: int, _: pathlib.Path) -> None:
+    """All forms of the collectives of one program."""
+    for form in FORMS:
+        text = job(3 if workers == 1 else 4, program, form, workers=workers)
+        check(RUN_BY_WORKER in text, f"{program} {form}: no worker has run anything")
+
+
+def others(_: pathlib.Path) -> None:
+    """Programs about what else belongs to collectives."""
+    for program in ["again", "barrier", "user_op", "ops", "freed_type", "many"]:
+        job(3, program, workers=2)
+
+
+def mixed(memory: str, workers: int, _: pathlib.Path) -> None:
+    text = job(3, "offload", "rounds", workers=workers, FERRULE_OFFLOAD_MEMORY=memory)
+    ways = set(re.findall(r"its memory is reached by (\w+)", text))
+    check(ways == {memory} or memory == "auto", f"memory was reached by {ways} instead of {memory}")
+    check(RUN_BY_WORKER in text, "no worker has run anything")
+
+
+def outstanding(_: pathlib.Path) -> None:
+    for workers in (1, 2):
+        job(2, "offload", "outstanding", workers=workers)
+
+
+def long_ones(_: pathlib.Path) -> None:
+    check("of 140000 bytes" not in job(3, "offload", "long"), "a block has another size")
+
+
+def choice(_: pathlib.Path) -> None:
+    """By default only what is large, and nothing where the setting or the hint says so."""
+    sizes = [int(size) for size in re.findall(r"a collective of (\d+) bytes is run by a worker", job(2, "offload", FERRULE_COLL_OFFLOAD="auto"))]
+    check(bool(sizes) and min(sizes) >= 32768, f"workers have run collectives of {sorted(set(sizes))[:5]} bytes")
+    check(RUN_BY_WORKER not in job(2, "offload", FERRULE_COLL_OFFLOAD="off"), "a worker has run something although it is off")
+    check(RUN_BY_WORKER not in job(2, "offload", workers=0), "there are no workers")
+    hints = job(2, "offload", "hint", FERRULE_COLL_OFFLOAD="auto")
+    check(RUN_BY_WORKER in hints, "the hint has no effect")
+    text = job(4, "offload", options=("--launcher", "fork", "--hosts", "left:2,right:2"))
+    check("its processes are on several nodes" in text, "nothing says why collectives of two nodes stay with the ranks")
+
+
+def bad_settings(_: pathlib.Path) -> None:
+    program = str(TESTS / "coll/offload")
+    for words, env, said in [
+        (["--offload", "17"], {}, "offload"),
+        (["--offload", "x"], {}, "offload"),
+        (["--offload", "1"], {"FERRULE_OFFLOAD_MEMORY": "no"}, "FERRULE_OFFLOAD_MEMORY=no is not auto, cma or mem"),
+    ]:
+        done = mpiexec(*words, "-n", "2", program, **env)
+        check(done.code != 0 and said in done.text, f"{words} {env}: exit code {done.code}: {done.text[-400:]}")
+    alone = subprocess.run([str(runner.ROOT / "dist/bin/ferrule-worker")], capture_output=True, text=True, timeout=patience.WATCHDOG_S, check=False)
+    check(alone.returncode == 1 and "only node agents start it" in alone.stderr, f"a worker without agent: {alone.stderr}")
+
+
+def rank_dies(_: pathlib.Path) -> None:
+    program = str(TESTS / "coll/offload")
+    going_on = mpiexec("--offload", "1", "--continue-on-failure", "-n", "3", program, "die", FERRULE_COLL_OFFLOAD="all")
+    check("the survivors agree" in going_on.text, f"exit code {going_on.code}: {going_on.text[-800:]}")
+    done = mpiexec("--offload", "1", "-n", "3", program, "die", FERRULE_COLL_OFFLOAD="all")
+    check(done.code != 0, "a job whose rank was killed ends well")
+
+
+def workers_of(mark: str) -> list[int]:
+    def is_worker(pid: int) -> bool:
+        with contextlib.suppress(OSError):
+            return pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "ferrule-worker"
+        return False
+
+    return [pid for pid in runner.marked_processes(mark) if is_worker(pid)]
+
+
+def cpu_ticks(pid: int) -> int:
+    words = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return int(words[11]) + int(words[12])
+
+
+def start(ranks: int, workers: int, *words: str, **env: str) -> tuple[subprocess.Popen[str], str]:
+    mark = uuid.uuid4().hex
+    given = {**os.environ, "FERRULE_COLL_OFFLOAD": "all", **env, runner.MARKER: mark}
+    command = [MPIEXEC, "--offload", str(workers), "-n", str(ranks), *words]
+    process = subprocess.Popen(command, env=given, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
+    return process, mark
+
+
+def workers_die(moments: int, _: pathlib.Path) -> None:
+    """Workers are killed again and again while they run operations; nothing is lost, and each death is logged once."""
+    process, mark = start(3, 2, str(TESTS / "coll/offload"), "rounds", "150")
+    killed = 0
+    while process.poll() is None and killed < moments:
+        time.sleep(random.random() * 0.2)
+        victims = workers_of(mark)
+        if victims:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(random.choice(victims), signal.SIGKILL)
+                killed += 1
+    text, _err = process.communicate(timeout=3 * patience.WATCHDOG_S)
+    check(process.returncode == 0, f"after {killed} kills: exit code {process.returncode}: {text[-1500:]}")
+    told = text.count("another one goes on with its operations")
+    check(killed > 0 and told <= killed, f"{killed} kills, {told} lines of log")
+    check(told >= killed - 2, f"{killed} kills, {told} lines of log")
+    patience.until(lambda: not runner.marked_processes(mark), 30)
+    check(not runner.marked_processes(mark), "processes are left")
+
+
+def nothing_left(victim: str, _: pathlib.Path) -> None:
+    """The job's end takes the workers with it, whoever is killed."""
+    process, mark = start(2, 2, "sleep", "1000")
+    patience.until(lambda: len(workers_of(mark)) == 2)
+    check(len(workers_of(mark)) == 2, "there are not two workers")
+    if victim == "mpiexec":
+        process.kill()
+    else:
+        rank = next(pid for pid in runner.marked_processes(mark) if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "sleep")
+        os.kill(rank, signal.SIGKILL)
+    process.communicate(timeout=patience.WATCHDOG_S)
+    patience.until(lambda: not runner.marked_processes(mark), 30)
+    check(not runner.marked_processes(mark), "processes are left")
+
+
+def idle(_: pathlib.Path) -> None:
+    """A worker that has nothing to do uses no processor."""
+    process, mark = start(2, 1, "sleep", "3")
+    patience.until(lambda: len(workers_of(mark)) == 1)
+    time.sleep(0.5)
+    worker = workers_of(mark)[0]
+    before = cpu_ticks(worker)
+    time.sleep(1.5)
+    after = cpu_ticks(worker)
+    process.communicate(timeout=patience.WATCHDOG_S)
+    check(after == before, f"an idle worker has used {after - before} ticks in 1.5 s")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("-k", default="", metavar="WORD")
+    parser.add_argument("--moments", type=int, default=12)
+    options = parser.parse_args()
+    if errors := runner.compile_all(NEEDED, runner.libraries()["ferrule"], 2):
+        failed = {name: text for name, text in errors.items() if text}
+        if failed:
+            print(failed)
+            return 1
+    all_cases: list[cases.Case] = [
+        *((f"{program} with {workers} workers", functools.partial(program_with_workers, program, workers)) for program in PROGRAMS for workers in (1, 2)),
+        ("other programs", others),
+        *((f"several at once, memory by {memory}, {workers} workers", functools.partial(mixed, memory, workers))
+          for memory, workers in [("auto", 2), ("cma", 1), ("mem", 1)]),
+        ("more operations than a worker takes", outstanding),
+        ("long buffers and derived types", long_ones),
+        ("choice: size, setting, hint, nodes", choice),
+        ("bad settings", bad_settings),
+        ("a rank dies", rank_dies),
+        ("workers die", functools.partial(workers_die, options.moments)),
+        *((f"nothing is left when {victim} is killed", functools.partial(nothing_left, victim)) for victim in ("mpiexec", "a rank")),
+        ("an idle worker sleeps", idle),
+    ]
+    return cases.run("offload", [case for case in all_cases if options.k in case[0]])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
