@@ -95,6 +95,8 @@ pub enum Plane {
     Collective = 1,
     /// Messages that create communicators.
     Management = 2,
+    /// Messages by which partitioned sends and receives match.
+    Partitioned = 3,
 }
 
 /// Bits of a context that are its plane, the lowest ones: room for eight.

@@ -30,6 +30,7 @@ pub mod memory;
 pub mod op;
 pub mod owner;
 pub mod p2p;
+pub mod partitioned;
 pub mod profile;
 pub mod progress;
 pub mod psets;

@@ -14,7 +14,7 @@ use crate::owner::Owner;
 use crate::progress::{self, Active, Awaited, Requests};
 use crate::status::Status;
 use crate::transfer::{self, Transfer};
-use base::{Class, Error, Result};
+use base::{Class, Error, Result, ensure, fail};
 use generalized::Generalized;
 use protocol::engine::OpId;
 use std::cell::{Cell, RefCell};
@@ -26,6 +26,28 @@ pub trait Operation: Active {
     fn start(&self, cs: &mut Section) -> Result;
     /// The outcome once `advance` has returned true; `None` before.
     fn outcome(&self, cs: &Section) -> Option<Result<Status>>;
+    /// The message that it waits for, if it waits for no more than one at a time.
+    fn message(&self, _cs: &Section) -> Option<OpId> {
+        None
+    }
+    /// The program has freed the request: what is under way ends by itself. A schedule is among the active ones until it is done.
+    fn let_go(self: Rc<Self>, _cs: &mut Section) {}
+    /// The partitions of partitioned communication.
+    fn partitions(&self) -> Option<&dyn Partitions> {
+        None
+    }
+}
+
+/// Partitioned communication (MPI-5.0, chapter 4).
+pub trait Partitions {
+    /// How many partitions this side has.
+    fn count(&self) -> usize;
+    /// Whether it sends.
+    fn is_send(&self) -> bool;
+    /// A partition of an active send is ready.
+    fn ready(&self, cs: &Section, partition: usize) -> Result;
+    /// Whether a partition of an active receive is there.
+    fn arrived(&self, cs: &Section, partition: usize) -> Result<bool>;
 }
 
 /// What a persistent send or receive starts.
@@ -174,7 +196,7 @@ pub(crate) fn under_way(cs: &Section, handle: Handle) -> UnderWay {
         | Request::PersistentCollective { operation, owner: Some(owner), active: true }
             if operation.outcome(cs).is_none() =>
         {
-            UnderWay::Operation(Rc::clone(owner))
+            operation.message(cs).map_or_else(|| UnderWay::Operation(Rc::clone(owner)), UnderWay::Message)
         }
         _ => UnderWay::Nothing,
     });
@@ -254,6 +276,26 @@ pub fn start(cs: &mut Section, handle: Handle) -> Result {
     }
 }
 
+/// The partitioned operation of a handle; `sends`: one that sends and is active.
+pub(crate) fn partitions(cs: &Section, handle: Handle, sends: bool) -> Result<Rc<dyn Operation>> {
+    let found = REQUESTS.get(cs).with(handle, |request| match request {
+        Request::PersistentCollective { operation, active, .. }
+            if operation.partitions().is_some_and(|p| p.is_send() == sends) =>
+        {
+            ensure!(*active || !sends, ERR_REQUEST, "the partitioned send has not been started");
+            Ok(Rc::clone(operation))
+        }
+        _ if sends => fail!(ERR_REQUEST, "not a partitioned send"),
+        _ => fail!(ERR_REQUEST, "not a partitioned receive"),
+    });
+    found.ok_or_else(unknown)?
+}
+
+/// Whether a request is active.
+pub(crate) fn is_started(cs: &Section, handle: Handle) -> bool {
+    REQUESTS.get(cs).with(handle, |request| request.is_active()).unwrap_or(false)
+}
+
 /// `MPI_Cancel`: sends and receives that are not matched yet, and generalized requests.
 pub fn cancel(cs: &mut Section, handle: Handle) -> Result {
     let mut generalized = None;
@@ -269,7 +311,9 @@ pub fn cancel(cs: &mut Section, handle: Handle) -> Result {
                 generalized = Some(Rc::clone(g));
                 return Ok(());
             }
-            _ => return Err(Error::new(Class::ERR_REQUEST, "a collective can't be cancelled")),
+            _ => {
+                return Err(Error::new(Class::ERR_REQUEST, "a collective or partitioned operation can't be cancelled"));
+            }
         };
         if let Transfer::Pending(op) = transfer {
             engine::with(cs, |engine| engine.cancel(op));
@@ -300,9 +344,10 @@ pub fn free(cs: &mut Section, handle: Handle) -> Result {
     match REQUESTS.get(cs).remove(handle).ok_or_else(unknown)? {
         Request::Transfer { transfer, .. } => transfer::detach(cs, transfer),
         Request::Persistent(p) => p.transfer.into_iter().for_each(|transfer| transfer::detach(cs, transfer)),
-        // A schedule is among the active ones until it is done.
-        Request::Collective { .. } | Request::PersistentCollective { .. } | Request::Generalized(_) | Request::Sent => {
+        Request::Collective { operation, .. } | Request::PersistentCollective { operation, .. } => {
+            operation.let_go(cs);
         }
+        Request::Generalized(_) | Request::Sent => {}
     }
     Ok(())
 }
