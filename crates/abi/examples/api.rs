@@ -17,12 +17,8 @@ fn main() {
     let (done, total) = (names(&|e| e.state == State::Done), names(&|_| true));
     println!("# The C functions of MPI 5.0 in Ferrule\n");
     println!("Made by `cargo xtask api` from the tables in `crates/abi/src/ch*.rs`; do not edit.\n");
-    println!(
-        "{total} functions, {done} implemented. The others exist and raise `MPI_ERR_UNSUPPORTED_OPERATION` (tool interface:"
-    );
-    println!(
-        "`MPI_T_ERR_NOT_INITIALIZED`). Each also has its `PMPI_` name. *c*: there is a large-count twin `…_c`, with"
-    );
+    println!("{total} functions, {done} implemented. The others exist and raise `MPI_ERR_UNSUPPORTED_OPERATION`.");
+    println!("Each also has its `PMPI_` name. *c*: there is a large-count twin `…_c`, with");
     println!("`MPI_Count` for `int` counts and `MPI_Aint` or `MPI_Count` for displacements.");
     let mut chapter = "";
     for (file, entry) in &all {

@@ -10,7 +10,7 @@
 //! Every generated function enters the critical section, checks that MPI is running, converts its arguments left to right
 //! and runs the body; an `Err` on that way is raised through the error handler of the object named after `on`. `on none`:
 //! that of the process; `on files`: that of `MPI_FILE_NULL`; `on anytime`: that of the process, and callable before initialisation and by any thread;
-//! `on tool`: no handler.
+//! `on tool`: no handler; callable by any thread as soon as the tool interface is initialised.
 //! `fast f` before `on`: [`crate::short`]`::f` does the call if it can, and only if it can't all this happens.
 //! `unimplemented` instead of a body means: exists, and raises `MPI_ERR_UNSUPPORTED_OPERATION`.
 //! No exported symbol is called from inside, so tools may replace any `MPI_X` by their own.
@@ -111,7 +111,7 @@ macro_rules! api {
             mpi::call::enter(&stringify!($name));
             let on = api!(@on $on);
             let outcome: base::Result = (|| {
-                api!(@running $on);
+                api!(@running $on $cs $name);
                 let scope = api!(@scope $cs $on);
                 // SAFETY: the caller keeps the contract of the C function: its pointers are valid as the standard says.
                 unsafe {
@@ -150,6 +150,7 @@ macro_rules! api {
         );
     };
     (@enter anytime $($k:ident)*) => { mpi::cs::enter_always() };
+    (@enter tool $($k:ident)*) => { mpi::cs::enter_always() };
     (@enter $on:ident $($k:ident)*) => {
         if const { false $(|| <$k as Kind<W>>::ANY_THREAD)* } { mpi::cs::enter_always() } else { mpi::cs::enter() }
     };
@@ -160,10 +161,12 @@ macro_rules! api {
     (@on $on:ident) => { $crate::raise::Raise::on($on) };
     (@scope $cs:ident none) => { $crate::raise::Scope::NONE };
     (@scope $cs:ident files) => { $crate::raise::Scope::NONE };
+    (@scope $cs:ident tool) => { $crate::raise::Scope::NONE };
     (@scope $cs:ident anytime) => { $crate::raise::Scope::NONE };
     (@scope $cs:ident $on:ident) => { $crate::raise::Raise::scope($on, $cs)? };
-    (@running anytime) => {};
-    (@running $on:ident) => { $crate::raise::ensure_running()? };
+    (@running anytime $cs:ident $name:ident) => {};
+    (@running tool $cs:ident $name:ident) => { $crate::raise::ensure_tool($cs, stringify!($name))? };
+    (@running $on:ident $cs:ident $name:ident) => { $crate::raise::ensure_running()? };
     (@large) => { None };
     (@large $large:ident) => { Some(stringify!($large)) };
     (@state unimplemented) => { $crate::api::State::Unimplemented };

@@ -23,6 +23,7 @@ mod short;
 pub mod standard;
 #[cfg(not(mpich))]
 pub mod status;
+pub mod tool;
 
 #[cfg(mpich)]
 pub use mpich as chosen;

@@ -61,7 +61,7 @@ pub fn fail(on: On, error: Error, name: &'static str, mut inside: Guard) -> c_in
 
 fn raise(cs: &mut Section, on: On, error: Error, name: &'static str) -> c_int {
     Chosen::code(match on {
-        On::Tool => tool_class(error, name),
+        On::Tool => tool_class(error.class),
         On::Anytime => owner::raise_from(cs, name, None, error),
         On::Comm(c) => match lookup::comm(cs, c) {
             Ok(comm) => owner::raise_from(cs, name, Some(&comm.owner), error),
@@ -90,13 +90,17 @@ fn raise_on_process(cs: &mut Section, error: Error, name: &'static str) -> Class
     owner::raise_from(cs, name, owner.as_deref(), error)
 }
 
-/// The tool interface doesn't exist yet: it can't be initialised, and so nothing else of it can be used.
-fn tool_class(error: Error, name: &str) -> Class {
-    match (error.class, name) {
-        (Class::ERR_UNSUPPORTED_OPERATION, "MPI_T_init_thread") => Class::T_ERR_CANNOT_INIT,
-        (Class::ERR_UNSUPPORTED_OPERATION, _) => Class::T_ERR_NOT_INITIALIZED,
-        (class, _) => class,
+/// Functions of the tool interface return classes of their own only; what is wrong with an argument in general is a wrong use of it.
+fn tool_class(class: Class) -> Class {
+    match (Class::T_ERR_CANNOT_INIT.0..=Class::T_ERR_PVAR_NO_ATOMIC.0).contains(&class.0) {
+        true => class,
+        false => Class::T_ERR_INVALID,
     }
+}
+
+/// Whether a function of the tool interface may be called.
+pub fn ensure_tool(cs: &Section, name: &str) -> Result {
+    if name == "MPI_T_init_thread" { Ok(()) } else { mpi::tool::ensure_initialized(cs) }
 }
 
 /// Whether MPI is initialised and not finalised.

@@ -1,6 +1,7 @@
 //! The numbers, addresses and handles of the standard ABI (MPI-5.0, 20.3 and appendix A).
 
 use crate::convert::Abi;
+use crate::tool::Numbers;
 use base::Class;
 use mpi::comm::attributes::Predefined as Attribute;
 use mpi::constructors::SplitType;
@@ -83,6 +84,19 @@ pub const fn raw_file(handle: usize) -> RawFile {
 pub const fn file_handle(file: RawFile) -> usize {
     file
 }
+
+/// The constants of the tool interface.
+pub const TOOL: Numbers = Numbers {
+    user_detail: 0x0a,
+    tuner_detail: 0x12,
+    no_object: 1,
+    comm: 2,
+    all_equal: 7,
+    level: 2,
+    counter: 7,
+    ordered: 1,
+    safety: [0x00, 0x03, 0x0f, 0x3f],
+};
 
 impl Abi for Standard {
     type Handle = usize;

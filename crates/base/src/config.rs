@@ -1,16 +1,41 @@
 //! Settings. One [`config!`](crate::config!) table per module declares name, type, default, unit, range and doc of each
 //! setting; the environment (`FERRULE_<NAME>`), `mpiexec --set`, `ferrule info --config` and the docs page all read it.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// What kind of value a setting has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// On or off.
+    Switch,
+    /// A whole number.
+    Whole,
+    /// A number.
+    Real,
+    /// A text.
+    Text,
+}
+
+/// Why a setting can't be set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// It has been read, so it is in force.
+    InForce,
+    /// There is no such value.
+    NoSuchValue,
+}
 
 /// A type that a setting can have.
 pub trait Value: Copy + PartialOrd + std::fmt::Display + 'static {
+    /// The kind of it.
+    const KIND: Kind;
     /// Reads the text of the environment or the command line.
     fn parse(text: &str) -> Option<Self>;
 }
 
 impl Value for bool {
+    const KIND: Kind = Kind::Switch;
     fn parse(text: &str) -> Option<bool> {
         match text.to_ascii_lowercase().as_str() {
             "1" | "true" | "yes" | "on" => Some(true),
@@ -34,12 +59,14 @@ fn parse_size(text: &str) -> Option<u64> {
 }
 
 impl Value for u64 {
+    const KIND: Kind = Kind::Whole;
     fn parse(text: &str) -> Option<u64> {
         parse_size(text)
     }
 }
 
 impl Value for f64 {
+    const KIND: Kind = Kind::Real;
     fn parse(text: &str) -> Option<f64> {
         text.parse().ok().filter(|v: &f64| v.is_finite())
     }
@@ -59,6 +86,12 @@ pub struct Meta {
     pub range: fn() -> String,
     /// The value in force and where it came from.
     pub current: fn() -> (String, bool),
+    /// What kind of value it is.
+    pub kind: Kind,
+    /// The value that it has or would have, which does not become the one in force by that.
+    pub peek: fn() -> String,
+    /// Sets it, unless it is in force already.
+    pub set: fn(&str) -> Result<(), Refused>,
 }
 
 /// A typed setting; read with [`Var::value`].
@@ -67,13 +100,15 @@ pub struct Var<T: Value> {
     default: T,
     min: T,
     max: T,
+    /// What the program has set.
+    written: Mutex<Option<T>>,
     read: OnceLock<(T, bool)>,
 }
 
 impl<T: Value> Var<T> {
     /// Used by [`config!`](crate::config!).
     pub const fn new(name: &'static str, default: T, min: T, max: T) -> Var<T> {
-        Var { name, default, min, max, read: OnceLock::new() }
+        Var { name, default, min, max, written: Mutex::new(None), read: OnceLock::new() }
     }
 
     /// The value in force. A value out of range or unreadable is reported once and the default is used.
@@ -98,7 +133,28 @@ impl<T: Value> Var<T> {
 
     /// The value in force and whether somebody set it.
     pub fn read(&self) -> (T, bool) {
-        *self.read.get_or_init(|| self.parse(variable(self.name).as_deref()))
+        *self.read.get_or_init(|| self.would_read())
+    }
+
+    fn would_read(&self) -> (T, bool) {
+        let written = *self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        written.map_or_else(|| self.parse(variable(self.name).as_deref()), |value| (value, true))
+    }
+
+    /// See [`Meta::peek`].
+    pub fn peek(&self) -> T {
+        self.read.get().copied().unwrap_or_else(|| self.would_read()).0
+    }
+
+    /// See [`Meta::set`].
+    pub fn set(&self, text: &str) -> Result<(), Refused> {
+        let value = T::parse(text.trim()).filter(|v| *v >= self.min && *v <= self.max).ok_or(Refused::NoSuchValue)?;
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.read.get().is_some() {
+            return Err(Refused::InForce);
+        }
+        *written = Some(value);
+        Ok(())
     }
 
     /// The value that a text says, and whether it says one.
@@ -141,13 +197,15 @@ fn find<'a>(name: &str, settings: &'a [(String, String)]) -> Option<&'a str> {
 pub struct Text {
     name: &'static str,
     default: &'static str,
+    /// What the program has set.
+    written: Mutex<Option<String>>,
     read: OnceLock<(String, bool)>,
 }
 
 impl Text {
     /// Used by [`config!`](crate::config!).
     pub const fn new(name: &'static str, default: &'static str) -> Text {
-        Text { name, default, read: OnceLock::new() }
+        Text { name, default, written: Mutex::new(None), read: OnceLock::new() }
     }
 
     /// The value in force.
@@ -162,10 +220,30 @@ impl Text {
 
     /// The value in force and whether somebody set it.
     pub fn read(&self) -> &(String, bool) {
-        self.read.get_or_init(|| match variable(self.name) {
+        self.read.get_or_init(|| self.would_read())
+    }
+
+    fn would_read(&self) -> (String, bool) {
+        let written = self.written.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match written.or_else(|| variable(self.name)) {
             Some(text) => (text, true),
             None => (self.default.to_string(), false),
-        })
+        }
+    }
+
+    /// See [`Meta::peek`].
+    pub fn peek(&self) -> String {
+        self.read.get().cloned().unwrap_or_else(|| self.would_read()).0
+    }
+
+    /// See [`Meta::set`].
+    pub fn set(&self, text: &str) -> Result<(), Refused> {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.read.get().is_some() {
+            return Err(Refused::InForce);
+        }
+        *written = Some(text.to_string());
+        Ok(())
     }
 }
 
@@ -203,6 +281,7 @@ macro_rules! config {
         $crate::config::Meta {
             name: stringify!($name), doc: concat!($($doc),+), unit: "",
             default: || $default.to_string(), range: || String::from("text"), current: || $name.read().clone(),
+            kind: $crate::config::Kind::Text, peek: || $name.peek(), set: |text| $name.set(text),
         }
     };
     (@meta [$($doc:literal)+] $name:ident $ty:tt $default:expr $(, $min:expr, $max:expr, $unit:literal)?) => {
@@ -210,6 +289,7 @@ macro_rules! config {
             name: stringify!($name), doc: concat!($($doc),+), unit: concat!($($unit)?),
             default: || $name.default_text(), range: || $name.range_text(),
             current: || { let (v, set) = $name.read(); (v.to_string(), set) },
+            kind: <$ty as $crate::config::Value>::KIND, peek: || $name.peek().to_string(), set: |text| $name.set(text),
         }
     };
 }
@@ -253,6 +333,18 @@ mod tests {
         TEST_SWITCH: bool = true;
         /// A text.
         TEST_TEXT: text = "auto";
+        /// A size that is set.
+        TEST_SET: u64 = 64, 1..=1024, "bytes";
+    }
+
+    #[test]
+    fn a_setting_can_be_set_until_somebody_has_read_it() {
+        let meta = TABLE.iter().find(|meta| meta.name == "TEST_SET").expect("it is there");
+        assert_eq!(((meta.peek)(), meta.kind), ("64".into(), Kind::Whole));
+        assert_eq!((meta.set)("2000"), Err(Refused::NoSuchValue));
+        assert_eq!(((meta.set)("128"), (meta.set)("256")), (Ok(()), Ok(())));
+        assert_eq!(((meta.peek)(), TEST_SET.read()), ("256".into(), (256, true)));
+        assert_eq!((meta.set)("512"), Err(Refused::InForce));
     }
 
     #[test]
@@ -268,7 +360,7 @@ mod tests {
         assert_eq!(TEST_SIZE.value(), 64);
         assert!(TEST_SWITCH.value());
         assert_eq!(TEST_TEXT.value(), "auto");
-        assert_eq!(TABLE.len(), 3);
+        assert_eq!(TABLE.len(), 4);
         assert_eq!((TABLE[0].default)(), "64");
     }
 

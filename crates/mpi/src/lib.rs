@@ -40,6 +40,7 @@ pub mod session;
 mod sleepers;
 pub mod status;
 pub mod thread;
+pub mod tool;
 pub mod topo;
 pub mod transfer;
 pub mod waits;

@@ -72,5 +72,6 @@ impl Way {
 /// Whether the error means that the process is gone.
 pub fn is_gone(error: &io::Error) -> bool {
     const ESRCH: i32 = 3;
-    matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::WriteZero) || error.raw_os_error() == Some(ESRCH)
+    matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::WriteZero)
+        || error.raw_os_error() == Some(ESRCH)
 }

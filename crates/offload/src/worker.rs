@@ -71,7 +71,8 @@ impl Worker {
     fn open() -> Result<Worker> {
         let bootstrap = Bootstrap::from_environment()?;
         let job = bootstrap.job();
-        let index = job.offload.index.ok_or(Error::new(Class::ERR_OTHER, "this process was not started as a worker"))?;
+        let index =
+            job.offload.index.ok_or(Error::new(Class::ERR_OTHER, "this process was not started as a worker"))?;
         let host = job.node_of.get(job.rank.0 as usize).and_then(|node| job.node_names.get(*node as usize));
         base::log::set_prefix(format!("worker {index}@{}", host.map_or("?", String::as_str)));
         let epoll = Epoll::new().map_err(refused("cannot create an epoll set"))?;
@@ -150,7 +151,8 @@ impl Worker {
     fn begin(&mut self, number: u64, slot: u32) {
         let Some((sequence, schedule, identity)) = self.read(number, slot) else { return };
         // Of the worker before this one: it goes on already.
-        let known = |operation: &Operation| (operation.rank, operation.slot, operation.sequence) == (number, slot, sequence);
+        let known =
+            |operation: &Operation| (operation.rank, operation.slot, operation.sequence) == (number, slot, sequence);
         if self.runs_where(known).is_empty() {
             self.add((number, slot, sequence), schedule, identity, Progress::default());
         }

@@ -1,9 +1,10 @@
 //! Types of the tool interface (MPI-5.0, chapter 15).
 
 use super::{Kind, Width};
+use crate::ctypes::{CInfo, CType};
 use crate::raise::Scope;
 use base::Result;
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_char, c_int, c_void};
 use mpi::cs::Section;
 
 /// Declares kinds that hand the value on.
@@ -42,4 +43,13 @@ tool! {
     TEventCbFunction, *const c_void, "MPI_T_event_cb_function @";
     TEventFreeCbFunction, *const c_void, "MPI_T_event_free_cb_function @";
     TEventDroppedCbFunction, *const c_void, "MPI_T_event_dropped_cb_function @";
+    TInt, *mut c_int, "int *@";
+    TText, *mut c_char, "char *@";
+    TName, *const c_char, "const char *@";
+    TCount, *mut i64, "MPI_Count *@";
+    TType, *mut CType, "MPI_Datatype *@";
+    TInfo, *mut CInfo, "MPI_Info *@";
+    TInts, *mut c_int, "int @[]";
+    TTypes, *mut CType, "MPI_Datatype @[]";
+    TDispls, *mut i64, "MPI_Aint @[]";
 }

@@ -10,6 +10,7 @@ pub mod removed;
 pub mod status;
 
 use crate::convert::Abi;
+use crate::tool::Numbers;
 use base::Class;
 use mpi::comm::attributes::Predefined as Attribute;
 use mpi::constructors::SplitType;
@@ -129,6 +130,19 @@ pub const fn raw_file(handle: i32) -> RawFile {
 pub const fn file_handle(file: RawFile) -> i32 {
     if file >> 32 == 0 { file as u32 as i32 } else { COMM_WORLD }
 }
+
+/// The constants of the tool interface.
+pub const TOOL: Numbers = Numbers {
+    user_detail: 222,
+    tuner_detail: 225,
+    no_object: 9700,
+    comm: 9701,
+    all_equal: 60444,
+    level: 241,
+    counter: 246,
+    ordered: 0,
+    safety: [0, 1, 2, 3],
+};
 
 impl Abi for Mpich {
     type Handle = i32;

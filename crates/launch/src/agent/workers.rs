@@ -126,7 +126,9 @@ impl Agent {
         let rank = &mut self.ranks[at];
         let world = rank.world;
         if fds.len() != OFFLOAD_FDS {
-            let why = format!("descriptors of rank {world} for its workers got lost: open files are at their limit (ulimit -n)");
+            let why = format!(
+                "descriptors of rank {world} for its workers got lost: open files are at their limit (ulimit -n)"
+            );
             return self.send_up(ROOT, Message::NodeLost { node: self.node, why });
         }
         rank.offload = fds.into_iter().map(Rc::new).collect();

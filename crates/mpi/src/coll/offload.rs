@@ -169,15 +169,12 @@ pub fn disarm(cs: &Section) {
     }
 }
 
-fn export(
-    cs: &Section,
-    comm: &Comm,
-    schedule: &Schedule,
-    objects: &Objects,
-    known: Option<Known>,
-) -> Result<Export> {
+fn export(cs: &Section, comm: &Comm, schedule: &Schedule, objects: &Objects, known: Option<Known>) -> Result<Export> {
     if !is_served(comm) {
-        log!(Info, "collectives of this communicator stay with the ranks: its processes are on several nodes, or alone");
+        log!(
+            Info,
+            "collectives of this communicator stay with the ranks: its processes are on several nodes, or alone"
+        );
         return Ok(Export::Never);
     }
     let comms = [comm, comm.local.as_deref().unwrap_or(comm)];
@@ -196,7 +193,12 @@ fn export(
     NEXT_ID.get(cs).set(id + 1);
     let bytes = portable.encode();
     let size = known.map_or("of unknown size".into(), |known| format!("of {} bytes", known.bytes));
-    log!(Info, "a collective {size} is run by a worker: {} steps, {} bytes of schedule", schedule.steps().len(), bytes.len());
+    log!(
+        Info,
+        "a collective {size} is run by a worker: {} steps, {} bytes of schedule",
+        schedule.steps().len(),
+        bytes.len()
+    );
     Ok(Export::Ready(Box::new(Ready { exported: Exported { bytes, id, endpoints }, run: None })))
 }
 

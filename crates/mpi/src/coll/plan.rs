@@ -17,6 +17,7 @@ use crate::p2p::transfer::Transfer;
 use crate::progress::{self, Active};
 use crate::request::Operation;
 use crate::status::Status;
+use crate::tool::event;
 use base::Result;
 use base::ids::Plane;
 use std::cell::{Cell, RefCell};
@@ -56,7 +57,16 @@ impl State {
         POOL.get(cs).borrow_mut().pop().unwrap_or_else(|| {
             let (builder, cursor) = (Builder::default(), Cursor::default());
             let (numbering, tags) = (Numbering::InOrder(Plane::Collective), Tags::default());
-            Box::new(State { builder, cursor, comm: None, numbering, tags, call: Remembered::default(), known: None, export: Export::Unknown })
+            Box::new(State {
+                builder,
+                cursor,
+                comm: None,
+                numbering,
+                tags,
+                call: Remembered::default(),
+                known: None,
+                export: Export::Unknown,
+            })
         })
     }
 
@@ -198,6 +208,17 @@ impl Plan {
         Some(builder.schedule().defect().map_or(outcome, Err))
     }
 
+    /// Tells tools that want to know that a collective of the program begins or ends.
+    #[inline]
+    fn tell(&mut self, cs: &mut Section, begins: bool) {
+        if event::wants_collectives(cs)
+            && let State { comm: Some(comm), numbering: Numbering::InOrder(Plane::Collective), .. } = self.state()
+        {
+            let comm = Rc::clone(comm);
+            event::of_collective(cs, &comm, begins);
+        }
+    }
+
     #[inline]
     fn rewind(&mut self) {
         let State { builder, cursor, .. } = self.state();
@@ -210,7 +231,9 @@ impl Plan {
 pub fn run(cs: &mut Section, mut plan: Plan) -> Result {
     plan.take_tags(Tags::blocking);
     plan.rewind();
+    plan.tell(cs, true);
     plan.advance::<true>(cs);
+    plan.tell(cs, false);
     plan.state().cursor.outcome()
 }
 
@@ -239,7 +262,12 @@ struct Nonblocking {
 
 impl Nonblocking {
     fn new(plan: Plan) -> Rc<Nonblocking> {
-        Rc::new_cyclic(|me| Nonblocking { plan: RefCell::new(plan), outcome: Cell::new(None), is_offloaded: Cell::new(false), me: Weak::clone(me) })
+        Rc::new_cyclic(|me| Nonblocking {
+            plan: RefCell::new(plan),
+            outcome: Cell::new(None),
+            is_offloaded: Cell::new(false),
+            me: Weak::clone(me),
+        })
     }
 }
 
@@ -249,19 +277,22 @@ impl Active for Nonblocking {
         let Ok(mut plan) = self.plan.try_borrow_mut() else { return false };
         if self.is_offloaded.get() {
             let outcome = plan.look(cs);
+            if outcome.is_some() {
+                plan.tell(cs, false);
+            }
             self.outcome.set(outcome);
             return outcome.is_some();
         }
         let ended = plan.advance::<false>(cs);
         if ended {
+            plan.tell(cs, false);
             self.outcome.set(Some(plan.state().cursor.outcome()));
         }
         ended
     }
 
     fn arm(&self, cs: &Section) -> bool {
-        self.is_offloaded.get()
-            && self.plan.try_borrow_mut().is_ok_and(|mut plan| plan.state().export.arm(cs))
+        self.is_offloaded.get() && self.plan.try_borrow_mut().is_ok_and(|mut plan| plan.state().export.arm(cs))
     }
 
     fn disarm(&self, cs: &Section) {
@@ -276,6 +307,7 @@ impl Operation for Nonblocking {
         self.plan.borrow_mut().rewind();
         self.outcome.set(None);
         self.is_offloaded.set(self.plan.borrow_mut().offer(cs)?);
+        self.plan.borrow_mut().tell(cs, true);
         if let Some(me) = self.me.upgrade() {
             progress::activate(cs, me);
         }

@@ -105,7 +105,8 @@ mod tests {
     #[test]
     fn choices_travel_as_words() {
         let forced = std::array::from_fn(|i| 3 * i as u8);
-        let some = Choices { oversubscribed: true, forced, segment_bytes: 1 << 30, barrier_fanout: 4096, offload_min: 70_000 };
+        let some =
+            Choices { oversubscribed: true, forced, segment_bytes: 1 << 30, barrier_fanout: 4096, offload_min: 70_000 };
         for choices in [Choices::DEFAULT, some, Choices { oversubscribed: false, ..some }] {
             assert_eq!(Choices::from_words(choices.words()), choices);
         }

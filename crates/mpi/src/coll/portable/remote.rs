@@ -340,13 +340,7 @@ impl Runner {
     }
 
     /// Moves bytes of one process that may overlap, part by part.
-    fn move_bytes(
-        &mut self,
-        memory: &mut impl Memory,
-        run: RunId,
-        (from, into): (usize, usize),
-        len: usize,
-    ) -> Result {
+    fn move_bytes(&mut self, memory: &mut impl Memory, run: RunId, (from, into): (usize, usize), len: usize) -> Result {
         let apart = from.abs_diff(into) >= len;
         let parts = len.div_ceil(CHUNK_BYTES);
         let mut buffer = vec![0; len.min(CHUNK_BYTES)];
@@ -365,13 +359,7 @@ impl Runner {
         Ok(())
     }
 
-    fn reduce(
-        &mut self,
-        memory: &mut impl Memory,
-        run: RunId,
-        (input, inout): (usize, usize),
-        count: usize,
-    ) -> Result {
+    fn reduce(&mut self, memory: &mut impl Memory, run: RunId, (input, inout): (usize, usize), count: usize) -> Result {
         let of = self.of(run)?;
         let (Operation::Predefined(which, builtin), begin) = (of.portable.operation, of.progress.position) else {
             return Err(INVALID);
@@ -410,9 +398,7 @@ impl Runner {
                 let bytes = self.bytes(&into)? as usize;
                 self.copy(memory, items(from.addr(), bytes, None), into)
             }
-            Step::Reduce { input, inout, count } => {
-                self.reduce(memory, run, (input.addr(), inout.addr()), count)
-            }
+            Step::Reduce { input, inout, count } => self.reduce(memory, run, (input.addr(), inout.addr()), count),
             _ => Ok(()),
         }
     }

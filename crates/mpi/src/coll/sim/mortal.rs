@@ -151,7 +151,8 @@ fn whoever_dies_is_replaced() {
         memory.iter_mut().enumerate().for_each(|(rank, vector)| {
             vector.iter_mut().enumerate().for_each(|(i, item)| *item = start(rank, i));
         });
-        let progress = schedules.iter().map(|s| Progress { messages: vec![[0; 2]; s.endpoint_count()], ..Progress::default() });
+        let progress =
+            schedules.iter().map(|s| Progress { messages: vec![[0; 2]; s.endpoint_count()], ..Progress::default() });
         let mut left = Left { progress: progress.collect(), ended: vec![false; RANKS], journal: None };
         let mut lives = 0;
         while !left.ended.iter().all(|ended| *ended) {
