@@ -27,6 +27,7 @@ pub mod tcp_conn;
 pub mod tcp_hello;
 pub mod tcp_record;
 pub mod topology;
+pub mod ucx_hello;
 pub mod views;
 
 /// A target: its name and what it does with an input.
@@ -57,5 +58,6 @@ pub const TARGETS: &[Target] = &[
     ("tcp_hello", tcp_hello::run),
     ("tcp_record", tcp_record::run),
     ("topology", topology::run),
+    ("ucx_hello", ucx_hello::run),
     ("views", views::run),
 ];

@@ -23,6 +23,7 @@ use crate::tcp::{Net, NetPacket, ids};
 use crate::ucx::{UcxNet, UcxPacket};
 use crate::why::{self, Why};
 use base::{Class, Error, Peer, Result, log};
+use protocol::control::endpoint_address::UcxAddress;
 use protocol::endpoint::Endpoints;
 use protocol::memory::Verbs;
 use protocol::processes::SharedProcesses;
@@ -134,6 +135,8 @@ pub struct Transports {
     changes: VecDeque<Change>,
     /// Where peers whose endpoints are suspended go on.
     moved: HashMap<Peer, Vec<SocketAddr>>,
+    /// The same over UCX.
+    moved_over_ucx: HashMap<Peer, Box<UcxAddress>>,
     /// Lanes into inboxes of peers whose endpoints are suspended.
     parked: HashMap<Peer, Box<Lane>>,
     /// Threads that are about to sleep, or asleep.
@@ -179,6 +182,7 @@ impl Transports {
             gone: VecDeque::new(),
             changes: VecDeque::new(),
             moved: HashMap::new(),
+            moved_over_ucx: HashMap::new(),
             parked: HashMap::new(),
             armed: 0,
             sleeps_shortly: false,
@@ -264,6 +268,9 @@ impl Transports {
 
     /// Opens the lanes to a peer that has moved. False if it hasn't.
     fn open_where_it_is(&mut self, peer: Peer) -> bool {
+        if self.open_ucx_where_it_is(peer) {
+            return true;
+        }
         let (Some(addresses), Some(net)) = (self.moved.remove(&peer), &mut self.net) else { return false };
         net.move_to(peer, &addresses);
         let lanes = net_lanes(net, peer, &addresses);

@@ -35,11 +35,22 @@ impl Real {
         Real { processes, abilities, pair: Pair { from: Peer(from), to: Peer(to) }, moves: 0, memory: Vec::new() }
     }
 
-    /// Processes whose lanes are connections.
-    fn over_tcp() -> Real {
+    /// Processes whose lanes are connections, or those of UCX.
+    fn over_network() -> Real {
         let mut real = Real::new(&[0, 0, 0], (0, 1));
         real.abilities.relocates = true;
         real
+    }
+
+    /// Opens new workers, and tells the others. Those of the move before last must be closed.
+    fn renew_workers(&mut self, peer: Peer) {
+        let transports = self.transport(peer).expect("it lives");
+        let before = transports.ucx_workers();
+        let address = transports.renew_ucx().unwrap();
+        assert!(transports.ucx_workers() <= 2 * address.workers.len(), "of {before} workers some should be closed");
+        for opened in self.processes.iter_mut().flatten() {
+            opened.endpoints.transport().moves_over_ucx(peer, address.clone());
+        }
     }
 
     fn keep(&mut self, bytes: Vec<u8>) -> *mut u8 {
@@ -106,9 +117,12 @@ impl Rig for Real {
         unreachable!("no real transport loses a lane alone")
     }
     /// The listener of a process is reached at all of its host's addresses, so it moves to the next one.
+    /// Without TCP, a process gets new workers of UCX.
     fn relocate(&mut self, peer: Peer) {
         self.moves += 1;
-        let net = self.transport(peer).and_then(|transports| transports.net()).expect("only TCP relocates");
+        let Some(net) = self.transport(peer).and_then(|transports| transports.net()) else {
+            return self.renew_workers(peer);
+        };
         let port = net.listens_at().expect("it listens").port();
         let address = SocketAddr::from(([127, 0, 0, 1 + self.moves], port));
         for opened in self.processes.iter_mut().flatten() {
@@ -149,25 +163,25 @@ fn shared_memory_without_cells() {
 #[test]
 fn tcp() {
     let settings = [("FERRULE_CHANNELS", "tcp"), ("FERRULE_LOG", "error")];
-    inside("tcp", &settings, || run(Real::over_tcp));
+    inside("tcp", &settings, || run(Real::over_network));
 }
 
 #[test]
 fn tcp_with_several_connections() {
     let settings = [("FERRULE_CHANNELS", "tcp"), ("FERRULE_LOG", "error"), ("FERRULE_LANES", "3")];
-    inside("tcp_with_several_connections", &settings, || run(Real::over_tcp));
+    inside("tcp_with_several_connections", &settings, || run(Real::over_network));
 }
 
 #[test]
 fn tcp_authenticated() {
     let settings = [("FERRULE_CHANNELS", "tcp"), ("FERRULE_LOG", "error"), ("FERRULE_TCP_SECURITY", "mac")];
-    inside("tcp_authenticated", &settings, || run(Real::over_tcp));
+    inside("tcp_authenticated", &settings, || run(Real::over_network));
 }
 
 #[test]
 fn tcp_encrypted() {
     let settings = [("FERRULE_CHANNELS", "tcp"), ("FERRULE_LOG", "error"), ("FERRULE_TCP_SECURITY", "encrypt")];
-    inside("tcp_encrypted", &settings, || run(Real::over_tcp));
+    inside("tcp_encrypted", &settings, || run(Real::over_network));
 }
 
 #[test]
@@ -178,7 +192,7 @@ fn tcp_encrypted_with_several_connections() {
         ("FERRULE_TCP_SECURITY", "encrypt"),
         ("FERRULE_LANES", "3"),
     ];
-    inside("tcp_encrypted_with_several_connections", &settings, || run(Real::over_tcp));
+    inside("tcp_encrypted_with_several_connections", &settings, || run(Real::over_network));
 }
 
 /// Runs the suite over these transports of UCX, if libucp is there.
@@ -196,7 +210,7 @@ fn over_ucx(test: &str, transports: &str, lanes: &str) {
         // UCX's shared memory tells of lost peers only then.
         ("UCX_POSIX_ERROR_HANDLING", "y"),
     ];
-    inside(test, &settings, || run(|| Real::new(&[0, 0, 0], (0, 1))));
+    inside(test, &settings, || run(Real::over_network));
 }
 
 #[test]

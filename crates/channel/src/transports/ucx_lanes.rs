@@ -1,14 +1,16 @@
 //! UCX among the transports: opening it, trying peers over it, its events.
 
-use super::{Change, Lane, TOKEN_UCX, Transports, refused};
+use super::{Change, Lane, TOKEN_UCX, Transports};
 use crate::bootstrap::EndpointAddress;
 use crate::transports::AnyPacket;
-use crate::ucx::{Identity, UcxEvent, UcxNet, devices};
+use crate::ucx::{Identity, UcxEvent, UcxNet, Wakeup, devices};
 use crate::why::Why;
 use base::{Class, Error, Peer, Result, log};
+use protocol::control::endpoint_address::UcxAddress;
 use protocol::lanes::LanePlan;
 use protocol::transport::Event;
-use sys::epoll::{Epoll, Interest};
+use std::sync::Arc;
+use sys::epoll::Epoll;
 
 /// Polls between two polls of UCX when only others have traffic.
 const UCX_EVERY_MAX: u32 = 16;
@@ -16,28 +18,58 @@ const UCX_EVERY_MAX: u32 = 16;
 const UCX_EVERY_UNUSED: u32 = 64;
 
 impl Transports {
-    /// Opens UCX's workers, if UCX is to be used. Fails only if the user has asked for it.
-    pub(super) fn open_ucx(&mut self, rank_id: u128, epoll: &Epoll) -> Result {
+    /// Opens UCX's workers, if UCX is to be used. Fails only if the job must not start without it.
+    pub(super) fn open_ucx(&mut self, rank_id: u128, epoll: &Arc<Epoll>) -> Result {
         let identity = Identity { processes: self.processes.clone(), rank_id, job_key: self.job.key };
+        let wakeup = Wakeup { epoll: Arc::clone(epoll), token: TOKEN_UCX };
         let opened = devices::find().and_then(|found| {
             let plan = LanePlan::configured();
-            let opened = plan.and_then(|plan| UcxNet::open(identity, plan, found));
-            opened.map_err(|why| devices::NotUsed { why, is_fatal: devices::is_forced() })
+            let opened = plan.and_then(|plan| UcxNet::open(identity, plan, found, wakeup));
+            opened.map_err(devices::NotUsed::because)
         });
         match opened {
-            Ok(ucx) => {
-                for descriptor in ucx.descriptors() {
-                    epoll.add(descriptor, TOKEN_UCX, Interest::READ).map_err(|e| refused("cannot watch UCX", &e))?;
-                }
-                self.ucx = Some(Box::new(ucx));
-            }
+            Ok(ucx) => self.ucx = Some(Box::new(ucx)),
             Err(not_used) if not_used.is_fatal => {
-                log!(Error, "FERRULE_UCX=on, but UCX can't be used: {}", not_used.why);
-                return Err(Error::new(Class::ERR_OTHER, "UCX can't be used, which FERRULE_UCX=on asks for"));
+                log!(Error, "FERRULE_UCX=required, but UCX can't be used: {}", not_used.why);
+                return Err(Error::new(Class::ERR_OTHER, "UCX can't be used, which FERRULE_UCX=required asks for"));
             }
-            Err(not_used) => self.no_ucx = not_used.why,
+            Err(not_used) => {
+                // Once on each host.
+                if not_used.is_wanted && self.job.local_ranks.first() == Some(&self.job.rank.0) {
+                    log!(Warn, "FERRULE_UCX=on, but UCX can't be used, so other channels are: {}", not_used.why);
+                }
+                self.no_ucx = not_used.why;
+            }
         }
         Ok(())
+    }
+
+    /// Opens new workers, for lanes that are opened from now on, and where peers reach this process then. The workers before are closed when the lanes over them
+    /// have been suspended.
+    pub fn renew_ucx(&mut self) -> std::result::Result<UcxAddress, String> {
+        self.ucx.as_mut().ok_or_else(|| self.no_ucx.clone())?.renew()
+    }
+
+    /// How many workers UCX has open.
+    pub fn ucx_workers(&self) -> usize {
+        self.ucx.as_ref().map_or(0, |ucx| ucx.worker_count())
+    }
+
+    /// A peer that is reached over UCX, and whose endpoint is suspended, goes on at this address: it is used when the endpoint is resumed.
+    pub fn moves_over_ucx(&mut self, peer: Peer, address: UcxAddress) {
+        self.moved_over_ucx.insert(peer, Box::new(address));
+    }
+
+    /// Opens the lanes over UCX to a peer that has moved. False if it hasn't, or can't be tried there.
+    pub(super) fn open_ucx_where_it_is(&mut self, peer: Peer) -> bool {
+        let (Some(address), Some(ucx)) = (self.moved_over_ucx.remove(&peer), &mut self.ucx) else { return false };
+        if let Err(why) = ucx.dial_again(peer, &address) {
+            log!(Warn, "{} has moved, but can't be reached over UCX there: {why}", self.processes.borrow().name(peer));
+            return false;
+        }
+        let tcp = self.finder.known(peer).map(|address| address.tcp).unwrap_or_default();
+        self.instead_of_ucx.insert(peer, tcp);
+        true
     }
 
     /// Starts to open lanes over UCX. False if that isn't possible.

@@ -22,9 +22,11 @@ pub struct Found {
 /// Why UCX isn't used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NotUsed {
-    /// In words; empty if there is nothing to say, since nobody expects UCX on this host.
+    /// In words.
     pub why: String,
-    /// The user has asked for it: the job must not start.
+    /// The user has asked for it, and should know.
+    pub is_wanted: bool,
+    /// The job must not start without it.
     pub is_fatal: bool,
 }
 
@@ -34,6 +36,7 @@ enum Wish {
     Auto,
     Off,
     On,
+    Required,
 }
 
 fn wish() -> Wish {
@@ -41,35 +44,44 @@ fn wish() -> Wish {
         "auto" => Wish::Auto,
         "off" => Wish::Off,
         "on" => Wish::On,
+        "required" => Wish::Required,
         other => {
-            log!(Warn, "FERRULE_UCX={other} is not off, auto or on; using off");
+            log!(Warn, "FERRULE_UCX={other} is not off, auto, on or required; using off");
             Wish::Off
         }
     }
 }
 
-/// Whether the job must not start without UCX.
-pub fn is_forced() -> bool {
-    wish() == Wish::On
+impl NotUsed {
+    /// UCX is wanted, but can't be used.
+    pub fn because(why: String) -> NotUsed {
+        let wish = wish();
+        NotUsed { why, is_wanted: matches!(wish, Wish::On | Wish::Required), is_fatal: wish == Wish::Required }
+    }
 }
 
 /// Looks whether UCX is wanted and can be used.
 pub fn find() -> Result<Found, NotUsed> {
     let wish = wish();
-    let not_used = |why: String| NotUsed { why, is_fatal: wish == Wish::On };
-    if wish == Wish::Off || !locality::allowed().ucx {
-        return Err(NotUsed { why: "FERRULE_UCX is off, or FERRULE_CHANNELS lacks ucx".into(), is_fatal: false });
+    if wish == Wish::Off {
+        return Err(NotUsed::because("FERRULE_UCX is off".into()));
+    }
+    if !locality::allowed().ucx {
+        return Err(NotUsed::because("FERRULE_CHANNELS lacks ucx".into()));
     }
     let has_devices = Path::new(DEVICES).read_dir().is_ok_and(|mut devices| devices.next().is_some());
     if wish == Wish::Auto && !has_devices {
-        return Err(not_used("this host has no RDMA devices (FERRULE_UCX=on uses UCX without)".into()));
+        return Err(NotUsed::because("this host has no RDMA devices (FERRULE_UCX=on uses UCX without)".into()));
     }
-    let security = crate::tcp::security::Security::configured().map_err(not_used)?;
+    let security = crate::tcp::security::Security::configured().map_err(NotUsed::because)?;
     if security != crate::tcp::security::Security::None {
-        return Err(not_used(format!("FERRULE_TCP_SECURITY={security} asks for protection, which UCX doesn't have")));
+        return Err(NotUsed::because(format!(
+            "FERRULE_TCP_SECURITY={security} asks for protection, which UCX doesn't have"
+        )));
     }
     let file = if UCX_LIBRARY.value().is_empty() { "libucp.so.0" } else { UCX_LIBRARY.value() };
-    let ucx = Ucx::load(file).map_err(|why| not_used(format!("{why} (Debian: libucx0; FERRULE_UCX_LIBRARY)")))?;
+    let ucx =
+        Ucx::load(file).map_err(|why| NotUsed::because(format!("{why} (Debian: libucx0; FERRULE_UCX_LIBRARY)")))?;
     let transports = match (UCX_TRANSPORTS.value(), wish) {
         ("", Wish::Auto) => "ib".into(),
         (set, _) => set.to_string(),

@@ -12,29 +12,31 @@ mod link;
 mod memory;
 mod packets;
 mod peers;
+mod rails;
 pub mod wire;
 
+pub use rails::Wakeup;
+
 use crate::buffer::RecvBuf;
-use ::ucx::{Context, Ended, Event, Message, Payload, Ucx, Worker};
+use ::ucx::{Ended, Event, Message, Payload, Ucx, Worker};
 use base::{Peer, counters, log};
 use link::{Incoming, Link};
 use protocol::control::endpoint_address::UcxAddress;
-use protocol::lanes::{Class, LanePlan};
+use protocol::lanes::LanePlan;
 use protocol::processes::SharedProcesses;
 use protocol::transport::{Caps, Token};
 use protocol::wire::Header;
+use rails::{Rails, WITHOUT_CLASS};
 use std::collections::{HashMap, VecDeque};
-use std::os::fd::BorrowedFd;
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 use wire::{Front, Kind};
 
 base::config! {
-    /// Whether ranks on different hosts use UCX: off, auto (where there are RDMA devices), or on (over whatever UCX finds; the job doesn't start without it).
+    /// Whether ranks that share no memory use UCX: off, auto (where there are RDMA devices), on (over whatever UCX finds), or required (the job doesn't start without it).
     UCX: text = "off";
     /// The UCX library that is loaded, a path or a name that the dynamic linker knows; empty for libucp.so.0.
     UCX_LIBRARY: text = "";
-    /// The transports that UCX may use, as in UCX_TLS; empty for its RDMA transports (`ib`) if FERRULE_UCX is auto, and for what the environment says if it is on.
+    /// The transports that UCX may use, as in UCX_TLS; empty for its RDMA transports (`ib`) if FERRULE_UCX is auto, and for what the environment says otherwise.
     UCX_TRANSPORTS: text = "";
     /// InfiniBand service levels of classes of lanes, as `latency=1,bulk=2`; a class that isn't named has UCX_IB_SL of the environment.
     UCX_SERVICE_LEVELS: text = "";
@@ -107,16 +109,6 @@ pub struct Identity {
     pub job_key: [u8; 16],
 }
 
-/// The class of a worker that carries everything.
-const WITHOUT_CLASS: u8 = u8::MAX;
-
-/// A worker of one class.
-struct Rail {
-    class: u8,
-    context: Rc<Context>,
-    worker: Worker,
-}
-
 /// An operation under way.
 enum Operation {
     /// A packet from the program's memory.
@@ -153,7 +145,7 @@ pub struct UcxNet {
     key: [u8; 32],
     ucx: Ucx,
     plan: LanePlan,
-    rails: Vec<Rail>,
+    rails: Rails,
     links: Vec<Link>,
     by_lane: HashMap<(Peer, u8), u32>,
     /// The link of a direction, and whether this process sends over it.
@@ -189,15 +181,14 @@ pub fn limits() -> Caps {
 
 impl UcxNet {
     /// Opens a worker for each class of the plan over what `devices` found.
-    pub fn open(identity: Identity, plan: LanePlan, found: devices::Found) -> Result<UcxNet, String> {
-        let classes = plan.classes();
-        let classes = if classes.is_empty() { vec![None] } else { classes.into_iter().map(Some).collect() };
-        let rails = classes.into_iter().map(|class| open_rail(&found, class)).collect::<Result<Vec<Rail>, String>>()?;
+    pub fn open(identity: Identity, plan: LanePlan, found: devices::Found, wakeup: Wakeup) -> Result<UcxNet, String> {
+        let ucx = found.ucx;
+        let rails = Rails::open(found, &plan, wakeup)?;
         let key = wire::transport_key(&identity.job_key);
         Ok(UcxNet {
             identity,
             key,
-            ucx: found.ucx,
+            ucx,
             plan,
             rails,
             links: Vec::new(),
@@ -219,13 +210,18 @@ impl UcxNet {
 
     /// Where peers reach this process.
     pub fn address(&self) -> UcxAddress {
-        let workers = self.rails.iter().map(|rail| (rail.class, rail.worker.address().to_vec())).collect();
-        UcxAddress { minor: self.ucx.version().minor, format: format_number(&self.plan), workers }
+        rails::address(self.ucx.version().minor, format_number(&self.plan), &self.rails)
     }
 
-    /// Readable when an armed worker has something to do.
-    pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        self.rails.iter().map(|rail| rail.worker.descriptor()).collect()
+    /// Opens new workers: links that are opened from now on use them. Those before are closed when the links over them are. Where peers reach this process then.
+    pub fn renew(&mut self) -> Result<UcxAddress, String> {
+        self.rails.renew(&self.plan)?;
+        Ok(self.address())
+    }
+
+    /// How many workers are open.
+    pub fn worker_count(&self) -> usize {
+        self.rails.places().count()
     }
 
     /// What a lane can do.
@@ -240,12 +236,12 @@ impl UcxNet {
 
     /// Whether the library has sent everything.
     pub fn is_flushed(&mut self) -> bool {
-        self.rails.iter_mut().all(|rail| rail.worker.posted() == 0)
+        self.rails.workers().all(|worker| worker.posted() == 0)
     }
 
     /// Arms the descriptors. True if there is something to do of which they don't tell.
     pub fn has_own_work(&mut self) -> bool {
-        let is_busy = self.rails.iter_mut().fold(false, |busy, rail| !rail.worker.arm() | busy);
+        let is_busy = self.rails.workers().fold(false, |busy, worker| !worker.arm() | busy);
         is_busy || !self.events.is_empty() || !self.arrivals.is_empty()
     }
 
@@ -284,14 +280,14 @@ impl UcxNet {
         if let Some(event) = self.next() {
             return Some(event);
         }
-        for rail in 0..self.rails.len() {
+        for rail in self.rails.places() {
             self.rails[rail].worker.progress();
             while let Some(event) = self.rails[rail].worker.event() {
                 self.on_event(rail, event);
             }
         }
         self.tick = self.tick.wrapping_add(1);
-        if self.tick.is_multiple_of(ATTEND_EVERY) || !self.failing.is_empty() {
+        if self.tick.is_multiple_of(ATTEND_EVERY) || !self.failing.is_empty() || self.rails.has_old() {
             self.attend(Instant::now());
         }
         self.next()
@@ -430,14 +426,6 @@ impl UcxNet {
     }
 }
 
-fn open_rail(found: &devices::Found, class: Option<Class>) -> Result<Rail, String> {
-    let settings = found.settings(class)?;
-    let context = Context::open(found.ucx, &settings)?;
-    let worker = Worker::open(&context)?;
-    let class = class.and_then(Class::code).unwrap_or(WITHOUT_CLASS);
-    Ok(Rail { class, context, worker })
-}
-
 /// Which endpoint of a link: names it in events.
 fn endpoint_tag(index: u32, link: &Link) -> u64 {
     u64::from(index) | u64::from(link.incarnation) << 32
@@ -448,8 +436,8 @@ impl Drop for UcxNet {
     fn drop(&mut self) {
         let end = Instant::now() + Duration::from_millis(100);
         while !self.is_flushed() && Instant::now() < end {
-            for rail in &mut self.rails {
-                rail.worker.progress();
+            for worker in self.rails.workers() {
+                worker.progress();
             }
         }
     }

@@ -49,7 +49,13 @@ impl UcxNet {
         let processes = self.identity.processes.borrow();
         let pair = processes.own_id().rank.0 as u64 + u64::from(processes.id(peer)?.rank.0);
         let class = self.plan.class(usize::from(lane), pair).and_then(Class::code).unwrap_or(WITHOUT_CLASS);
-        self.rails.iter().position(|rail| rail.class == class)
+        self.rails.of_class(class)
+    }
+
+    /// Opens all lanes to a peer again, which goes on at this address; as [`UcxNet::dial`].
+    pub fn dial_again(&mut self, peer: Peer, address: &UcxAddress) -> Result<(), String> {
+        let link = self.by_lane.get(&(peer, 0)).ok_or("it was never reached over UCX")?;
+        self.dial(peer, self.links[*link as usize].rank_id, address)
     }
 
     fn link_at(&mut self, peer: Peer, lane: u8, rail: usize) -> u32 {
@@ -97,9 +103,14 @@ impl UcxNet {
         if link.endpoint.is_some() {
             return true;
         }
+        let (peer, lane) = (link.peer, link.lane);
+        // This process may have moved to new workers since.
+        let Some(rail) = self.rail_of(peer, lane) else { return false };
+        let link = self.link(index);
         link.incarnation += 1;
+        link.worker = rail;
         let tag = endpoint_tag(index, link);
-        let (address, rail) = (link.address.clone(), link.worker);
+        let address = link.address.clone();
         match self.rails[rail].worker.connect(&address, tag) {
             Ok(endpoint) => {
                 let link = self.link(index);
@@ -379,8 +390,23 @@ impl UcxNet {
         for peer in dead {
             self.lose_peer(peer, "its process is dead".into());
         }
+        if self.events.is_empty() && self.current.is_none() {
+            self.close_old_workers();
+        }
         let failing: Vec<Peer> = self.failing.keys().copied().collect();
         failing.into_iter().for_each(|peer| self.end(peer, now));
+    }
+
+    /// Closes workers of before a move over which no link goes any more.
+    fn close_old_workers(&mut self) {
+        for place in self.rails.old_places() {
+            let is_used = |link: &Link| link.worker == place && (link.endpoint.is_some() || link.leaves_endpoint);
+            if !self.links.iter().any(is_used) {
+                // Registrations go before the context that they were made for.
+                self.mapped.retain(|(_, other), _| *other != place);
+                self.rails.close_old(place);
+            }
+        }
     }
 
     fn close_on_time(&mut self, index: u32, passed: Duration) {
