@@ -43,11 +43,15 @@ pub fn table<'a>(me: WorldRank, pairs: impl Iterator<Item = (WorldRank, &'a str,
         .collect()
 }
 
-/// A lane in words: its number, class, packets and bytes that were sent over it.
+/// A lane in words: its number, class, packets and bytes that were sent over it, and how long packets waited for it in this process.
 fn lane((number, count): (usize, &LaneCount)) -> String {
     let class = count.class.map_or(String::new(), |class| format!(" {class}"));
     let lost = if count.is_lost { ", lost" } else { "" };
-    format!("{number}{class} ({} packets, {} bytes{lost})", count.packets, count.bytes)
+    let waited = match count.waited {
+        0 => String::new(),
+        packets => format!(", {packets} waited {:.3} ms in all", count.waited_ns as f64 / 1e6),
+    };
+    format!("{number}{class} ({} packets, {} bytes{waited}{lost})", count.packets, count.bytes)
 }
 
 #[cfg(test)]
@@ -57,12 +61,22 @@ mod tests {
 
     #[test]
     fn a_line_shows_what_went_over_each_lane() {
-        let small = LaneCount { class: Some(Class::Latency), is_lost: false, packets: 7, bytes: 56 };
-        let large = LaneCount { class: Some(Class::Bulk), is_lost: true, packets: 2, bytes: 3000 };
+        let small = LaneCount {
+            class: Some(Class::Latency),
+            is_lost: false,
+            packets: 7,
+            bytes: 56,
+            waited: 3,
+            waited_ns: 41_000,
+        };
+        let large =
+            LaneCount { class: Some(Class::Bulk), is_lost: true, packets: 2, bytes: 3000, ..LaneCount::default() };
         let why = Why { channel: "tcp", lanes: vec![small, large], ..Why::default() };
         let line = table(WorldRank(0), [(WorldRank(3), "n1", why)].into_iter()).remove(0);
         assert!(
-            line.ends_with("lanes 0 latency (7 packets, 56 bytes), 1 bulk (2 packets, 3000 bytes, lost)"),
+            line.ends_with(
+                "lanes 0 latency (7 packets, 56 bytes, 3 waited 0.041 ms in all), 1 bulk (2 packets, 3000 bytes, lost)"
+            ),
             "{line}"
         );
     }

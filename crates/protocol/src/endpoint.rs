@@ -142,6 +142,14 @@ impl<T: Transport> Endpoints<T> {
         self.several(peer).map_or(Vec::new(), |several| several.counts(pair))
     }
 
+    /// A packet has left this way that had waited for so long.
+    pub(crate) fn note_wait(&mut self, way: Way, waited_ns: u64) {
+        let entry = self.entries.get_mut(way.peer.0 as usize);
+        if let Some(several) = entry.and_then(|entry| entry.several.as_deref_mut()) {
+            several.note_wait(way.group, waited_ns);
+        }
+    }
+
     /// How many groups of lanes there are to `peer`; 1 also if there are no lanes.
     pub fn groups(&self, peer: Peer) -> usize {
         self.several(peer).map_or(1, Several::groups)

@@ -22,14 +22,26 @@ pub struct LaneCount {
     pub packets: u64,
     /// Their bytes without headers.
     pub bytes: u64,
+    /// How many of them had found no room, or no lane yet, and waited in this process. Pieces of a stream are sent when there is room, so they are not among them.
+    pub waited: u64,
+    /// How long all of those waited together.
+    pub waited_ns: u64,
+}
+
+impl LaneCount {
+    /// A packet of so many bytes has left.
+    fn add(&mut self, bytes: usize) {
+        self.packets += 1;
+        self.bytes += bytes as u64;
+    }
 }
 
 /// See the head of this file. The numbers outlive the lanes, which a suspension closes.
 pub(super) struct Several<L> {
     /// By number; a lost one leaves its place empty.
     lanes: Vec<Option<L>>,
-    /// Of each lane: packets and bytes.
-    sent: Vec<(u64, u64)>,
+    /// Of each lane.
+    sent: Vec<LaneCount>,
     /// What so many lanes carry.
     plan: LanePlan,
     /// Those of the plan, and behind them those that an earlier, larger plan had.
@@ -44,6 +56,8 @@ struct Group {
     lanes: Range<usize>,
     /// Whose turn it is, counted from the group's first lane.
     turn: usize,
+    /// The lane that took the last packet.
+    last: usize,
     numbering: Numbering,
 }
 
@@ -56,7 +70,7 @@ impl<L> Several<L> {
     /// Takes new lanes. Everything that was sent before has arrived.
     pub(super) fn open(&mut self, lanes: impl Iterator<Item = L>, plan: &LanePlan) {
         self.lanes = lanes.map(Some).collect();
-        self.sent = vec![(0, 0); self.lanes.len()];
+        self.sent = vec![LaneCount::default(); self.lanes.len()];
         self.plan = plan.with_lanes(self.lanes.len());
         let of_plan = self.plan.groups();
         self.in_use = of_plan.len();
@@ -64,7 +78,7 @@ impl<L> Several<L> {
             self.groups.resize_with(self.in_use, Group::default);
         }
         for (group, lanes) in self.groups.iter_mut().zip(of_plan) {
-            (group.lanes, group.turn) = (lanes, 0);
+            (group.turn, group.last, group.lanes) = (0, lanes.start, lanes);
         }
         self.groups.iter_mut().for_each(|group| group.numbering.drained());
     }
@@ -120,11 +134,10 @@ impl<L> Several<L> {
 
     /// What has been sent over each lane; `pair` as of [`LanePlan::class`].
     pub(super) fn counts(&self, pair: u64) -> Vec<LaneCount> {
-        let count = |(number, &(packets, bytes)): (usize, &(u64, u64))| LaneCount {
+        let count = |(number, sent): (usize, &LaneCount)| LaneCount {
             class: self.plan.class(number, pair),
             is_lost: self.lanes.get(number).is_none_or(Option::is_none),
-            packets,
-            bytes,
+            ..*sent
         };
         self.sent.iter().enumerate().map(count).collect()
     }
@@ -147,9 +160,18 @@ impl<L> Several<L> {
         // A lane that is lost is reported by the transport.
         let Some((number, outcome)) = outcome else { return Outcome::Again };
         group.numbering.advance();
-        self.sent[number].0 += 1;
-        self.sent[number].1 += bytes as u64;
+        group.last = number;
+        self.sent[number].add(bytes);
         outcome
+    }
+
+    /// The last packet of a group had waited for so long.
+    pub(super) fn note_wait(&mut self, group: u8, waited_ns: u64) {
+        let at = usize::from(group).min(self.in_use.saturating_sub(1));
+        if let Some(count) = self.groups.get(at).and_then(|group| self.sent.get_mut(group.last)) {
+            count.waited += 1;
+            count.waited_ns += waited_ns;
+        }
     }
 
     /// Makes an access over the lane of a group whose turn it is, or another one.

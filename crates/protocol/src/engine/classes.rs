@@ -40,7 +40,7 @@ impl<T: Transport> Engine<T> {
             for kind in [Class::PointToPoint, Class::Collectives] {
                 let change = Reclassed { kind, before, after: class };
                 let group = self.endpoints.route(peer, class, kind).envelope;
-                self.flows.push(Way { peer, group }, Queued::Reclassed(change));
+                self.queue(Way { peer, group }, Queued::Reclassed(change));
             }
         }
     }

@@ -37,10 +37,11 @@ pub(super) struct Reclassed {
     pub(super) after: Option<Class>,
 }
 
-/// A packet that waits, and its place among all that ever did.
+/// A packet that waits, its place among all that ever did, and since when.
 #[derive(Clone, Copy)]
 pub(super) struct Waiting {
     pub(super) serial: u64,
+    since_ns: u64,
     pub(super) packet: Queued,
 }
 
@@ -77,9 +78,9 @@ impl Flow {
     }
 
     /// Queues a packet that is no answer before everything else.
-    pub(super) fn push_first(&mut self, packet: Queued) {
+    pub(super) fn push_first(&mut self, packet: Queued, since_ns: u64) {
         debug_assert!(!packet.is_answer());
-        self.queue.push_front(Waiting { serial: 0, packet });
+        self.queue.push_front(Waiting { serial: 0, since_ns, packet });
     }
 
     /// The packet that goes next.
@@ -87,10 +88,11 @@ impl Flow {
         self.queue.front_mut()
     }
 
-    /// The first packet has gone.
-    pub(super) fn pop(&mut self) {
-        let gone = self.queue.pop_front();
-        self.answers -= usize::from(gone.is_some_and(|waiting| waiting.packet.is_answer()));
+    /// The first packet has gone: since when it had waited.
+    pub(super) fn pop(&mut self) -> Option<u64> {
+        let gone = self.queue.pop_front()?;
+        self.answers -= usize::from(gone.packet.is_answer());
+        Some(gone.since_ns)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -178,9 +180,9 @@ impl Flows {
     }
 
     /// Queues a packet behind everything else that goes the same way.
-    pub(super) fn push(&mut self, way: Way, packet: Queued) {
+    pub(super) fn push(&mut self, way: Way, packet: Queued, since_ns: u64) {
         self.serial += 1;
-        let waiting = Waiting { serial: self.serial, packet };
+        let waiting = Waiting { serial: self.serial, since_ns, packet };
         self.of(way).push(waiting);
     }
 

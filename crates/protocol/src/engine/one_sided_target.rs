@@ -89,7 +89,7 @@ impl<T: Transport> Engine<T> {
             false => self.send_reply(peer, reply),
         };
         if let Some(left) = left {
-            self.flows.push(way, Queued::Reply(left));
+            self.queue(way, Queued::Reply(left));
         }
     }
 

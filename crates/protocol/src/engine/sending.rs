@@ -120,7 +120,7 @@ impl<T: Transport> Engine<T> {
         let inserted = self.sends.insert(Send { source, to, class, mode, state, in_use: 0, recall: Recall::No });
         debug_assert_eq!(inserted, id);
         match (state, flow) {
-            (SendState::Queued, _) => self.flows.push(way, Queued::Message(id)),
+            (SendState::Queued, _) => self.queue(way, Queued::Message(id)),
             (_, Some(_)) => self.start_stream(id),
             _ => {}
         }
@@ -173,7 +173,13 @@ impl<T: Transport> Engine<T> {
         }
         let mut bytes = [0; BODY_MAX];
         bytes[..body.len()].copy_from_slice(body);
-        self.flows.push(way, Queued::Control(header, bytes, body.len()));
+        self.queue(way, Queued::Control(header, bytes, body.len()));
+    }
+
+    /// Queues a packet behind everything else that goes the same way.
+    pub(super) fn queue(&mut self, way: Way, packet: Queued) {
+        let now_ns = self.endpoints.transport().now_ns();
+        self.flows.push(way, packet, now_ns);
     }
 
     /// Moves everything that waits for a lane. True if anything moved.
@@ -197,7 +203,7 @@ impl<T: Transport> Engine<T> {
     /// Sends queued packets of a flow, in their order.
     fn flush_queue(&mut self, place: usize) -> bool {
         let mut moved = false;
-        while let Some(&mut Waiting { packet, serial }) = self.flows.at(place).first() {
+        while let Some(&mut Waiting { packet, serial, .. }) = self.flows.at(place).first() {
             let way = self.flows.at(place).way;
             let gone = match packet {
                 Queued::Message(id) => self.start_queued(id),
@@ -218,7 +224,10 @@ impl<T: Transport> Engine<T> {
             if !gone {
                 break;
             }
-            self.flows.at(place).pop();
+            let now_ns = self.endpoints.transport().now_ns();
+            if let Some(since_ns) = self.flows.at(place).pop() {
+                self.endpoints.note_wait(way, now_ns.saturating_sub(since_ns));
+            }
             moved = true;
         }
         moved

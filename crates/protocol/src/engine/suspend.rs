@@ -52,7 +52,8 @@ impl<T: Transport> Engine<T> {
     pub fn resume(&mut self, peer: Peer) {
         if self.endpoints.resume(peer) {
             let packet = Queued::Control(own(Kind::RESUME, 0), [0; BODY_MAX], 0);
-            self.flows.of(Way::first(peer)).push_first(packet);
+            let now_ns = self.endpoints.transport().now_ns();
+            self.flows.of(Way::first(peer)).push_first(packet, now_ns);
         }
     }
 
