@@ -36,6 +36,7 @@ const KNOW_RANKS: &[(&str, &str)] = &[
     ("channel/src/wait.rs", "the launcher says how many are near"),
     ("channel/src/transports.rs", "the edge: lanes are opened as the launcher says"),
     ("channel/src/transports/inboxes.rs", "the edge: the order of senders in an inbox"),
+    ("channel/src/transports/jobs.rs", "the edge: processes of other jobs"),
     ("channel/src/tcp/hello.rs", "the edge: who calls whom"),
     ("channel/src/ucx/wire.rs", "the edge: who calls whom"),
     ("channel/src/tcp/ids.rs", "the edge: who calls whom"),

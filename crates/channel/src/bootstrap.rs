@@ -19,6 +19,7 @@ use launcher::Launcher;
 use link::Link;
 use protocol::control::exchange::{Entry, Id, Offer};
 use protocol::control::rank::Times;
+use protocol::control::spawn::{Answer, Request};
 use protocol::control::{self, ToAgent, ToRank, VERSION};
 use protocol::processes::{Processes, SharedProcesses};
 use std::cell::RefCell;
@@ -65,6 +66,13 @@ pub enum Event {
         host: String,
         /// How, in words.
         why: String,
+    },
+    /// The answer to [`Bootstrap::ask`].
+    Answer {
+        /// Number of the request.
+        number: u64,
+        /// It.
+        answer: Answer,
     },
     /// Somebody asks what this rank waits for: [`Bootstrap::report`].
     Dump,
@@ -169,6 +177,7 @@ impl Bootstrap {
             startup: protocol::control::exchange::Startup::LAZY,
             profile: protocol::control::profile::Orders::OFF,
             offload: protocol::control::rank::Offload::default(),
+            parent_port: String::new(),
         };
         base::log::set_prefix(format!("0@{}", job.node_names[0]));
         Bootstrap {
@@ -301,6 +310,14 @@ impl Bootstrap {
             None => self.send(&ToAgent::Request { peer })?,
         }
         Ok(())
+    }
+
+    /// Asks something of mpiexec; [`Event::Answer`] has the answer.
+    pub fn ask(&mut self, number: u64, request: Request) -> Result {
+        let Some(link) = &mut self.link else {
+            fail!(ERR_UNSUPPORTED_OPERATION, "a process that was started without mpiexec has nobody to ask");
+        };
+        link.write(&ToAgent::Ask { number, request }, &[])
     }
 
     /// The next event, without waiting.

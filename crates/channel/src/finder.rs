@@ -7,6 +7,7 @@ use crate::bootstrap::{EndpointAddress, Event, JobInfo, SharedBootstrap};
 use crate::why::Why;
 use base::{Peer, Result, WorldRank, ensure, log};
 use protocol::control::exchange::Entry;
+use protocol::control::spawn::{Answer, Request};
 use protocol::processes::SharedProcesses;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
@@ -31,6 +32,12 @@ pub struct Finder {
     awaited: HashSet<Peer>,
     /// What an exchange has told of the others, by rank; empty if addresses are asked for on first use.
     directory: Vec<Option<Box<EndpointAddress>>>,
+    /// Where processes of other jobs are.
+    others: HashMap<Peer, Box<EndpointAddress>>,
+    /// Requests to mpiexec that have been made.
+    requests: u64,
+    /// Answers that nobody has taken, by request.
+    answers: HashMap<u64, Answer>,
     /// What this process has registered.
     own: Option<Box<EndpointAddress>>,
     /// Which channel a peer has got, and why not another one.
@@ -48,6 +55,9 @@ impl Finder {
             processes,
             awaited: HashSet::new(),
             directory: Vec::new(),
+            others: HashMap::new(),
+            requests: 0,
+            answers: HashMap::new(),
             own: None,
             reasons: HashMap::new(),
             agent_lost: false,
@@ -92,9 +102,14 @@ impl Finder {
         Ok(())
     }
 
-    /// The address of a peer that was in the exchange.
+    /// Notes where a process of another job is.
+    pub fn learn_of_other_job(&mut self, peer: Peer, address: EndpointAddress) {
+        self.others.insert(peer, Box::new(address));
+    }
+
+    /// The address of a peer that was in the exchange, or of one of another job.
     pub fn known(&self, peer: Peer) -> Option<Box<EndpointAddress>> {
-        let rank = self.processes.borrow().rank(peer)?;
+        let Some(rank) = self.processes.borrow().rank(peer) else { return self.others.get(&peer).cloned() };
         self.directory.get(rank.0 as usize).cloned().flatten()
     }
 
@@ -106,6 +121,19 @@ impl Finder {
             self.awaited.insert(peer);
         }
         asked
+    }
+
+    /// Asks something of mpiexec; the number of the request. An error if there is no mpiexec.
+    pub fn ask_mpiexec(&mut self, request: Request) -> Result<u64> {
+        self.requests += 1;
+        self.bootstrap.borrow_mut().ask(self.requests, request)?;
+        Ok(self.requests)
+    }
+
+    /// The answer to a request, once it is there.
+    pub fn take_answer(&mut self, number: u64) -> Result<Option<Answer>> {
+        ensure!(!self.agent_lost, ERR_OTHER, "the node agent is gone");
+        Ok(self.answers.remove(&number))
     }
 
     /// Whether an address is awaited.
@@ -137,6 +165,7 @@ impl Finder {
                         return Some(Found::Gone(peer));
                     }
                 }
+                Ok(Some(Event::Answer { number, answer })) => drop(self.answers.insert(number, answer)),
                 Ok(Some(Event::Dump)) => self.bootstrap.borrow_mut().ask_for_report(),
                 Ok(Some(Event::Served)) => {}
                 Err(error) => {

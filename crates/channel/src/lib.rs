@@ -12,6 +12,7 @@ pub mod locality;
 pub mod memory;
 pub mod offload;
 pub mod opened;
+pub mod port;
 pub mod profile;
 pub mod protocols;
 pub mod self_;

@@ -7,6 +7,7 @@
 //! Invariant: a peer is reported `Lost` once everything that it had sent before has been polled.
 
 mod inboxes;
+pub mod jobs;
 mod lanes;
 mod poll;
 mod ucx_lanes;
@@ -113,6 +114,7 @@ pub struct Transports {
     me: Peer,
     job: Rc<JobInfo>,
     processes: SharedProcesses,
+    epoll: Arc<Epoll>,
     tick: u32,
     hub: Option<ShmHub>,
     /// What peers under other kernels of this host send.
@@ -167,6 +169,7 @@ impl Transports {
             me,
             job: Rc::clone(&job),
             processes,
+            epoll: Arc::clone(epoll),
             tick: 0,
             hub: None,
             region: None,
@@ -288,12 +291,15 @@ impl Transports {
 
     /// Builds the lane to a peer whose endpoint address is known.
     fn open_lane(&mut self, peer: Peer, address: &EndpointAddress, fds: Vec<OwnedFd>, far: &str) {
-        // Only the launcher tells addresses, and those of the own job only.
-        let Some(rank) = self.processes.borrow().rank(peer) else { return self.lose(peer) };
+        let mut why = Why::default();
+        let Some(rank) = self.processes.borrow().rank(peer) else {
+            why.reject("shm", "it is of another job");
+            self.open_net(peer, &address.tcp, &mut why);
+            return self.finder.note_reasons(peer, why);
+        };
         if let Some(net) = &mut self.net {
             ids::note_neighbors_id(self.job.rank, rank, address, net.ids());
         }
-        let mut why = Why::default();
         let near = locality::try_shm(self.hub.as_ref(), &self.job, (peer, rank, address, fds), far, &mut why)
             .or_else(|| locality::try_region(self.region.as_deref(), &self.job, (peer, rank, address), &mut why));
         if let Some(mut lane) = near {
@@ -438,7 +444,7 @@ fn verbs_of(lane: &Lane) -> Verbs {
 /// What the classes of a pair follow from: see [`protocol::lanes::LanePlan::class`].
 fn pair_of(endpoints: &mut Endpoints<Transports>, peer: Peer) -> u64 {
     let transports = endpoints.transport();
-    let other = transports.processes.borrow().rank(peer).map_or(0, |rank| u64::from(rank.0));
+    let other = transports.processes.borrow().id(peer).map_or(0, |id| u64::from(id.rank.0));
     u64::from(transports.job.rank.0) + other
 }
 

@@ -14,7 +14,7 @@ use crate::inside::Inside;
 use crate::life::World;
 use crate::p2p::buffered;
 use crate::thread::Level;
-use crate::{agent, attr, coll, cs, engine, errhandler, job, life, losses, profile, progress, waits};
+use crate::{agent, attr, coll, cs, dynamic, engine, errhandler, job, life, losses, profile, progress, waits};
 use base::ids::Proposer;
 use base::{Class, ContextId, Error, Peer, Result, ensure, log};
 use channel::opened::Opened;
@@ -33,9 +33,10 @@ pub fn init_world(cs: &mut Section, required: Level) -> Result<Level> {
     let world = ContextId::new(Proposer(0), 1);
     let new =
         |context, group| Comm::new(context, Rc::new(group), errhandler::initial(), None, comm::choices::of_job(cs));
-    let own = new(ContextId::new(job::proposer(job::me()), 2), Group::new(vec![job::me()]));
+    let own = new(ContextId::new(job::proposer_in_job(job::me()), 2), Group::new(vec![job::me()]));
     comm::set_predefined(cs, new(world, Group::new(job::world())), own);
     life::begin_world(cs, level);
+    dynamic::meet_parent(cs)?;
     Ok(level)
 }
 

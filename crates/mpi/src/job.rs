@@ -3,12 +3,12 @@
 use crate::cs::Section;
 use crate::inside::Inside;
 use base::ids::{JobId, ProcId, Proposer};
-use base::{Peer, Result, WorldRank};
+use base::{ContextId, Peer, Result, WorldRank};
 use channel::bootstrap::Bootstrap;
 use protocol::processes::{Processes, SharedProcesses};
-use protocol::realm::Realm;
+use protocol::realm::{Realm, Realms};
 use std::cell::RefCell;
-use std::sync::OnceLock;
+use std::sync::{OnceLock, PoisonError, RwLock};
 
 /// What stays known of the job.
 pub struct Job {
@@ -17,7 +17,7 @@ pub struct Job {
     /// The processes that this one knows.
     processes: SharedProcesses,
     /// Who makes communicators with this process.
-    realm: Realm,
+    realms: RwLock<Realms>,
     /// Number of processes.
     size: u32,
     /// Name of this node.
@@ -28,6 +28,8 @@ pub struct Job {
     pub continue_on_failure: bool,
     /// Where the program was started.
     pub working_directory: String,
+    /// The port of whoever has spawned the job; empty if nobody has, or a program before this one has connected.
+    parent_port: String,
     /// By rank.
     node_of: Vec<u32>,
     /// By node: the lowest one under the same kernel.
@@ -74,11 +76,42 @@ pub fn id_of(peer: Peer) -> ProcId {
     with_processes(|processes| processes.id(peer)).expect("an endpoint is a process")
 }
 
-/// The number of a process of the job among those that make communicators with each other: all of them agree on it.
-pub fn proposer(peer: Peer) -> Proposer {
+/// The number of a process among those that make communicators with each other in the space of `context`: all of them agree on it. None if it isn't
+/// one of them.
+pub fn find_proposer(context: ContextId, peer: Peer) -> Option<Proposer> {
     let id = id_of(peer);
-    let number = JOB.get().map_or(Some(Proposer(0)), |job| job.realm.proposer(id));
-    number.expect("communicators are made of processes of this job")
+    match JOB.get() {
+        Some(job) => job.realms.read().unwrap_or_else(PoisonError::into_inner).proposer(context, id),
+        None => Some(Proposer(0)),
+    }
+}
+
+/// The same for a process that is in a communicator of this space.
+pub fn proposer(context: ContextId, peer: Peer) -> Proposer {
+    find_proposer(context, peer).expect("the members of a communicator are in its realm")
+}
+
+/// The number of a process of this job among those of the job; that of nobody for others.
+pub fn proposer_in_job(peer: Peer) -> Proposer {
+    rank_of(peer).map_or(Proposer::NOBODY, |rank| Proposer(rank.0))
+}
+
+/// All numbers of processes that this one has met are below this.
+pub fn proposers_end() -> u32 {
+    JOB.get().map_or(1, |job| job.realms.read().unwrap_or_else(PoisonError::into_inner).end())
+}
+
+/// This process makes communicators with those of another realm, too.
+pub(crate) fn enter_realm(realm: Realm) -> Result {
+    match JOB.get() {
+        Some(job) => job.realms.write().unwrap_or_else(PoisonError::into_inner).add(realm),
+        None => Ok(()),
+    }
+}
+
+/// The port of the processes that have spawned this job; none if nobody has.
+pub fn parent_port() -> Option<&'static str> {
+    JOB.get().map(|job| job.parent_port.as_str()).filter(|port| !port.is_empty())
 }
 
 /// Whether all processes are of this job.
@@ -139,12 +172,13 @@ pub fn remember(bootstrap: &Bootstrap) {
     let _ = JOB.set(Job {
         me: processes.borrow().me(),
         processes: processes.clone(),
-        realm: Realm::of_job(JobId(job.job_id), job.size),
+        realms: RwLock::new(Realms::of_job(JobId(job.job_id), job.size)),
         size: job.size,
         host: job.node_names.get(node as usize).cloned().unwrap_or_default(),
         continue_on_failure: job.continue_on_failure,
         command: job.command.clone(),
         working_directory: job.working_directory.clone(),
+        parent_port: if job.startup.generation == 0 { job.parent_port.clone() } else { String::new() },
         node_of: job.node_of.clone(),
         kernel_of: job.kernel_of.clone(),
     });

@@ -12,6 +12,7 @@ pub mod comm;
 pub mod constructors;
 pub mod cs;
 pub mod datatype;
+pub mod dynamic;
 pub mod engine;
 pub mod env;
 pub mod errhandler;

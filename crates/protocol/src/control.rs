@@ -16,11 +16,13 @@ pub mod frame;
 pub mod handshake;
 pub mod inquiry;
 pub mod job;
+pub mod meeting;
 pub mod near;
 pub mod profile;
 pub mod rank;
 pub mod report;
 pub mod sealed;
+pub mod spawn;
 pub mod tree;
 
 pub use codec::{Wire, decode, encode};

@@ -10,7 +10,7 @@
 //! belonged to one of them first, and the numbers of the other one begin above its numbers.
 
 use base::ids::{JobId, ProcId, Proposer, WorldRank};
-use base::{Result, ensure};
+use base::{ContextId, Result, ensure};
 use std::collections::HashMap;
 
 /// See the head of this file.
@@ -21,8 +21,8 @@ pub struct Realm(Members);
 enum Members {
     /// The processes of a job.
     Job(JobId, u32),
-    /// Processes of several jobs, and the first number that none of them has.
-    Numbered(HashMap<ProcId, Proposer>, u32),
+    /// Processes of several jobs, their first number, and the first one that none of them has.
+    Numbered(HashMap<ProcId, Proposer>, u32, u32),
 }
 
 impl Realm {
@@ -44,14 +44,14 @@ impl Realm {
             ensure!(numbers.insert(id, Proposer(next)).is_none(), ERR_INTERN, "a process connects with itself");
             next += 1;
         }
-        Ok(Realm(Members::Numbered(numbers, next)))
+        Ok(Realm(Members::Numbered(numbers, end, next)))
     }
 
     /// The number of a process; none if it is not in the realm.
     pub fn proposer(&self, id: ProcId) -> Option<Proposer> {
         match &self.0 {
             Members::Job(job, size) => (id.job == *job && id.rank < WorldRank(*size)).then_some(Proposer(id.rank.0)),
-            Members::Numbered(numbers, _) => numbers.get(&id).copied(),
+            Members::Numbered(numbers, ..) => numbers.get(&id).copied(),
         }
     }
 
@@ -59,8 +59,49 @@ impl Realm {
     pub fn end(&self) -> u32 {
         match &self.0 {
             Members::Job(_, size) => *size,
-            Members::Numbered(_, end) => *end,
+            Members::Numbered(_, _, end) => *end,
         }
+    }
+
+    /// Whether contexts that begin with this number are of this realm, for its members.
+    fn has(&self, number: u32) -> bool {
+        let begin = if let Members::Numbered(_, begin, _) = &self.0 { *begin } else { 0 };
+        (begin..self.end()).contains(&number)
+    }
+}
+
+/// The realms of one process. Their numbers don't overlap, so a context tells its realm.
+#[derive(Debug)]
+pub struct Realms(Vec<Realm>);
+
+impl Realms {
+    /// Those of a process that has not connected: its job.
+    pub fn of_job(job: JobId, size: u32) -> Realms {
+        Realms(vec![Realm::of_job(job, size)])
+    }
+
+    /// The realm to which a context belongs; none if this process is in no realm with such numbers.
+    pub fn of_context(&self, context: ContextId) -> Option<&Realm> {
+        let number = (context.0 >> 32) as u32;
+        self.0.iter().find(|realm| realm.has(number))
+    }
+
+    /// The number of a process in the realm of a context.
+    pub fn proposer(&self, context: ContextId, id: ProcId) -> Option<Proposer> {
+        self.of_context(context)?.proposer(id)
+    }
+
+    /// All numbers that this process has met are below this.
+    pub fn end(&self) -> u32 {
+        self.0.iter().map(Realm::end).max().unwrap_or(0)
+    }
+
+    /// The process has become a member of another one, whose numbers begin at or above [`Realms::end`].
+    pub fn add(&mut self, realm: Realm) -> Result {
+        let begin = if let Members::Numbered(_, begin, _) = &realm.0 { *begin } else { 0 };
+        ensure!(begin >= self.end(), ERR_INTERN, "a connection uses numbers that this process has met");
+        self.0.push(realm);
+        Ok(())
     }
 }
 
@@ -135,5 +176,18 @@ mod tests {
         assert!(Realm::connect([id(1, 0), id(1, 0)], 4).is_err());
         assert_eq!(last.proposer(id(2, 0)), None);
         assert_eq!(Realm::of_job(JobId(1), 2).proposer(id(1, 2)), None);
+    }
+
+    #[test]
+    fn a_context_tells_its_realm() {
+        let mut realms = Realms::of_job(JobId(1), 3);
+        assert!(realms.add(Realm::connect([id(1, 0), id(2, 0)], 2).unwrap()).is_err(), "number 2 is rank 2");
+        realms.add(Realm::connect([id(1, 0), id(2, 0)], 5).unwrap()).unwrap();
+        let proposer = |number, id| realms.proposer(ContextId::new(Proposer(number), 16), id);
+        assert_eq!(proposer(2, id(1, 0)), Some(Proposer(0)));
+        assert_eq!(proposer(5, id(1, 0)), Some(Proposer(5)));
+        assert_eq!(proposer(6, id(2, 0)), Some(Proposer(6)));
+        assert_eq!((proposer(2, id(2, 0)), proposer(4, id(1, 0)), proposer(7, id(1, 0))), (None, None, None));
+        assert_eq!(realms.end(), 7);
     }
 }

@@ -11,7 +11,7 @@ use crate::order::Number;
 pub const HEADER_BYTES: usize = 24;
 
 /// Version of this format; exchanged when a lane is opened.
-pub const WIRE_VERSION: u8 = 8;
+pub const WIRE_VERSION: u8 = 9;
 
 /// Identity of a message and of the operation that it belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -143,6 +143,10 @@ pointers! {
     TypeArray, *const CType, "const MPI_Datatype @[]";
     /// Info objects.
     InfoArray, *const CInfo, "const MPI_Info @[]";
+    /// A C string that only the root must pass.
+    RootText, *const c_char, "const char *@";
+    /// An info object that only the root must pass.
+    RootInfo, CInfo, "MPI_Info @";
     /// C strings.
     Strings, *const *const c_char, "char *@[]";
     /// Arrays of C strings.

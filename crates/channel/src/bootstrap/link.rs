@@ -137,6 +137,7 @@ impl Link {
                 Some(Event::Address { peer, address: *address, fds, far })
             }
             ToRank::PeerGone { peer, host, why } => Some(Event::PeerGone { peer, host, why }),
+            ToRank::Answer { number, answer } => Some(Event::Answer { number, answer }),
             ToRank::Dump {} => Some(Event::Dump),
             ToRank::Served {} => Some(Event::Served),
             // The job is over; who is told so, rather than killed, has a launcher that goes by the exit codes of processes.

@@ -1,7 +1,7 @@
-//! The handshake of a data connection: both ends prove that they belong to the job, without sending its key. No I/O.
+//! The handshake of a data connection: both ends prove that they belong to the job, or to two that have connected, without sending the key. No I/O.
 //!
 //! ```text
-//! dialler ─ Hello{magic, version, link, from, to, job, nonce_d, format} ─────────► listener
+//! dialler ─ Hello{magic, version, link, from, to, jobs, nonce_d, format} ─────────► listener
 //! dialler ◄ Challenge{magic, nonce_l, security, mac(key, "l", …)} listener
 //! dialler ─ Proof{terms_d, mac(key, "d", hello, nonce_l, terms_d)} ► listener
 //! dialler ◄ Answer{verdict, terms_l, mac(key, verdict, …, terms_l)}  listener     then frames both ways
@@ -26,7 +26,7 @@ use protocol::wire::WIRE_VERSION;
 use std::collections::HashMap;
 
 /// Bytes of [`hello`].
-pub const HELLO_BYTES: usize = 48;
+pub const HELLO_BYTES: usize = 56;
 /// Bytes of [`challenge`].
 pub const CHALLENGE_BYTES: usize = 41;
 /// Bytes of [`proof`].
@@ -104,6 +104,8 @@ pub struct Identity {
     pub security: Security,
     /// Endpoint ids, if the job has exchanged some.
     pub ids: Ids,
+    /// Secrets with processes of other jobs: each has one with this process.
+    pub others: HashMap<ProcId, [u8; 16]>,
 }
 
 /// Endpoint ids, one per ordered pair of ranks (`protocol::control::exchange`): who calls a rank must know the id by which this
@@ -138,9 +140,20 @@ impl Identity {
         self.processes.borrow().name(peer)
     }
 
-    /// The secret of a connection that `from` has dialled to `to`, one of which is this rank.
-    fn secret(&self, from: WorldRank, to: WorldRank) -> [u8; 16] {
-        let id = if to == self.me().rank { self.ids.own.get(&from) } else { self.ids.theirs.get(&to) };
+    /// Whether this process has a secret with another one.
+    pub fn has_secret_with(&self, id: ProcId) -> bool {
+        id.job == self.me().job || self.others.contains_key(&id)
+    }
+
+    /// The secret of a connection that `from` has dialled to `to`, one of which is this process.
+    fn secret(&self, from: ProcId, to: ProcId) -> [u8; 16] {
+        let me = self.me();
+        let other = if to == me { from } else { to };
+        if other.job != me.job {
+            // Nobody has been told of a process without its secret; should that be wrong, nobody knows this one.
+            return self.others.get(&other).copied().unwrap_or_else(random_key);
+        }
+        let id = if to == me { self.ids.own.get(&from.rank) } else { self.ids.theirs.get(&to.rank) };
         id.map_or(self.key, |id| Key(self.key).derive(id).0)
     }
 }
@@ -205,20 +218,21 @@ impl std::fmt::Display for Stranger {
     }
 }
 
-/// The dialler's first message; its peer is of the same job.
+/// The dialler's first message.
 pub fn hello(id: &Identity, to: LinkId, nonce: &[u8; 16]) -> [u8; HELLO_BYTES] {
     let me = id.me();
-    let to_rank = id.processes.borrow().rank(to.peer).expect("only the launcher tells addresses");
+    let called = id.processes.borrow().id(to.peer).expect("an endpoint is a process");
     let mut out = [0; HELLO_BYTES];
     out[..8].copy_from_slice(&MAGIC);
     out[8] = WIRE_VERSION;
     out[9] = to.number;
     out[10] = id.security.code();
     out[12..16].copy_from_slice(&me.rank.0.to_le_bytes());
-    out[16..20].copy_from_slice(&to_rank.0.to_le_bytes());
+    out[16..20].copy_from_slice(&called.rank.0.to_le_bytes());
     out[20..28].copy_from_slice(&me.job.0.to_le_bytes());
     out[28..44].copy_from_slice(nonce);
-    out[44..].copy_from_slice(&id.format.to_le_bytes());
+    out[44..48].copy_from_slice(&id.format.to_le_bytes());
+    out[48..].copy_from_slice(&called.job.0.to_le_bytes());
     out
 }
 
@@ -227,14 +241,14 @@ pub fn hello(id: &Identity, to: LinkId, nonce: &[u8; 16]) -> [u8; HELLO_BYTES] {
 /// What it says about its security is compared after the challenge, which tells it ours: [`check_security`].
 pub fn check_hello(id: &Identity, bytes: &[u8; HELLO_BYTES]) -> Result<LinkId, Stranger> {
     let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
-    let job = u64::from(word(20)) | u64::from(word(24)) << 32;
-    let (from, to, me) = (word(12), word(16), id.me());
-    let known = id.processes.borrow().peer(ProcId { job: JobId(job), rank: WorldRank(from) });
+    let (from, to) = parties(bytes);
+    let me = id.me();
+    let known = id.processes.borrow().peer(from);
     match () {
         () if bytes[..8] != MAGIC => Err(Stranger::Garbage),
         () if bytes[8] != WIRE_VERSION => Err(Stranger::Version),
-        () if job != me.job.0 => Err(Stranger::Job),
-        () if to != me.rank.0 => Err(Stranger::Misdirected),
+        () if to.job != me.job || !id.has_secret_with(from) => Err(Stranger::Job),
+        () if to.rank != me.rank => Err(Stranger::Misdirected),
         () if from == to || bytes[9] >= LINKS_MAX => Err(Stranger::Garbage),
         () if word(44) != id.format => Err(Stranger::Settings),
         () => known.map(|peer| LinkId { peer, number: bytes[9] }).ok_or(Stranger::Garbage),
@@ -253,11 +267,21 @@ fn same_security(id: &Identity, code: u8) -> Result<(), Stranger> {
 
 /// What the two ends of a connection know and nobody else does, from which the keys of its records are made; `nonce` is the listener's.
 pub fn secret(id: &Identity, hello: &[u8; HELLO_BYTES], nonce: &[u8; 16]) -> Vec<u8> {
-    [&id.secret(rank_at(hello, 12), rank_at(hello, 16)), &hello[..], nonce].concat()
+    let (from, to) = parties(hello);
+    [&id.secret(from, to), &hello[..], nonce].concat()
 }
 
-fn rank_at(hello: &[u8; HELLO_BYTES], at: usize) -> WorldRank {
-    WorldRank(u32::from_le_bytes(std::array::from_fn(|i| hello[at + i])))
+/// Who has dialled, and whom.
+fn parties(hello: &[u8; HELLO_BYTES]) -> (ProcId, ProcId) {
+    let rank = |at: usize| WorldRank(u32::from_le_bytes(std::array::from_fn(|i| hello[at + i])));
+    let job = |at: usize| JobId(u64::from_le_bytes(std::array::from_fn(|i| hello[at + i])));
+    (ProcId { job: job(20), rank: rank(12) }, ProcId { job: job(48), rank: rank(16) })
+}
+
+fn random_key() -> [u8; 16] {
+    let mut key = [0; 16];
+    sys::process::random(&mut key);
+    key
 }
 
 /// The listener's answer to a hello.
@@ -341,7 +365,8 @@ pub fn check_answer(
 /// `role` tells the four messages apart: `l` and `d` for challenge and proof, the first byte of the verdict for the answer.
 /// `said` is what the message says besides, up to `TERMS_BYTES`.
 fn mac(id: &Identity, role: u8, hello: &[u8; HELLO_BYTES], nonce: &[u8; 16], said: &[u8]) -> [u8; 16] {
-    let secret = id.secret(rank_at(hello, 12), rank_at(hello, 16));
+    let (from, to) = parties(hello);
+    let secret = id.secret(from, to);
     let mut text = [0; 2 + HELLO_BYTES + 16 + TERMS_BYTES];
     text[0] = role;
     text[2..2 + HELLO_BYTES].copy_from_slice(hello);
@@ -368,6 +393,7 @@ mod tests {
             format: 5,
             security: Security::Mac,
             ids: Ids::default(),
+            others: HashMap::new(),
         }
     }
 
@@ -495,5 +521,30 @@ mod tests {
         assert_eq!(with(16, 3), Err(Stranger::Misdirected));
         assert_eq!(with(20, 0), Err(Stranger::Job));
         assert_eq!(with(44, 6), Err(Stranger::Settings));
+        assert_eq!(with(48, 0), Err(Stranger::Job));
+    }
+
+    #[test]
+    fn processes_of_two_jobs_agree_by_their_own_secret() {
+        let of = |job| ProcId { job: JobId(job), rank: WorldRank(1) };
+        let member = |me: ProcId, other: ProcId, secret: u8| {
+            let processes = Processes::shared(me, 4);
+            let peer = processes.borrow_mut().learn(other).unwrap();
+            let identity = Identity { processes, others: HashMap::from([(other, [secret; 16])]), ..id(1) };
+            (identity, LinkId { peer, number: 0 })
+        };
+        let ((dialler, there), (listener, back)) = (member(of(1), of(2), 5), member(of(2), of(1), 5));
+        let h = hello(&dialler, there, &[1; 16]);
+        assert_eq!(check_hello(&listener, &h), Ok(back));
+        let c = challenge(&listener, &h, &[2; 16]);
+        let nonce = check_challenge(&dialler, &h, &c).unwrap();
+        let p = proof(&dialler, &h, &nonce, TERMS);
+        assert_eq!(check_proof(&listener, &h, &[2; 16], &p), Ok(TERMS));
+        // The key of the job is no help, nor is another connection's.
+        let (wrong, _) = member(of(2), of(1), 9);
+        assert_eq!(check_challenge(&dialler, &h, &challenge(&wrong, &h, &[2; 16])), Err(Stranger::Proof));
+        let unconnected = Identity { others: HashMap::new(), ..listener };
+        assert_eq!(check_hello(&unconnected, &h), Err(Stranger::Job));
+        assert_eq!(check_challenge(&dialler, &h, &challenge(&unconnected, &h, &[2; 16])), Err(Stranger::Proof));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::dial::{Dial, Step};
 use super::health::Health;
-use super::hello::{Identity, LinkId, Stranger};
+use super::hello::{LinkId, Stranger};
 use super::listen_at;
 use super::pending::{Failure, Pending};
 use super::rails::{self, Rail};
@@ -42,9 +42,9 @@ fn ports() -> RangeInclusive<u16> {
 }
 
 /// The listener, and the addresses at which it can be dialled.
-pub(super) fn listen(id: &Identity, with_loopback: bool) -> io::Result<(TcpListener, Vec<SocketAddr>)> {
+pub(super) fn listen(first: u32, with_loopback: bool) -> io::Result<(TcpListener, Vec<SocketAddr>)> {
     let only = listen_at::address_of(LISTEN.value()).map_err(io::Error::other)?;
-    let listener = sock::listen(only, ports(), id.me().rank.0, BACKLOG)?;
+    let listener = sock::listen(only, ports(), first, BACKLOG)?;
     let at = listener.local_addr()?;
     if only.is_some() {
         return Ok((listener, vec![at]));
@@ -164,8 +164,9 @@ impl Net {
         rail: Option<Rail>,
         deadline: Instant,
     ) -> io::Result<Pending> {
-        if self.id.processes.borrow().rank(link.peer).is_none() {
-            return Err(io::Error::other("it is of another job"));
+        let known = self.id.processes.borrow().id(link.peer);
+        if !known.is_some_and(|id| self.id.has_secret_with(id)) {
+            return Err(io::Error::other("it is of a job that has not connected"));
         }
         let from = rail.as_ref().map(|rail| (rail.local, rail.interface.as_str()));
         let stream = sock::connect_by(address, from, |fd| self.mark(fd, link)).or_else(|error| match from {

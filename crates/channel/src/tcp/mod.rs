@@ -209,11 +209,16 @@ pub fn configured_limits() -> Caps {
     limits_of(configured_sizes())
 }
 
+/// A listener that other jobs call, and its addresses.
+pub fn listen_for_jobs() -> std::io::Result<(TcpListener, Vec<SocketAddr>)> {
+    intro::listen(0, true)
+}
+
 impl Net {
     /// Listens on all interfaces. `with_loopback`: peers are (also) on this host.
     pub fn open(id: Identity, epoll: Arc<Epoll>, with_loopback: bool) -> std::io::Result<Net> {
         let classes = Classes::configured().map_err(std::io::Error::other)?;
-        let (listener, addresses) = intro::listen(&id, with_loopback)?;
+        let (listener, addresses) = intro::listen(id.me().rank.0, with_loopback)?;
         use std::os::fd::AsFd;
         epoll.add(listener.as_fd(), TOKEN_LISTENER, Interest::READ)?;
         let sizes = configured_sizes();
@@ -259,6 +264,14 @@ impl Net {
     /// Endpoint ids of this rank and of its peers: from now on callers must know them.
     pub fn ids(&mut self) -> &mut hello::Ids {
         &mut self.id.ids
+    }
+
+    /// From now on a process of another job may call and be called; both ends know `secret`. The first one of a pair stays.
+    pub fn admit(&mut self, peer: Peer, secret: [u8; 16]) {
+        let known = self.id.processes.borrow().id(peer);
+        if let Some(id) = known {
+            self.id.others.entry(id).or_insert(secret);
+        }
     }
 
     /// Whether the kernel has taken everything that was sent.

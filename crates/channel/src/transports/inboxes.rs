@@ -12,6 +12,7 @@ use crate::tcp::{self, Net};
 use base::{Peer, WorldRank, log};
 use protocol::lanes::LanePlan;
 use protocol::processes::SharedProcesses;
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -88,7 +89,14 @@ pub(super) fn net(job: &JobInfo, processes: &SharedProcesses, epoll: &Arc<Epoll>
     let security = Security::configured().map_err(|e| log!(Error, "no TCP: {e}")).ok()?;
     LanePlan::configured().map_err(|e| log!(Error, "no TCP: {e}")).ok()?;
     let format = tcp::format_number();
-    let id = Identity { processes: processes.clone(), key: job.key, format, security, ids: Ids::default() };
+    let id = Identity {
+        processes: processes.clone(),
+        key: job.key,
+        format,
+        security,
+        ids: Ids::default(),
+        others: HashMap::new(),
+    };
     let one_host = job.local_ranks.len() == job.size as usize;
     Net::open(id, epoll.clone(), one_host)
         .map(Box::new)

@@ -115,7 +115,7 @@ impl Transports {
     }
 
     /// Hears what the node agent tells.
-    fn poll_control(&mut self) {
+    pub(super) fn poll_control(&mut self) {
         while let Some(found) = self.finder.poll() {
             match found {
                 Found::Address(peer, address, fds, far) => self.open_lane(peer, &address, fds, &far),

@@ -273,6 +273,7 @@ impl Agent {
             ToAgent::Startup { times } => self.on_times(at, times),
             ToAgent::Profile {} => self.on_profile(at, fds),
             ToAgent::Offload {} => self.serve(at, fds),
+            ToAgent::Ask { number, request } => self.send_up(ROOT, Message::Ask { rank: world, number, request }),
             ToAgent::Report { report } => self.send_up(ROOT, Message::Report { rank: world, report }),
             ToAgent::Abort { code, text, ranks } => {
                 rank.aborted = true;

@@ -85,6 +85,11 @@ impl Agent {
             Message::Entries { rank, generation, entries } => {
                 self.answer_rank((rank, generation), &ToRank::Entries { entries }, body.len());
             }
+            Message::Answer { rank, number, answer } => {
+                if let Some(rank) = self.ranks.iter_mut().find(|known| known.world == rank && known.ended.is_none()) {
+                    rank.send(&ToRank::Answer { number, answer }, Vec::new());
+                }
+            }
             Message::Gathered { node, generation, addresses } => self.on_gathered(node, generation, addresses),
             Message::Spread { generation, addresses } => self.on_spread(generation, addresses),
             Message::BarrierUp { node, epoch } => self.on_barrier_up(node, epoch),

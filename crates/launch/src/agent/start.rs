@@ -400,6 +400,7 @@ fn job_info(job: &JobSpec, place: &Place, locals: &[u32], program: &Program) -> 
         startup: job.startup.clone(),
         profile: job.profile.clone(),
         offload: Offload { workers: job.offload, index: None },
+        parent_port: job.parent_port.clone(),
     }
 }
 

@@ -8,6 +8,7 @@ pub mod rankfile;
 pub mod table;
 
 use crate::container::ContainerOptions;
+use crate::head::setup::Spawned;
 pub use binding::bind_to;
 pub use hostfile::Host;
 pub use output::OutputDirectory;
@@ -193,6 +194,8 @@ pub struct Options {
     pub preload: bool,
     /// Send these files.
     pub preload_files: Vec<std::path::PathBuf>,
+    /// Not on the command line: the job was spawned by another one.
+    pub spawned: Option<Spawned>,
     /// What the user should know; shown once.
     pub warnings: Vec<String>,
 }
@@ -241,6 +244,7 @@ impl Default for Options {
             comm_pattern: None,
             preload: false,
             preload_files: Vec::new(),
+            spawned: None,
             warnings: Vec::new(),
         }
     }

@@ -144,6 +144,7 @@ fn job_of(plan: Plan) -> JobSpec {
         offload: 0,
         preload: Vec::new(),
         adopted_from: plan.launcher,
+        parent_port: String::new(),
     }
 }
 

@@ -81,6 +81,7 @@ impl Head {
             }
             Message::NodeDone { node } => self.node_over(node),
             Message::NodeLost { node, why } => self.on_node_lost(node, why),
+            Message::Ask { rank, number, request } => self.on_ask(rank, number, request),
             Message::Processes { processes } => self.on_processes(processes),
             Message::Report { rank, report } => self.on_report(rank, *report),
             Message::Notice { text } => eprintln!("mpiexec: {text}"),

@@ -17,6 +17,7 @@ mod profile;
 mod report;
 pub(crate) mod setup;
 mod signals;
+mod spawn;
 mod stdio;
 mod verdict;
 
@@ -86,6 +87,7 @@ struct Head {
     asked_late: bool,
     inquiry: Option<inquiry::Inquiry>,
     top: TopServer,
+    spawning: spawn::Spawning,
     interrupts: u32,
     files: files::OutputFiles,
     /// Of this host's containers.
@@ -150,7 +152,9 @@ impl Head {
         for warning in lanes::settle(&options, &mut plan.job, file_limit)? {
             eprintln!("mpiexec: warning: {warning}");
         }
-        let routes = crate::fabric::ask(&options, &plan.job, &plan.hosts_of_ranks());
+        // Routes belong to the job that spawns: they are for its hosts, and given back with it.
+        let wants_routes = options.spawned.is_none();
+        let routes = wants_routes.then(|| crate::fabric::ask(&options, &plan.job, &plan.hosts_of_ranks())).flatten();
         if let Some(routes) = &routes {
             routes.mark_lanes(&mut plan.job.apps);
         }
@@ -198,6 +202,7 @@ impl Head {
             asked_late: false,
             inquiry: None,
             top: TopServer::default(),
+            spawning: spawn::Spawning::default(),
             interrupts: 0,
             files: files::OutputFiles::begin(&options, plan.job.ranks.len())?,
             job_dir,
@@ -229,6 +234,7 @@ impl Head {
             self.pump_output();
             self.show_progress();
             self.serve_top(&set);
+            self.serve_heads(&set);
             self.watch_clock();
             if self.is_over() {
                 return self.conclude();
@@ -249,6 +255,7 @@ impl Head {
             set.until(inquiry.deadline());
         }
         self.top.register(set);
+        self.spawning.register(set);
         self.launching.register(set);
         if let Some(at) = self.ending {
             set.until(at + self.end_limit());
@@ -261,7 +268,7 @@ impl Head {
 
     fn is_over(&self) -> bool {
         let given_up = self.ending.is_some_and(|at| at.elapsed() >= self.end_limit());
-        let over = self.nodes.iter().all(|n| n.over);
+        let over = self.nodes.iter().all(|n| n.over) && self.spawning.is_over();
         given_up || (over && self.sinks.iter().all(Sink::is_empty))
     }
 
@@ -283,6 +290,7 @@ impl Head {
             self.input.stop();
             let code = self.verdict.cause().map_or(1, |cause| cause.code);
             self.send(ALL, Message::Kill { now: false, code });
+            self.spawning.signal(sys::process::signals::TERM);
         }
     }
 
@@ -324,6 +332,10 @@ impl Head {
         if !self.job.adopted_from.is_empty() {
             // The launcher decides about the exit code.
             eprintln!("ferrule: {}", cause.text);
+            return cause.code;
+        }
+        if self.options.spawned.is_some() && cause.code == 128 + sys::process::signals::TERM {
+            // The head above has ended this job, and says why.
             return cause.code;
         }
         eprintln!("mpiexec: {}", cause.text);
@@ -375,7 +387,8 @@ impl Head {
 }
 
 fn timeout(options: &Options) -> Result<Option<Duration>, String> {
-    let from_environment = std::env::var("MPIEXEC_TIMEOUT").ok().filter(|text| !text.trim().is_empty());
+    let text = if options.spawned.is_none() { std::env::var("MPIEXEC_TIMEOUT").ok() } else { None };
+    let from_environment = text.filter(|text| !text.trim().is_empty());
     let seconds = match (options.timeout_s, from_environment) {
         (Some(seconds), _) => Some(seconds),
         (None, Some(text)) => Some(crate::cli::seconds(&text).map_err(|e| format!("MPIEXEC_TIMEOUT: {e}"))?),

@@ -51,6 +51,13 @@ impl Plan {
     }
 }
 
+/// What a job that was spawned knows of its parents.
+#[derive(Clone, Debug)]
+pub struct Spawned {
+    /// The port at which they wait.
+    pub port: String,
+}
+
 /// How a container is started.
 #[derive(Clone)]
 pub struct ContainerLaunch {
@@ -142,6 +149,7 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
         offload: options.offload,
         preload: Vec::new(),
         adopted_from: String::new(),
+        parent_port: options.spawned.as_ref().map_or(String::new(), |spawned| spawned.port.clone()),
     };
     check_table(&job)?;
     sys::topology::check()?;

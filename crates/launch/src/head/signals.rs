@@ -36,10 +36,15 @@ impl Head {
                     self.end();
                 }
                 signals::QUIT => self.inquire(),
-                signals::USR1 | signals::USR2 => self.send(ALL, Message::Signal { signal: info.signal }),
+                signals::USR1 | signals::USR2 => {
+                    self.send(ALL, Message::Signal { signal: info.signal });
+                    self.spawning.signal(info.signal);
+                }
                 signals::TSTP => {
                     self.send(ALL, Message::Signal { signal: signals::TSTP });
+                    self.spawning.signal(signals::TSTP);
                     sys::process::stop_self();
+                    self.spawning.signal(signals::CONT);
                     self.send(ALL, Message::Signal { signal: signals::CONT });
                 }
                 _ => {}
@@ -49,6 +54,7 @@ impl Head {
 
     fn on_interrupt(&mut self) {
         self.interrupts += 1;
+        self.spawning.signal(signals::INT);
         if self.interrupts == 1 {
             self.verdict.add("interrupted".into(), 128 + signals::INT, true);
             self.send(ALL, Message::Signal { signal: signals::INT });
@@ -60,7 +66,7 @@ impl Head {
 
     fn reap(&mut self) {
         while let Ok(Some((pid, how))) = sys::process::reap() {
-            let ours = self.children.on_exit(pid, how);
+            let ours = self.children.on_exit(pid, how) || self.on_spawned_end(pid, how);
             if !ours && self.options.verbose && matches!(how, Ended::Signal(..)) {
                 eprintln!("mpiexec: leftover process {pid} {}", crate::children::describe(how));
             }

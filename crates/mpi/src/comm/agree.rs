@@ -18,6 +18,7 @@ use crate::p2p::transfer::{self, Transfer, start_recv_bytes, start_send_bytes};
 use crate::progress::{self, Active};
 use crate::request::Operation;
 use crate::status::Status;
+use base::ids::Proposer;
 use base::{Class, ContextId, Error, Peer, Result};
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::rc::Rc;
@@ -52,7 +53,7 @@ const ABANDONED: Error = Error::new(Class::ERR_PROC_ABORTED, "a peer of this pro
 /// Sent instead of a context id: the process above has failed to get it.
 const FAILED: u64 = u64::MAX;
 /// Sent instead of a context id by a process that has none left.
-const NONE_LEFT: u64 = u64::MAX - 1;
+pub(crate) const NO_PROPOSAL: u64 = u64::MAX - 1;
 
 const CONTEXT_BYTES: usize = 8;
 /// The common context, that of the lower group alone, and that of the other one.
@@ -74,14 +75,21 @@ pub(crate) fn take_counters<const N: usize>(cs: &Section) -> Option<[u32; N]> {
 }
 
 /// New context ids of this process, for a message; if there are not so many left, numbers that are none.
-pub(crate) fn proposals<const N: usize>(cs: &Section) -> [u64; N] {
-    take_counters(cs)
-        .map_or([NONE_LEFT; N], |counters| counters.map(|counter| ContextId::new(job::proposer(job::me()), counter).0))
+/// They are for communicators that are made in the space of `context`.
+pub(crate) fn proposals<const N: usize>(cs: &Section, context: u64) -> [u64; N] {
+    let proposer = job::find_proposer(ContextId::of_plane(context), job::me());
+    let Some((proposer, counters)) = proposer.zip(take_counters(cs)) else { return [NO_PROPOSAL; N] };
+    counters.map(|counter| ContextId::new(proposer, counter).0)
+}
+
+/// The number by which a process that is met in the space of `context` calls itself there.
+pub(crate) fn source_in(context: u64, peer: Peer) -> u32 {
+    job::find_proposer(ContextId::of_plane(context), peer).unwrap_or(Proposer::NOBODY).0
 }
 
 /// Whether a number that another process has proposed is a context.
 pub(crate) fn is_context(word: u64) -> bool {
-    word < NONE_LEFT
+    word < NO_PROPOSAL
 }
 
 /// Where the messages of an agreement travel.
@@ -174,7 +182,7 @@ impl Agreement {
         for &peer in &self.part.sends {
             let Channel { context, tag } = self.channel;
             // SAFETY: `bytes` is as long, and lives and stays unchanged until the state is `Done`.
-            match unsafe { start_send_bytes(cs, peer, context, job::proposer(job::me()).0, tag, start, BYTES) } {
+            match unsafe { start_send_bytes(cs, peer, context, source_in(context, job::me()), tag, start, BYTES) } {
                 Ok(transfer) => transfers.push(transfer),
                 Err(error) => self.note(Err(error)),
             }
@@ -183,7 +191,7 @@ impl Agreement {
     }
 
     fn propose(&self, cs: &Section) {
-        let words: [u64; WORDS] = proposals(cs);
+        let words: [u64; WORDS] = proposals(cs, self.channel.context);
         words.iter().enumerate().for_each(|(at, word)| self.write(at, *word));
         if !words.iter().all(|word| is_context(*word)) {
             self.note(Err(NO_CONTEXT));
@@ -219,7 +227,7 @@ impl Agreement {
     fn received(&self) -> Result {
         match self.contexts().shared {
             FAILED => Err(ABANDONED),
-            NONE_LEFT => Err(NO_CONTEXT),
+            NO_PROPOSAL => Err(NO_CONTEXT),
             _ => Ok(()),
         }
     }
@@ -281,7 +289,7 @@ impl Operation for Agreement {
                 let start = self.bytes.get().cast::<u8>();
                 // SAFETY: `bytes` is as long, and lives and isn't touched until the receive is complete.
                 let transfer =
-                    unsafe { start_recv_bytes(cs, peer, context, job::proposer(peer).0, tag, start, BYTES) }?;
+                    unsafe { start_recv_bytes(cs, peer, context, source_in(context, peer), tag, start, BYTES) }?;
                 *self.state.borrow_mut() = State::Receiving(transfer);
             }
         }
@@ -354,11 +362,11 @@ mod tests {
         let mut inside = crate::cs::enter_test();
         let cs = inside.section();
         let before = NEXT_CONTEXT.get(cs).replace(ContextId::COUNTERS - 3);
-        let [a, b] = proposals(cs);
+        let [a, b] = proposals(cs, 0);
         assert!(is_context(a) && is_context(b) && a != b);
         // One is left, which is not enough, and nothing is taken then.
         assert_eq!(take_counters::<2>(cs), None);
-        assert!(proposals::<WORDS>(cs).iter().all(|word| !is_context(*word)));
+        assert!(proposals::<WORDS>(cs, 0).iter().all(|word| !is_context(*word)));
         assert_eq!(take_counters(cs), Some([ContextId::COUNTERS - 1]));
         assert_eq!(take_counters::<1>(cs), None);
         NEXT_CONTEXT.get(cs).set(before);

@@ -3,7 +3,7 @@
 //! One message goes each way: the number of the call, whether its sender gives up, and what it tells. A leader that gives up leaves the other one's
 //! message unread. It would meet the next call in the same place, so the reader drops messages of earlier calls.
 
-use super::agree::Channel;
+use super::agree::{Channel, source_in};
 use crate::cs::Section;
 use crate::engine;
 use crate::group::Group;
@@ -105,7 +105,7 @@ impl Said {
 /// The send must be ended before `out` goes.
 fn send(cs: &Section, Channel { context, tag }: Channel, peer: Peer, out: &[u8]) -> Result<Transfer> {
     // SAFETY: by the caller, who is in this file.
-    unsafe { start_send_bytes(cs, peer, context, job::proposer(job::me()).0, tag, out.as_ptr(), out.len()) }
+    unsafe { start_send_bytes(cs, peer, context, source_in(context, job::me()), tag, out.as_ptr(), out.len()) }
 }
 
 /// What `peer` says in call `number`.
@@ -131,7 +131,7 @@ fn receive_next(
     peer: Peer,
     members: &Participants,
 ) -> Result<Vec<u8>> {
-    let source = job::proposer(peer).0;
+    let source = source_in(context, peer);
     let pattern = Pattern { context, source: Some(source), tag: Some(tag) };
     let mut found = None;
     progress::wait_for(cs, Awaited::Message(&pattern, Some(peer)), |cs| {

@@ -47,7 +47,7 @@ fn create_inter(cs: &mut Section, comm: &Rc<Comm>, group: &Rc<Group>) -> Result<
     };
     let lower = is_before(comm.group.peer(0), remote);
     let told = share(cs, local, 0, |cs| {
-        let [mine, own] = proposals(cs);
+        let [mine, own] = proposals(cs, channel.context);
         let told = Words::new().wide(mine).peers(group.peers());
         let mut theirs = Words::from(exchange(cs, channel, remote, &told.bytes, &Participants::of(comm.groups()))?);
         let shared = accept(lower, mine, theirs.take_wide()?)?;
@@ -120,7 +120,7 @@ pub(super) fn unpublished_from_group(
 
 /// Where processes that share no communicator yet meet, of which there is at least one: at the first one.
 pub(super) fn meet_at(stringtag: &[u8], members: impl Iterator<Item = Peer> + Clone) -> Channel {
-    let host = members.clone().next().map_or(Proposer::NOBODY, job::proposer);
+    let host = members.clone().next().map_or(Proposer::NOBODY, job::proposer_in_job);
     meeting_point(host, stringtag, members.map(job::id_of))
 }
 

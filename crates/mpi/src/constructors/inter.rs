@@ -6,7 +6,7 @@
 use super::create::{meet_at, unpublished_from_group};
 use super::duplicate::{collective_channel, remote_first};
 use crate::coll::internal::bcast_bytes;
-use crate::comm::agree::{Channel, NO_CONTEXT, is_context, proposals};
+use crate::comm::agree::{Channel, NO_CONTEXT, NO_PROPOSAL, is_context, proposals};
 use crate::comm::choices::Choices;
 use crate::comm::exchange::{exchange, introduce};
 use crate::comm::{Comm, Hints, publish};
@@ -75,7 +75,7 @@ impl Words {
 }
 
 /// The leader of `local` finds something out and tells everybody in it, also when that failed.
-pub(super) fn share(
+pub(crate) fn share(
     cs: &mut Section,
     local: &Rc<Comm>,
     leader: i32,
@@ -131,7 +131,10 @@ fn meet(
     let told = share(cs, local, leader, |cs| {
         let (channel, other) = find()?;
         let members = Participants::of([Some(&local.group), remote]);
-        let [mine, own] = proposals(cs);
+        // Only those who are in the realm of the place where the leaders meet can use its contexts.
+        let place = ContextId::of_plane(channel.context);
+        let all_there = local.group.peers().all(|peer| job::find_proposer(place, peer).is_some());
+        let [mine, own] = if all_there { proposals(cs, channel.context) } else { [NO_PROPOSAL; 2] };
         let told = Words::new().wide(mine).peers(local.group.peers());
         let others = |told: &[u8]| {
             Words::from(told.get(size_of::<u64>()..).unwrap_or_default().to_vec()).take_peers().unwrap_or_default()
@@ -204,6 +207,11 @@ pub fn intercomm_create_from_groups(
         ensure!((0..remote.size()).contains(&remote_leader), ERR_RANK, "the remote leader is not in the group");
         let (mine, other) = (job::me(), remote.peer(remote_leader));
         ensure!(mine != other, ERR_RANK, "the remote leader is the local leader");
+        ensure!(
+            job::contains_all([mine, other].into_iter()),
+            ERR_GROUP,
+            "an inter-communicator from groups of several jobs is not implemented"
+        );
         let leaders = if is_before(mine, other) { [mine, other] } else { [other, mine] };
         Ok((meet_at(stringtag, leaders.into_iter()), other))
     })?;
@@ -221,7 +229,7 @@ pub fn intercomm_merge(cs: &mut Section, comm: &Rc<Comm>, high: bool) -> Result<
     let channel = collective_channel(comm);
     let is_lower = is_before(comm.group.peer(0), other);
     let told = share(cs, local, 0, |cs| {
-        let [mine, _] = proposals(cs);
+        let [mine, _] = proposals(cs, channel.context);
         let tell = Words::new().wide(u64::from(high)).wide(mine).choices(comm.choices);
         let theirs = exchange(cs, channel, other, &tell.bytes, &Participants::of(comm.groups()))?;
         let mut theirs = Words::from(theirs);

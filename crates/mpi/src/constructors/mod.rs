@@ -14,6 +14,7 @@ pub(crate) use create::from_members;
 pub use create::{create, create_from_group, create_group};
 pub(crate) use duplicate::for_library;
 pub use duplicate::{dup, dup_with_info, idup, idup_with_info};
+pub(crate) use inter::share;
 pub use inter::{intercomm_create, intercomm_create_from_groups, intercomm_merge};
 pub use split::split;
 pub use split_type::SplitType;

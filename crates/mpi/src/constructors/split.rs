@@ -90,7 +90,7 @@ pub fn split(cs: &mut Section, comm: &Rc<Comm>, colour: i32, key: i32) -> Result
     }
     let Some(part) = part(&records, colour) else { fail!(ERR_INTERN, "a split lost this process") };
     let members = part.members(&comm.group);
-    let context = ContextId::new(job::proposer(members[0]), part.proposals[0]);
+    let context = ContextId::new(job::proposer(comm.context, members[0]), part.proposals[0]);
     Ok(Some(publish(cs, Comm::child(comm, context, Group::shared(cs, members)))))
 }
 
@@ -113,11 +113,11 @@ fn split_inter(cs: &mut Section, comm: &Rc<Comm>, record: Record) -> Result<Opti
     let (group, others) = (ours.members(&comm.group), theirs.members(remote));
     let (first, second) = (group[0], others[0]);
     let shared = if job::id_of(first) < job::id_of(second) {
-        ContextId::new(job::proposer(first), ours.proposals[0])
+        ContextId::new(job::proposer(comm.context, first), ours.proposals[0])
     } else {
-        ContextId::new(job::proposer(second), theirs.proposals[0])
+        ContextId::new(job::proposer(comm.context, second), theirs.proposals[0])
     };
-    let own = ContextId::new(job::proposer(first), ours.proposals[1]);
+    let own = ContextId::new(job::proposer(comm.context, first), ours.proposals[1]);
     Ok(Some(publish(cs, Comm::inter_child(comm, shared, own, Group::shared(cs, group), Group::shared(cs, others)))))
 }
 

@@ -111,6 +111,8 @@ wire! {
         pub preload: Vec<PreloadFile>,
         /// The launcher that has started the ranks, which then call their agents; empty if agents start them.
         pub adopted_from: String,
+        /// The port of the processes that have spawned this job; empty if none have.
+        pub parent_port: String,
     }
 }
 

@@ -5,7 +5,7 @@
 //!                                                    ─► Finalize ─► Finalized ─► Job (for a next program of the same rank)
 //! with an exchange (`super::exchange`), after Register: Offer ─► Table | Entries, or ─► Exchanged;  at last: Startup
 //! with workers, after Register: Offload(fds);  agent to worker: Job ─► Address* ─► Served ─► { Address | PeerGone }*
-//! at any time: agent: Dump ─► rank: Report;  agent: PeerGone;  rank: Abort
+//! at any time: agent: Dump ─► rank: Report;  agent: PeerGone;  rank: Abort;  rank: Ask ─► agent: Answer
 //! ```
 //! The agent sends `Job` before the rank asks, so starting costs no round trip. `Finalized` lets a shell run one MPI program
 //! after another under one rank: what the first program has not read of its own conversation ends there.
@@ -15,6 +15,7 @@ use super::endpoint_address::EndpointAddress;
 use super::exchange::{Entry, Id, Offer, Startup};
 use super::profile::Orders;
 use super::report::Report;
+use super::spawn::{Answer, Request};
 use base::WorldRank;
 
 /// Descriptors that come with [`ToAgent::Offload`].
@@ -102,6 +103,8 @@ wire! {
         pub profile: Orders,
         /// Workers of each node.
         pub offload: Offload,
+        /// The port of the processes that have spawned this job; empty if none have.
+        pub parent_port: String,
     }
 }
 
@@ -177,6 +180,13 @@ wire! {
         Profile = 9 {},
         /// What this rank's workers need ([`OFFLOAD_FDS`]): the memory of its operations, their bell, its own bell, and the descriptor of its memory.
         Offload = 10 {},
+        /// Asks something of mpiexec; answered by `Answer`.
+        Ask = 11 {
+            /// Number of the request, this rank's own.
+            number: u64,
+            /// It.
+            request: Request,
+        },
         /// The answer to `Dump`, as soon as the rank is in MPI.
         Report = 20 {
             /// What it does there.
@@ -231,13 +241,20 @@ wire! {
         },
         /// The agent knows all endpoint addresses (scheme `tree`).
         Exchanged = 9 {},
+        /// The answer to `Ask`.
+        Answer = 11 {
+            /// Number of the request.
+            number: u64,
+            /// It.
+            answer: Answer,
+        },
         /// The job is over: exit. Only ranks get it that another launcher has started; who doesn't follow is killed.
         End = 10 {
             /// With this.
             code: i32,
         },
         /// To a worker: all ranks that were there when it started have been told it.
-        Served = 11 {},
+        Served = 12 {},
     }
 }
 

@@ -11,6 +11,7 @@ use super::near::{Call, Groups, Hints, Spot};
 use super::profile::{Part, RankHead, Row};
 use super::rank::Times;
 use super::report::{Process, Report};
+use super::spawn::{Answer, Request};
 use base::WorldRank;
 
 /// Destination: `mpiexec`.
@@ -389,6 +390,24 @@ wire! {
             part: Part,
             /// By peer, ascending.
             rows: Vec<Row>,
+        },
+        /// Up: a rank asks something of mpiexec.
+        Ask = 80 {
+            /// Rank.
+            rank: u32,
+            /// Number of the request, the rank's own.
+            number: u64,
+            /// It.
+            request: Request,
+        },
+        /// Down: for one rank, the answer.
+        Answer = 81 {
+            /// Rank.
+            rank: u32,
+            /// Number of the request.
+            number: u64,
+            /// It.
+            answer: Answer,
         },
         /// Up: what a rank does in MPI.
         Report = 40 {
