@@ -17,6 +17,7 @@ use base::ids::{JobId, ProcId};
 use base::{Result, WorldRank, ensure, fail, log};
 use launcher::Launcher;
 use link::Link;
+use protocol::control::epoch::{Done, Order};
 use protocol::control::exchange::{Entry, Id, Offer};
 use protocol::control::rank::Times;
 use protocol::control::spawn::{Answer, Request};
@@ -78,6 +79,8 @@ pub enum Event {
     Dump,
     /// To a worker: all ranks that were there when it started have been told it.
     Served,
+    /// A step of a migration epoch: [`Bootstrap::tell_epoch`].
+    Epoch(Order),
 }
 
 /// What the launcher says of the other ranks, when endpoints are exchanged through it.
@@ -269,6 +272,16 @@ impl Bootstrap {
             return Ok(());
         };
         link.write(&ToAgent::Register { address: address.clone(), fd_count: fds.len() as u8 }, &fds)
+    }
+
+    /// From now on this rank listens at another address; what it has registered beside that stays.
+    pub fn tell_address(&mut self, address: &EndpointAddress) -> Result {
+        self.send(&ToAgent::Moved { address: address.clone() })
+    }
+
+    /// Answers [`Event::Epoch`].
+    pub fn tell_epoch(&mut self, done: Done) -> Result {
+        self.send(&ToAgent::Epoch { done })
     }
 
     /// When joining the job began, and when its description had come: on the monotonic clock, in nanoseconds.

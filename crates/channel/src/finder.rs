@@ -6,10 +6,12 @@
 use crate::bootstrap::{EndpointAddress, Event, JobInfo, SharedBootstrap};
 use crate::why::Why;
 use base::{Peer, Result, WorldRank, ensure, log};
+use protocol::control::epoch::{Done, Order};
 use protocol::control::exchange::Entry;
 use protocol::control::spawn::{Answer, Request};
 use protocol::processes::SharedProcesses;
 use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use sys::epoll::{Epoll, Interest};
@@ -21,6 +23,8 @@ pub enum Found {
     Address(Peer, Box<EndpointAddress>, Vec<OwnedFd>, String),
     /// It is dead. What it had sent may still be on its way.
     Gone(Peer),
+    /// A step of a migration epoch.
+    Epoch(Order),
 }
 
 /// See the head of this file.
@@ -166,6 +170,7 @@ impl Finder {
                     }
                 }
                 Ok(Some(Event::Answer { number, answer })) => drop(self.answers.insert(number, answer)),
+                Ok(Some(Event::Epoch(order))) => return Some(Found::Epoch(order)),
                 Ok(Some(Event::Dump)) => self.bootstrap.borrow_mut().ask_for_report(),
                 Ok(Some(Event::Served)) => {}
                 Err(error) => {
@@ -175,6 +180,26 @@ impl Finder {
             }
         }
         None
+    }
+
+    /// Answers [`Found::Epoch`]. An agent that can't be told is gone, which is noticed elsewhere.
+    pub fn tell_epoch(&mut self, done: Done) {
+        let _ = self.bootstrap.borrow_mut().tell_epoch(done);
+    }
+
+    /// From now on this process listens there, and has no part in memory that other kernels share.
+    pub fn move_to(&mut self, addresses: Vec<SocketAddr>) -> Result {
+        let Some(own) = &mut self.own else { return Ok(()) };
+        (own.tcp, own.region_part) = (addresses, (0, 0));
+        self.bootstrap.borrow_mut().tell_address(own)
+    }
+
+    /// What an exchange has told of this peer is out of date.
+    pub fn forget_address(&mut self, peer: Peer) {
+        let rank = self.processes.borrow().rank(peer);
+        if let Some(known) = rank.and_then(|rank| self.directory.get_mut(rank.0 as usize)) {
+            *known = None;
+        }
     }
 
     fn peer(&self, rank: WorldRank) -> Option<Peer> {

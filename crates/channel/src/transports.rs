@@ -6,6 +6,7 @@
 //!
 //! Invariant: a peer is reported `Lost` once everything that it had sent before has been polled.
 
+mod epoch;
 mod inboxes;
 pub mod jobs;
 mod lanes;
@@ -25,6 +26,7 @@ use crate::ucx::{UcxNet, UcxPacket};
 use crate::why::{self, Why};
 use base::{Class, Error, Peer, Result, log};
 use protocol::control::endpoint_address::UcxAddress;
+use protocol::control::epoch::Order;
 use protocol::endpoint::Endpoints;
 use protocol::memory::Verbs;
 use protocol::processes::SharedProcesses;
@@ -107,6 +109,8 @@ const TOKEN_UCX: u64 = 7 << 32;
 enum Change {
     Opened(Peer, Vec<Lane>),
     Lost(Peer),
+    Suspend(Vec<Peer>),
+    Resume(Vec<Peer>),
 }
 
 /// See the head of this file.
@@ -141,6 +145,8 @@ pub struct Transports {
     moved_over_ucx: HashMap<Peer, Box<UcxAddress>>,
     /// Lanes into inboxes of peers whose endpoints are suspended.
     parked: HashMap<Peer, Box<Lane>>,
+    /// The step of a migration epoch that is to be answered when no endpoint is being suspended any more.
+    ordered: Option<Order>,
     /// Threads that are about to sleep, or asleep.
     armed: u32,
     /// Peers may be unable to wake this process, so its sleeps are short.
@@ -187,6 +193,7 @@ impl Transports {
             moved: HashMap::new(),
             moved_over_ucx: HashMap::new(),
             parked: HashMap::new(),
+            ordered: None,
             armed: 0,
             sleeps_shortly: false,
             profile,

@@ -11,6 +11,7 @@
 pub mod adopt;
 pub mod codec;
 pub mod endpoint_address;
+pub mod epoch;
 pub mod exchange;
 pub mod frame;
 pub mod handshake;
@@ -30,4 +31,4 @@ pub use endpoint_address::EndpointAddress;
 pub use rank::{JobInfo, ToAgent, ToRank};
 
 /// Version of both conversations; ends of different versions refuse each other.
-pub const VERSION: u16 = 10;
+pub const VERSION: u16 = 11;

@@ -96,6 +96,10 @@ pub enum Arrival<P> {
     Accessed(Token, Option<u64>),
     /// Packets to this peer find a lane now.
     Opened(Peer),
+    /// As [`Event::Suspend`].
+    Suspend(Vec<Peer>),
+    /// As [`Event::Resume`].
+    Resume(Vec<Peer>),
     /// No packet will come from this peer any more, and none can be sent.
     Lost(Peer),
 }
@@ -271,6 +275,27 @@ impl<T: Transport> Endpoints<T> {
         for lane in entry.draining.take().map(|lane| *lane).into_iter().chain(several) {
             self.transport.close_lane(peer, lane);
         }
+    }
+
+    /// No lane to `peer` is opened from now on, if there is none yet: as if it had been suspended.
+    pub(crate) fn hold(&mut self, peer: Peer) {
+        let entry = entry(&mut self.entries, peer);
+        if entry.state == State::Idle {
+            entry.state = State::Suspended;
+        }
+    }
+
+    /// A lane to a suspended `peer` may be opened again: by the next packet to it.
+    pub(crate) fn unhold(&mut self, peer: Peer) {
+        let entry = entry(&mut self.entries, peer);
+        if entry.state == State::Suspended {
+            entry.state = State::Idle;
+        }
+    }
+
+    /// How many endpoints are suspended.
+    pub(crate) fn suspended(&self) -> usize {
+        self.entries.iter().filter(|entry| entry.state == State::Suspended).count()
     }
 
     /// Opens a lane to a suspended `peer`. False if it isn't suspended.
@@ -517,6 +542,8 @@ impl<T: Transport> Endpoints<T> {
                 let before = std::mem::replace(&mut entry.state, State::Lost);
                 (before != State::Lost).then_some(Arrival::Lost(peer))
             }
+            Event::Suspend(peers) => Some(Arrival::Suspend(peers)),
+            Event::Resume(peers) => Some(Arrival::Resume(peers)),
             Event::Packet(_) | Event::Landed { .. } | Event::Sent(_) | Event::Accessed(..) => None,
         }
     }

@@ -201,6 +201,8 @@ pub struct Engine<T: Transport> {
     has_pulled_streams: bool,
     /// Endpoints that are being suspended.
     suspensions: FxHashMap<Peer, Suspension>,
+    /// The transport is told when there are none.
+    tells_settled: bool,
     lost: HashSet<Peer>,
     loss_policy: LossPolicy,
 }
@@ -234,6 +236,7 @@ impl<T: Transport> Engine<T> {
             generation: 0,
             has_pulled_streams: false,
             suspensions: FxHashMap::default(),
+            tells_settled: false,
             lost: HashSet::new(),
             loss_policy: losses::end_all,
         }
@@ -479,6 +482,8 @@ impl<T: Transport> Engine<T> {
             Arrival::Sent(token) => self.on_sent(token),
             Arrival::Accessed(token, value) => self.on_accessed(token, value),
             Arrival::Opened(peer) => self.on_opened(peer),
+            Arrival::Suspend(peers) => self.on_epoch_suspend(&peers),
+            Arrival::Resume(peers) => self.on_epoch_resume(&peers),
             Arrival::Lost(peer) => self.on_lost(peer),
         }
     }

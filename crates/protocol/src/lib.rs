@@ -7,6 +7,7 @@
 pub mod control;
 pub mod endpoint;
 pub mod engine;
+pub mod epoch;
 pub mod kind;
 pub mod lanes;
 pub mod matching;

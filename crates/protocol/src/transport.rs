@@ -110,6 +110,10 @@ pub enum Event<P, L> {
     LaneLost(Peer, usize),
     /// This process has to open a lane to the peer, who waits for an answer that needs one.
     Wanted(Peer),
+    /// The endpoints of these peers are to be suspended; [`Transport::settled`] follows.
+    Suspend(Vec<Peer>),
+    /// Those that are suspended are to be resumed, others when their suspension is over; [`Transport::settled`] follows.
+    Resume(Vec<Peer>),
     /// No packet will come from this peer any more, and none can be sent.
     Lost(Peer),
 }
@@ -208,6 +212,9 @@ pub trait Transport: 'static {
     /// The endpoint of `peer` is suspended: nothing is under way in this lane, one of those that were opened, in either direction. What holds the peer's address or
     /// memory must go; [`Transport::connect`] opens another lane, perhaps to another address.
     fn close_lane(&mut self, peer: Peer, lane: Self::Lane);
+
+    /// After [`Event::Suspend`] or [`Event::Resume`]: no endpoint is being suspended any more; so many are suspended.
+    fn settled(&mut self, _suspended: usize) {}
 
     /// What the lane can do now.
     fn caps(&self, lane: &Self::Lane) -> Caps;

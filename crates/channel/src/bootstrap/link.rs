@@ -140,6 +140,7 @@ impl Link {
             ToRank::Answer { number, answer } => Some(Event::Answer { number, answer }),
             ToRank::Dump {} => Some(Event::Dump),
             ToRank::Served {} => Some(Event::Served),
+            ToRank::Epoch { order } => Some(Event::Epoch(order)),
             // The job is over; who is told so, rather than killed, has a launcher that goes by the exit codes of processes.
             ToRank::End { code } if self.obeys_end => sys::process::exit_now(code),
             ToRank::End { .. } => None,

@@ -77,6 +77,8 @@ pub fn run(startup: &mut Startup<'_>, mut exchange: Box<dyn Exchange>) -> Result
                 log!(Error, "{} was lost during the exchange of endpoints", processes.borrow().name(peer));
                 fail!(ERR_PROC_ABORTED, "a rank was lost during the exchange of endpoints");
             }
+            // No epoch concerns a rank before `Initialized`: its agent refuses for it.
+            Some(Arrival::Suspend(_) | Arrival::Resume(_)) => {}
             Some(Arrival::Landed { .. } | Arrival::Sent(_) | Arrival::Accessed(..) | Arrival::Opened(_)) | None => {}
         }
     }

@@ -30,6 +30,9 @@ impl Net {
     #[cold]
     pub(super) fn ended(&mut self, index: u32, end: End) {
         let slot = &self.slots[index as usize];
+        if slot.is_resting {
+            return self.put_down(index);
+        }
         match end {
             End::Goodbye => {
                 // The peer wants nothing any more. Acknowledgements that came together with its goodbye have not been told yet.

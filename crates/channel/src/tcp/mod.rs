@@ -29,6 +29,7 @@ pub mod listen_at;
 mod pending;
 pub mod rails;
 pub mod record;
+mod rest;
 pub mod security;
 mod settle;
 mod slot;

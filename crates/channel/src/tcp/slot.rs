@@ -35,6 +35,8 @@ pub(super) struct Slot {
     pub addresses: Vec<SocketAddr>,
     /// The peer has moved, and no connection has been opened at its new addresses.
     pub is_moving: bool,
+    /// The endpoint is suspended, and its connections are closed without being made again.
+    pub is_resting: bool,
     /// The other end of the last connection.
     pub known: Option<SocketAddr>,
     /// Number of the last connection that was opened, and the largest that was ever proposed: an answer may have been lost.
@@ -58,6 +60,7 @@ impl Slot {
             dead_since: None,
             addresses: Vec::new(),
             is_moving: false,
+            is_resting: false,
             known: None,
             opened: 0,
             proposed: 0,

@@ -84,6 +84,10 @@ impl Transport for Transports {
         }
     }
 
+    fn settled(&mut self, suspended: usize) {
+        self.on_settled(suspended);
+    }
+
     #[inline]
     fn caps(&self, lane: &Lane) -> Caps {
         match lane {

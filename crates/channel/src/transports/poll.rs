@@ -85,6 +85,8 @@ impl Transports {
         self.changes.pop_front().map(|change| match change {
             Change::Opened(peer, lanes) => Event::Opened(peer, lanes),
             Change::Lost(peer) => Event::Lost(peer),
+            Change::Suspend(peers) => Event::Suspend(peers),
+            Change::Resume(peers) => Event::Resume(peers),
         })
     }
 
@@ -120,6 +122,7 @@ impl Transports {
             match found {
                 Found::Address(peer, address, fds, far) => self.open_lane(peer, &address, fds, &far),
                 Found::Gone(peer) => self.gone.push_back(peer),
+                Found::Epoch(order) => self.on_order(order),
             }
         }
     }

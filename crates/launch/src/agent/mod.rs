@@ -6,6 +6,7 @@
 mod addresses;
 pub mod adopt;
 pub mod barrier;
+mod epoch;
 mod exchange;
 pub use exchange::count_sent;
 mod fdlink;

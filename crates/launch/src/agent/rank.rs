@@ -6,6 +6,7 @@ use super::profile::Counts;
 use crate::orphans::parent_of;
 use crate::pollset::PollSet;
 use base::{WorldRank, log};
+use protocol::control::epoch::Order;
 use protocol::control::rank::{OFFLOAD_FDS, Times};
 use protocol::control::tree::{Message, Phase, ROOT};
 use protocol::control::{EndpointAddress, JobInfo, ToAgent, ToRank};
@@ -38,6 +39,8 @@ pub struct Rank {
     pub times: Option<Box<Times>>,
     /// Number of programs that it has finalized.
     pub generation: u32,
+    /// A step of a migration epoch that it has not answered.
+    pub ordered: Option<Order>,
     /// Where its programs count what they send, if they do.
     pub counts: Vec<Counts>,
     /// What a next program is told.
@@ -73,6 +76,7 @@ impl Rank {
             spawned_ns: (began_ns, spawned_ns),
             times: None,
             generation: 0,
+            ordered: None,
             counts: Vec::new(),
             info,
             streams,
@@ -101,6 +105,7 @@ impl Rank {
             address: None,
             offload: Vec::new(),
             generation: 0,
+            ordered: None,
             counts: Vec::new(),
             info,
             streams,
@@ -267,6 +272,7 @@ impl Agent {
                 rank.introduce();
                 self.addresses.forget(WorldRank(world));
                 self.stop_serving(world);
+                self.answer_epoch_for(at);
             }
             ToAgent::Barrier {} => self.on_barrier(world),
             ToAgent::Offer { ids } => self.on_offer(at, ids),
@@ -274,6 +280,12 @@ impl Agent {
             ToAgent::Profile {} => self.on_profile(at, fds),
             ToAgent::Offload {} => self.serve(at, fds),
             ToAgent::Ask { number, request } => self.send_up(ROOT, Message::Ask { rank: world, number, request }),
+            ToAgent::Moved { address } => {
+                if let Some(registered) = &mut rank.address {
+                    registered.0 = address;
+                }
+            }
+            ToAgent::Epoch { done } => self.on_epoch_done(at, done),
             ToAgent::Report { report } => self.send_up(ROOT, Message::Report { rank: world, report }),
             ToAgent::Abort { code, text, ranks } => {
                 rank.aborted = true;

@@ -79,6 +79,7 @@ impl Agent {
             Message::Kernels { groups } => self.on_kernels(groups),
             Message::Chunk { file, offset, bytes } => self.on_chunk(file, offset, &bytes),
             Message::Dump {} => self.on_dump(),
+            Message::Epoch { order } => self.on_epoch(order),
             Message::Table { rank, generation, offers } => {
                 self.answer_rank((rank, generation), &ToRank::Table { offers }, body.len());
             }

@@ -82,6 +82,7 @@ impl Head {
             Message::NodeDone { node } => self.node_over(node),
             Message::NodeLost { node, why } => self.on_node_lost(node, why),
             Message::Ask { rank, number, request } => self.on_ask(rank, number, request),
+            Message::EpochDone { rank, done } => self.on_epoch_done(rank, &done),
             Message::Processes { processes } => self.on_processes(processes),
             Message::Report { rank, report } => self.on_report(rank, *report),
             Message::Notice { text } => eprintln!("mpiexec: {text}"),
@@ -115,6 +116,7 @@ impl Head {
         let Some(state) = self.ranks.get_mut(rank as usize) else { return };
         state.ended = true;
         self.exchange_without(rank);
+        self.epoch_without(rank);
         self.note_end(rank, end, phase, killed);
         let who = who(rank, pid, self.host_of(rank));
         if let Some((text, code, crash)) = judge(&who, end, phase).filter(|_| !killed) {
@@ -242,6 +244,7 @@ impl Head {
             eprintln!("mpiexec: {why}; the others go on");
             for rank in ranks {
                 self.ranks[rank].ended = true;
+                self.epoch_without(rank as u32);
                 self.send(ALL, Message::PeerGone { peer: WorldRank(rank as u32), why: why.clone() });
             }
             self.verdict.add(why, 1, false);

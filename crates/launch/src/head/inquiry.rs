@@ -97,8 +97,8 @@ impl Head {
         }
         for (client, asked) in inquiry.askers {
             let answer = match asked {
-                Asked::Waits => Answer::Text { lines: lines.clone() },
                 Asked::Status => self.status(&seen),
+                _ => Answer::Text { lines: lines.clone() },
             };
             self.top.answer(client, &answer);
         }

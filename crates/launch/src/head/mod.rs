@@ -6,6 +6,7 @@
 
 pub mod adopt;
 mod containers;
+mod epoch;
 mod events;
 mod exchange;
 mod files;
@@ -30,7 +31,7 @@ use crate::link::packet;
 use crate::orphans;
 use crate::pollset::PollSet;
 use crate::preload::send::Sender;
-use crate::top::server::TopServer;
+use crate::top::server::{Asked, TopServer};
 use protocol::control::handshake::Key;
 use protocol::control::tree::{ALL, JobSpec, Message, ROOT, next_hop};
 use std::os::fd::AsFd;
@@ -86,6 +87,7 @@ struct Head {
     /// The ranks have been asked what they wait for because the time is up.
     asked_late: bool,
     inquiry: Option<inquiry::Inquiry>,
+    migration: epoch::Migration,
     top: TopServer,
     spawning: spawn::Spawning,
     interrupts: u32,
@@ -201,6 +203,7 @@ impl Head {
             timeout,
             asked_late: false,
             inquiry: None,
+            migration: epoch::Migration::default(),
             top: TopServer::default(),
             spawning: spawn::Spawning::default(),
             interrupts: 0,
@@ -254,6 +257,9 @@ impl Head {
         if let Some(inquiry) = &self.inquiry {
             set.until(inquiry.deadline());
         }
+        if let Some(deadline) = self.epoch_deadline() {
+            set.until(deadline);
+        }
         self.top.register(set);
         self.spawning.register(set);
         self.launching.register(set);
@@ -291,17 +297,24 @@ impl Head {
             let code = self.verdict.cause().map_or(1, |cause| cause.code);
             self.send(ALL, Message::Kill { now: false, code });
             self.spawning.signal(sys::process::signals::TERM);
+            self.give_up_epoch();
         }
     }
 
     fn serve_top(&mut self, set: &PollSet) {
         for (client, asked) in self.top.handle(set) {
-            self.inquire_for(client, asked);
+            match asked {
+                Asked::Status | Asked::Waits => self.inquire_for(client, asked),
+                Asked::Drain(drain) => self.begin_epoch(client, &drain),
+                Asked::Resume => self.end_epoch(client),
+                Asked::Epoch => self.tell_epoch(client),
+            }
         }
     }
 
     fn watch_clock(&mut self) {
         let answered = self.conclude_inquiry();
+        self.watch_epoch();
         if self.ending.is_some() {
             return;
         }

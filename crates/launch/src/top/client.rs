@@ -2,11 +2,10 @@
 
 use super::find::{self, Job};
 use super::table::{self, Sample};
-use protocol::control::inquiry::{Answer, LIMIT, Question};
-use protocol::control::{VERSION, decode, frame};
+use protocol::control::VERSION;
+use protocol::control::inquiry::{Answer, Question};
 use std::collections::HashMap;
-use std::io::{self, IsTerminal, Read, Write};
-use std::os::unix::net::UnixStream;
+use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 /// Longest wait for an answer: mpiexec gives its ranks less.
@@ -94,7 +93,7 @@ fn tables(jobs: &[Job], samples: &mut HashMap<String, Sample>) -> String {
     let width = if io::stdout().is_terminal() { sys::terminal::columns() } else { WIDE };
     let mut text = String::new();
     for job in jobs {
-        match ask(job, &Question::Status { version: VERSION }) {
+        match find::ask(job, &Question::Status { version: VERSION }, ANSWER_LIMIT) {
             Ok(Answer::Text { lines }) => text += &(lines.join("\n") + "\n"),
             Ok(answer) => {
                 let before = samples.remove(&job.name).unwrap_or_default();
@@ -111,25 +110,13 @@ fn waits(jobs: &[Job]) -> String {
     let mut text = String::new();
     for job in jobs {
         text += &format!("job {}:\n", job.pid);
-        match ask(job, &Question::Waits { version: VERSION }) {
+        match find::ask(job, &Question::Waits { version: VERSION }, ANSWER_LIMIT) {
             Ok(Answer::Text { lines }) => lines.iter().for_each(|line| text += &format!("  {line}\n")),
-            Ok(Answer::Job { .. }) => text += "  no graph\n",
+            Ok(Answer::Job { .. } | Answer::Epoch { .. }) => text += "  no graph\n",
             Err(e) => text += &format!("  no answer: {e}\n"),
         }
     }
     text
-}
-
-fn ask(job: &Job, question: &Question) -> io::Result<Answer> {
-    let mut stream: UnixStream = find::connect(job)?;
-    stream.set_read_timeout(Some(ANSWER_LIMIT))?;
-    stream.write_all(&frame::frame(question))?;
-    let malformed = |e: base::Error| io::Error::new(io::ErrorKind::InvalidData, e.origin);
-    let mut header = [0; frame::HEADER];
-    stream.read_exact(&mut header)?;
-    let mut body = vec![0; frame::body_length(header, LIMIT).map_err(malformed)?];
-    stream.read_exact(&mut body)?;
-    decode(&body).map_err(malformed)
 }
 
 #[cfg(test)]

@@ -1,9 +1,12 @@
 //! Finding the jobs of a user: by the names of abstract sockets.
 
-use std::io;
+use protocol::control::inquiry::{Answer, LIMIT, Question};
+use protocol::control::{decode, frame};
+use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::time::Duration;
 
 /// A running mpiexec.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,6 +61,19 @@ pub fn connect(job: &Job) -> io::Result<UnixStream> {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user listens under this name"));
     }
     Ok(stream)
+}
+
+/// Asks a job, and waits so long for its answer.
+pub fn ask(job: &Job, question: &Question, limit: Duration) -> io::Result<Answer> {
+    let mut stream: UnixStream = connect(job)?;
+    stream.set_read_timeout(Some(limit))?;
+    stream.write_all(&frame::frame(question))?;
+    let malformed = |e: base::Error| io::Error::new(io::ErrorKind::InvalidData, e.origin);
+    let mut header = [0; frame::HEADER];
+    stream.read_exact(&mut header)?;
+    let mut body = vec![0; frame::body_length(header, LIMIT).map_err(malformed)?];
+    stream.read_exact(&mut body)?;
+    decode(&body).map_err(malformed)
 }
 
 #[cfg(test)]

@@ -14,12 +14,31 @@ const CLIENTS_MAX: usize = 16;
 pub type ClientId = u64;
 
 /// What was asked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Asked {
     /// The state of all ranks.
     Status,
     /// The wait-for graph.
     Waits,
+    /// A migration epoch.
+    Drain(Drain),
+    /// The end of it.
+    Resume,
+    /// How far it is.
+    Epoch,
+}
+
+/// What is to be suspended, and for how long.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Drain {
+    /// As given to mpiexec.
+    pub hosts: Vec<String>,
+    /// Of each step, in milliseconds.
+    pub limit_ms: u64,
+    /// Of the suspension, in milliseconds.
+    pub hold_ms: u64,
+    /// Whether the client waits until all is resumed.
+    pub resume: bool,
 }
 
 struct Client {
@@ -105,6 +124,11 @@ fn understand(body: &[u8]) -> Option<Asked> {
     match decode::<Question>(body) {
         Ok(Question::Status { version: VERSION }) => Some(Asked::Status),
         Ok(Question::Waits { version: VERSION }) => Some(Asked::Waits),
+        Ok(Question::Drain { version: VERSION, hosts, limit_ms, hold_ms, resume }) => {
+            Some(Asked::Drain(Drain { hosts, limit_ms, hold_ms, resume }))
+        }
+        Ok(Question::Resume { version: VERSION }) => Some(Asked::Resume),
+        Ok(Question::Epoch { version: VERSION }) => Some(Asked::Epoch),
         _ => None,
     }
 }

@@ -1,11 +1,13 @@
-//! The conversation of `ferrule top` with a running `mpiexec`, over a socket that only the same user may use.
+//! The conversation of `ferrule top` and `ferrule drain` with a running `mpiexec`, over a socket that only the same user may use.
 //!
 //! ```text
 //! top: Status ─► mpiexec: Job        (as often as it likes; then it hangs up)
 //! top: Waits  ─► mpiexec: Text
+//! drain: Drain, Resume or Epoch ─► mpiexec: Epoch
 //! ```
 
 use super::codec::wire;
+use super::epoch::Outcome;
 use super::report::{Process, Report};
 
 /// Longest frame in either direction, in bytes.
@@ -21,6 +23,29 @@ wire! {
         },
         /// Pending operations and the wait-for graph, in words.
         Waits = 2 {
+            /// [`super::VERSION`].
+            version: u16,
+        },
+        /// Suspends all endpoints of some hosts' ranks; answered when they are ready to be moved, or with `resume` when they have been resumed.
+        Drain = 3 {
+            /// [`super::VERSION`].
+            version: u16,
+            /// As given to mpiexec.
+            hosts: Vec<String>,
+            /// How long each phase may take, in milliseconds.
+            limit_ms: u64,
+            /// After so long they are resumed, if nobody has resumed them before.
+            hold_ms: u64,
+            /// Whether the answer waits for that.
+            resume: bool,
+        },
+        /// Resumes what was suspended; answered when that is done.
+        Resume = 4 {
+            /// [`super::VERSION`].
+            version: u16,
+        },
+        /// How far the present epoch, or the last one, is.
+        Epoch = 5 {
             /// [`super::VERSION`].
             version: u16,
         },
@@ -55,6 +80,11 @@ wire! {
         Text = 2 {
             /// In order.
             lines: Vec<String>,
+        },
+        /// What became of an epoch.
+        Epoch = 3 {
+            /// It.
+            outcome: Outcome,
         },
     }
 }

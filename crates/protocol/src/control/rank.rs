@@ -12,6 +12,7 @@
 
 use super::codec::wire;
 use super::endpoint_address::EndpointAddress;
+use super::epoch::{Done, Order};
 use super::exchange::{Entry, Id, Offer, Startup};
 use super::profile::Orders;
 use super::report::Report;
@@ -187,6 +188,16 @@ wire! {
             /// It.
             request: Request,
         },
+        /// The rank listens at other addresses now; its descriptors are those that it has registered.
+        Moved = 12 {
+            /// The endpoint address.
+            address: EndpointAddress,
+        },
+        /// A step of a migration epoch is done, or refused.
+        Epoch = 13 {
+            /// The answer.
+            done: Done,
+        },
         /// The answer to `Dump`, as soon as the rank is in MPI.
         Report = 20 {
             /// What it does there.
@@ -247,6 +258,11 @@ wire! {
             number: u64,
             /// It.
             answer: Answer,
+        },
+        /// A step of a migration epoch; answered by `Epoch` when the rank is in MPI, and not before.
+        Epoch = 13 {
+            /// It.
+            order: Order,
         },
         /// The job is over: exit. Only ranks get it that another launcher has started; who doesn't follow is killed.
         End = 10 {

@@ -5,6 +5,7 @@
 
 use super::codec::wire;
 use super::endpoint_address::EndpointAddress;
+use super::epoch::{Done, Order};
 use super::exchange::{Entry, Offer};
 pub use super::job::{ALL_CORES, App, Bind, CHUNK_MAX, CoreRange, JobSpec, Launcher, Placed, PreloadFile};
 use super::near::{Call, Groups, Hints, Spot};
@@ -408,6 +409,18 @@ wire! {
             number: u64,
             /// It.
             answer: Answer,
+        },
+        /// Down: a step of a migration epoch.
+        Epoch = 82 {
+            /// It.
+            order: Order,
+        },
+        /// Up: a rank's answer.
+        EpochDone = 83 {
+            /// Rank.
+            rank: u32,
+            /// It.
+            done: Done,
         },
         /// Up: what a rank does in MPI.
         Report = 40 {

@@ -33,6 +33,8 @@ pub(super) struct Suspension {
     answered: bool,
     /// The peer's `SUSPENDED` has come.
     acknowledged: bool,
+    /// The endpoint is resumed when it is suspended.
+    then_resume: bool,
 }
 
 impl<T: Transport> Engine<T> {
@@ -86,6 +88,33 @@ impl<T: Transport> Engine<T> {
         }
     }
 
+    /// [`crate::transport::Event::Suspend`]. Also peers with whom nothing was said yet are held, so that no lane to them is opened.
+    #[cold]
+    pub(super) fn on_epoch_suspend(&mut self, peers: &[Peer]) {
+        for &peer in peers {
+            self.endpoints.hold(peer);
+            if !matches!(self.endpoints.state(peer), State::Suspended | State::Lost) {
+                self.suspensions.entry(peer).or_default().then_resume = false;
+            }
+        }
+        self.tells_settled = true;
+        self.advance_suspensions();
+    }
+
+    /// [`crate::transport::Event::Resume`].
+    #[cold]
+    pub(super) fn on_epoch_resume(&mut self, peers: &[Peer]) {
+        self.advance_suspensions();
+        for peer in peers {
+            match self.suspensions.get_mut(peer) {
+                Some(suspension) => suspension.then_resume = true,
+                None => self.endpoints.unhold(*peer),
+            }
+        }
+        self.tells_settled = true;
+        self.advance_suspensions();
+    }
+
     fn take_peer(&mut self, packet: T::Packet) -> Peer {
         let peer = packet.peer();
         self.endpoints.transport().release(packet);
@@ -99,6 +128,7 @@ impl<T: Transport> Engine<T> {
         for peer in peers {
             moved |= self.advance_suspension(peer);
         }
+        self.tell_if_settled();
         moved
     }
 
@@ -111,9 +141,21 @@ impl<T: Transport> Engine<T> {
                 return true;
             }
             State::Draining => return self.finish_draining(peer),
+            // The peer has said `SUSPEND` over a lane of its own while this end had none, and waits for its answer.
+            State::Suspended if self.suspensions.get(&peer).is_some_and(|suspension| suspension.heard) => {
+                return self.endpoints.resume(peer);
+            }
             State::Suspended | State::Lost => drop(self.suspensions.remove(&peer)),
         }
         false
+    }
+
+    fn tell_if_settled(&mut self) {
+        if self.tells_settled && self.suspensions.is_empty() {
+            self.tells_settled = false;
+            let suspended = self.endpoints.suspended();
+            self.endpoints.transport().settled(suspended);
+        }
     }
 
     /// Says the last words over a lane that is drained, and closes it when the peer has said its own.
@@ -134,6 +176,9 @@ impl<T: Transport> Engine<T> {
             self.suspensions.remove(&peer);
             self.revoke_addresses(peer);
             self.endpoints.suspend(peer);
+            if suspension.then_resume {
+                self.endpoints.unhold(peer);
+            }
             return true;
         }
         self.suspensions.insert(peer, suspension);

@@ -193,6 +193,7 @@ impl<R: Rig> Stage<R> {
                 assert!(lanes[number].take().is_some(), "{}: a lane is lost once", self.name);
             }
             Event::Wanted(peer) => self.connect(at, peer),
+            Event::Suspend(_) | Event::Resume(_) => panic!("nobody has ordered a migration"),
             Event::Lost(peer) => {
                 process.seen.push(Seen::Lost(peer));
                 process.lanes.remove(&peer);

@@ -1,0 +1,130 @@
+//! This process's part in a migration epoch (docs/design/0044): what mpiexec orders step by step, by way of the node agent.
+//!
+//! | step | ranks of the nodes that move | all others |
+//! |---|---|---|
+//! | `Drain` | suspend all endpoints | suspend those of ranks that move |
+//! | `Settle` | finish what peers have begun; connections may end from now on | the same |
+//! | `Release` | close sockets and listener, unmap shared regions | close the sockets concerned |
+//! | `Publish` | listen again and tell where | |
+//! | `Activate` | resume | resume |
+//!
+//! The engine suspends and resumes; it tells by `settled` when nothing is left to do, and only then is the step answered. Rings of the own kernel stay where
+//! they are: a virtual machine moves with its kernel.
+
+use super::{Change, Lane, Transports};
+use base::{Peer, log};
+use protocol::control::epoch::{Done, Order, Step};
+
+impl Transports {
+    /// A step is to be done.
+    pub(super) fn on_order(&mut self, order: Order) {
+        let concerned = self.concerned(&order);
+        match order.step {
+            Step::Drain {} if self.ucx.is_some() => {
+                self.answer(&order, 0, "FERRULE_UCX is on, whose devices can't be released".into());
+            }
+            Step::Drain {} => {
+                self.changes.push_back(Change::Suspend(concerned));
+                self.ordered = Some(order);
+            }
+            Step::Settle {} => {
+                // Nobody is added: the engine only tells when it is done.
+                self.changes.push_back(Change::Suspend(Vec::new()));
+                self.ordered = Some(order);
+            }
+            Step::Release {} => {
+                self.release_all(&concerned, self.moves_in(&order));
+                self.answer(&order, 0, String::new());
+            }
+            Step::Publish {} => {
+                let refusal = self.publish(&concerned, self.moves_in(&order));
+                self.answer(&order, 0, refusal);
+            }
+            Step::Activate {} => {
+                if let Some(net) = &mut self.net {
+                    net.wake(&concerned);
+                }
+                self.changes.push_back(Change::Resume(concerned));
+                self.ordered = Some(order);
+            }
+        }
+    }
+
+    /// No endpoint is being suspended any more.
+    pub(super) fn on_settled(&mut self, suspended: usize) {
+        let Some(order) = self.ordered.take() else { return };
+        if let (Step::Settle {}, Some(net)) = (&order.step, &mut self.net) {
+            let concerned = concerned(&self.job, &self.processes.borrow(), &order);
+            net.rest(&concerned);
+        }
+        self.answer(&order, suspended as u32, String::new());
+    }
+
+    fn answer(&mut self, order: &Order, endpoints: u32, refusal: String) {
+        self.finder.tell_epoch(Done { epoch: order.epoch, step: order.step.clone(), endpoints, refusal });
+    }
+
+    /// Whether this process's node moves.
+    fn moves_in(&self, order: &Order) -> bool {
+        let node = self.job.node_of.get(self.job.rank.0 as usize);
+        node.is_some_and(|node| order.nodes.contains(node))
+    }
+
+    fn concerned(&self, order: &Order) -> Vec<Peer> {
+        concerned(&self.job, &self.processes.borrow(), order)
+    }
+
+    /// Closes what a hypervisor, or another address, would take away.
+    fn release_all(&mut self, concerned: &[Peer], moves: bool) {
+        if let Some(net) = &mut self.net {
+            net.close_resting(concerned);
+            if moves {
+                net.stop_listening();
+            }
+        }
+        for peer in concerned {
+            if self.parked.get(peer).is_some_and(|lane| !self.is_of_this_kernel(*peer, lane)) {
+                self.parked.remove(peer);
+                if let Some(region) = &mut self.region {
+                    region.forget(*peer);
+                }
+            }
+        }
+        if moves {
+            self.region = None;
+        }
+    }
+
+    fn is_of_this_kernel(&self, peer: Peer, lane: &Lane) -> bool {
+        !matches!(lane, Lane::Shm(_)) || self.may_be_near(peer)
+    }
+
+    /// Listens again; why that isn't possible.
+    fn publish(&mut self, concerned: &[Peer], moves: bool) -> String {
+        concerned.iter().for_each(|peer| self.finder.forget_address(*peer));
+        let Some(net) = &mut self.net else { return String::new() };
+        net.wake(concerned);
+        if !moves {
+            return String::new();
+        }
+        let one_host = self.job.local_ranks.len() == self.job.size as usize;
+        let addresses = match net.listen_again(one_host) {
+            Ok(addresses) => addresses.to_vec(),
+            Err(e) => {
+                log!(Error, "cannot listen after the migration: {e}");
+                return format!("cannot listen after the migration: {e}");
+            }
+        };
+        self.finder.move_to(addresses).map_or_else(|e| e.origin.into(), |()| String::new())
+    }
+}
+
+/// The peers whose endpoints an epoch suspends.
+fn concerned(job: &crate::bootstrap::JobInfo, processes: &protocol::processes::Processes, order: &Order) -> Vec<Peer> {
+    let moves = |peer: Peer| {
+        let node = processes.rank(peer).and_then(|rank| job.node_of.get(rank.0 as usize));
+        node.is_some_and(|node| order.nodes.contains(node))
+    };
+    let me = processes.me();
+    processes.own_job().filter(|peer| *peer != me && (moves(me) || moves(*peer))).collect()
+}
