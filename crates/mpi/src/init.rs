@@ -85,7 +85,8 @@ pub(crate) fn leave(cs: &mut Section, level: Level) -> Result {
         return Ok(());
     }
     cs::set_locking(cs, true);
-    progress::wait_until(cs, |cs| engine::with(cs, |engine| !engine.has_backlog()));
+    // A suspension ends with the process: peers that leave, too, may not answer any more.
+    progress::wait_until(cs, |cs| engine::with(cs, |engine| !engine.has_unsent()));
     if life::is_finalized() {
         return close(cs);
     }

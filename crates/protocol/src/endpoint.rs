@@ -205,12 +205,12 @@ impl<T: Transport> Endpoints<T> {
         several.map_or(0, Several::count) + usize::from(entry.lane.is_some())
     }
 
-    /// All lanes that are open, and the transport.
+    /// All lanes that are open, or drained, and the transport.
     pub fn lanes(&mut self) -> (&mut T, impl Iterator<Item = (Peer, &mut T::Lane)>) {
         let entries = self.entries.iter_mut().enumerate();
         let lanes = entries.flat_map(|(i, e)| {
             let several = e.several.as_deref_mut().into_iter().flat_map(Several::iter_mut);
-            e.lane.as_deref_mut().into_iter().chain(several).map(move |lane| (Peer(i as u32), lane))
+            e.lane.as_deref_mut().into_iter().chain(e.draining.as_deref_mut()).chain(several).map(move |lane| (Peer(i as u32), lane))
         });
         (&mut self.transport, lanes)
     }

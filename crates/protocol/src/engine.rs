@@ -482,10 +482,15 @@ impl<T: Transport> Engine<T> {
             Arrival::Sent(token) => self.on_sent(token),
             Arrival::Accessed(token, value) => self.on_accessed(token, value),
             Arrival::Opened(peer) => self.on_opened(peer),
-            Arrival::Suspend(peers) => self.on_epoch_suspend(&peers),
-            Arrival::Resume(peers) => self.on_epoch_resume(&peers),
+            Arrival::Suspend(peers) => self.suspend_all(&peers),
+            Arrival::Resume(peers) => self.resume_all(&peers),
             Arrival::Lost(peer) => self.on_lost(peer),
         }
+    }
+
+    /// Whether anything that was sent waits for a lane.
+    pub fn has_unsent(&self) -> bool {
+        !self.flows.is_empty()
     }
 
     /// Whether anything waits for a lane: for room in it, or for it to open.

@@ -37,7 +37,7 @@ pub fn disconnect(cs: &mut Section, comm: &Rc<Comm>) -> Result {
         ERR_COMM,
         "a predefined communicator can't be freed"
     );
-    progress::wait_until(cs, |cs| engine::with(cs, |engine| !engine.has_backlog()));
+    progress::wait_until(cs, |cs| engine::with(cs, |engine| !engine.has_unsent()));
     synchronize(cs, comm)?;
     comm::free(cs, comm)
 }

@@ -90,7 +90,7 @@ impl<T: Transport> Engine<T> {
 
     /// [`crate::transport::Event::Suspend`]. Also peers with whom nothing was said yet are held, so that no lane to them is opened.
     #[cold]
-    pub(super) fn on_epoch_suspend(&mut self, peers: &[Peer]) {
+    pub fn suspend_all(&mut self, peers: &[Peer]) {
         for &peer in peers {
             self.endpoints.hold(peer);
             if !matches!(self.endpoints.state(peer), State::Suspended | State::Lost) {
@@ -103,7 +103,7 @@ impl<T: Transport> Engine<T> {
 
     /// [`crate::transport::Event::Resume`].
     #[cold]
-    pub(super) fn on_epoch_resume(&mut self, peers: &[Peer]) {
+    pub fn resume_all(&mut self, peers: &[Peer]) {
         self.advance_suspensions();
         for peer in peers {
             match self.suspensions.get_mut(peer) {
@@ -113,6 +113,11 @@ impl<T: Transport> Engine<T> {
         }
         self.tells_settled = true;
         self.advance_suspensions();
+    }
+
+    /// Whether no endpoint is being suspended now. A peer may begin it yet.
+    pub fn is_settled(&self) -> bool {
+        self.suspensions.is_empty()
     }
 
     fn take_peer(&mut self, packet: T::Packet) -> Peer {
@@ -177,7 +182,8 @@ impl<T: Transport> Engine<T> {
             self.revoke_addresses(peer);
             self.endpoints.suspend(peer);
             if suspension.then_resume {
-                self.endpoints.unhold(peer);
+                // The peer may have been told to resume before it was asked to suspend, and is to be told again.
+                self.resume(peer);
             }
             return true;
         }

@@ -1,0 +1,7 @@
+# make test-migration   suspends and moves the hosts of running jobs in namespaces (a minute; root)
+.PHONY: test-migration
+
+test-migration: build
+	$(PYTHON) tests/migration.py
+
+TEST_GROUPS += test-migration
