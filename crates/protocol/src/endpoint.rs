@@ -210,7 +210,12 @@ impl<T: Transport> Endpoints<T> {
         let entries = self.entries.iter_mut().enumerate();
         let lanes = entries.flat_map(|(i, e)| {
             let several = e.several.as_deref_mut().into_iter().flat_map(Several::iter_mut);
-            e.lane.as_deref_mut().into_iter().chain(e.draining.as_deref_mut()).chain(several).map(move |lane| (Peer(i as u32), lane))
+            e.lane
+                .as_deref_mut()
+                .into_iter()
+                .chain(e.draining.as_deref_mut())
+                .chain(several)
+                .map(move |lane| (Peer(i as u32), lane))
         });
         (&mut self.transport, lanes)
     }

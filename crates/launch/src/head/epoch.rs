@@ -48,6 +48,9 @@ impl Head {
         if self.ending.is_some() {
             return Err("the job is ending".into());
         }
+        if self.job.offload > 0 {
+            return Err("the job has workers (--offload), whose endpoints can't be suspended".into());
+        }
         if self.ranks.iter().any(|rank| rank.pid == 0 && !rank.ended) {
             return Err("not all ranks of the job have been started".into());
         }
