@@ -1,6 +1,8 @@
 //! Dynamic processes (MPI-5.0, 11.8-11.10).
 
 use crate::api::api;
+use crate::chosen::Chosen;
+use crate::convert::Abi;
 use crate::kinds::*;
 use crate::lookup;
 use base::{Class, Result, ensure};
@@ -155,7 +157,7 @@ unsafe fn spawn(
     let room = if is_root { requested.max(0) } else { running };
     // SAFETY: the caller says so.
     for (at, code) in unsafe { slice_mut(codes, room as usize) }.iter_mut().enumerate() {
-        *code = if (at as i64) < running { 0 } else { Class::ERR_SPAWN.0 };
+        *code = if (at as i64) < running { 0 } else { Chosen::code(Class::ERR_SPAWN) };
     }
     new
 }

@@ -16,8 +16,8 @@ use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use std::time::{Duration, Instant};
 use sys::sock;
 
-/// `MPI_MAX_PORT_NAME`, with the terminating zero.
-pub const MAX_PORT_NAME: usize = 1024;
+/// Room for a port's name, with the terminating zero: `MPI_MAX_PORT_NAME` of the MPICH ABI, which is less than the standard's.
+pub const MAX_PORT_NAME: usize = 256;
 
 const PREFIX: &str = "ferrule-port:";
 /// Between two addresses that are tried.

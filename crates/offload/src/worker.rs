@@ -109,7 +109,8 @@ impl Worker {
                 self.is_served = true;
                 self.resume();
             }
-            Event::Served | Event::Dump => {}
+            // A worker asks nothing of mpiexec, and a job with workers is not drained.
+            Event::Served | Event::Dump | Event::Answer { .. } | Event::Epoch(_) => {}
         }
     }
 

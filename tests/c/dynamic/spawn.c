@@ -74,6 +74,22 @@ static int child(MPI_Comm parent, int argc, char **argv)
     return check_done();
 }
 
+/* soft: as many as possible of a set, in another directory */
+static int soft(void)
+{
+    MPI_Comm inter;
+    MPI_Info info;
+    OK(MPI_Info_create(&info)); OK(MPI_Info_set(info, "soft", "1:2")); OK(MPI_Info_set(info, "wdir", "/"));
+    char *two[] = {"child", "2", "0", NULL};
+    char path[4096];
+    CHECK(realpath(self, path) != NULL);
+    OK(MPI_Comm_spawn(path, two, 4, info, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE));
+    talk(inter, 1, 2);
+    OK(MPI_Comm_disconnect(&inter));
+    OK(MPI_Info_free(&info));
+    return check_done();
+}
+
 int main(int argc, char **argv)
 {
     MPI_Comm parent, inter, own, both[2];
@@ -83,6 +99,8 @@ int main(int argc, char **argv)
     OK(MPI_Comm_get_parent(&parent));
     if (parent != MPI_COMM_NULL)
         return child(parent, argc, argv);
+    if (argc > 1 && !strcmp(argv[1], "soft"))
+        return soft();
     /* one program, from all, with children of children */
     char *args[] = {"child", "3", "1", NULL};
     memset(codes, 1, sizeof codes);
@@ -107,15 +125,5 @@ int main(int argc, char **argv)
     talk(both[1], 1, 1); talk(both[0], 1, 1);
     OK(MPI_Comm_disconnect(&both[0])); OK(MPI_Comm_disconnect(&both[1]));
     OK(MPI_Comm_free(&own));
-    /* soft: as many as possible of a set */
-    MPI_Info info;
-    OK(MPI_Info_create(&info)); OK(MPI_Info_set(info, "soft", "1:2")); OK(MPI_Info_set(info, "wdir", "/"));
-    char *two[] = {"child", "2", "0", NULL};
-    char path[4096];
-    CHECK(realpath(self, path) != NULL);
-    OK(MPI_Comm_spawn(path, two, 4, info, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE));
-    talk(inter, 1, 2);
-    OK(MPI_Comm_disconnect(&inter));
-    OK(MPI_Info_free(&info));
     return check_done();
 }

@@ -65,7 +65,7 @@ impl Net {
 
     /// Listens again, at the addresses that this host has now.
     pub fn listen_again(&mut self, with_loopback: bool) -> std::io::Result<&[SocketAddr]> {
-        let (listener, addresses) = intro::listen(&self.id, with_loopback)?;
+        let (listener, addresses) = intro::listen(self.id.me().rank.0, with_loopback)?;
         self.epoll.add(listener.as_fd(), TOKEN_LISTENER, Interest::READ)?;
         (self.listener, self.addresses) = (Some(listener), addresses);
         self.nics = super::rails::nics();

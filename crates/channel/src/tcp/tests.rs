@@ -19,7 +19,14 @@ pub(super) fn id(me: u32) -> Identity {
 
 fn id_in(job: u64, me: u32) -> Identity {
     let processes = Processes::shared(ProcId { job: JobId(job), rank: WorldRank(me) }, 8);
-    Identity { processes, key: KEY, format: 1, security: Security::None, ids: Default::default() }
+    Identity {
+        processes,
+        key: KEY,
+        format: 1,
+        security: Security::None,
+        ids: Default::default(),
+        others: Default::default(),
+    }
 }
 
 /// The only link with a peer.

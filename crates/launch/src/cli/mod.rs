@@ -8,7 +8,6 @@ pub mod rankfile;
 pub mod table;
 
 use crate::container::ContainerOptions;
-use crate::head::setup::Spawned;
 pub use binding::bind_to;
 pub use hostfile::Host;
 pub use output::OutputDirectory;
@@ -194,8 +193,8 @@ pub struct Options {
     pub preload: bool,
     /// Send these files.
     pub preload_files: Vec<std::path::PathBuf>,
-    /// Not on the command line: the job was spawned by another one.
-    pub spawned: Option<Spawned>,
+    /// Not on the command line: the port of the processes that have spawned the job.
+    pub parent_port: Option<String>,
     /// What the user should know; shown once.
     pub warnings: Vec<String>,
 }
@@ -244,7 +243,7 @@ impl Default for Options {
             comm_pattern: None,
             preload: false,
             preload_files: Vec::new(),
-            spawned: None,
+            parent_port: None,
             warnings: Vec::new(),
         }
     }

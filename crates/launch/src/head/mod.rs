@@ -155,7 +155,7 @@ impl Head {
             eprintln!("mpiexec: warning: {warning}");
         }
         // Routes belong to the job that spawns: they are for its hosts, and given back with it.
-        let wants_routes = options.spawned.is_none();
+        let wants_routes = options.parent_port.is_none();
         let routes = wants_routes.then(|| crate::fabric::ask(&options, &plan.job, &plan.hosts_of_ranks())).flatten();
         if let Some(routes) = &routes {
             routes.mark_lanes(&mut plan.job.apps);
@@ -347,7 +347,7 @@ impl Head {
             eprintln!("ferrule: {}", cause.text);
             return cause.code;
         }
-        if self.options.spawned.is_some() && cause.code == 128 + sys::process::signals::TERM {
+        if self.options.parent_port.is_some() && cause.code == 128 + sys::process::signals::TERM {
             // The head above has ended this job, and says why.
             return cause.code;
         }
@@ -400,7 +400,7 @@ impl Head {
 }
 
 fn timeout(options: &Options) -> Result<Option<Duration>, String> {
-    let text = if options.spawned.is_none() { std::env::var("MPIEXEC_TIMEOUT").ok() } else { None };
+    let text = if options.parent_port.is_none() { std::env::var("MPIEXEC_TIMEOUT").ok() } else { None };
     let from_environment = text.filter(|text| !text.trim().is_empty());
     let seconds = match (options.timeout_s, from_environment) {
         (Some(seconds), _) => Some(seconds),

@@ -51,13 +51,6 @@ impl Plan {
     }
 }
 
-/// What a job that was spawned knows of its parents.
-#[derive(Clone, Debug)]
-pub struct Spawned {
-    /// The port at which they wait.
-    pub port: String,
-}
-
 /// How a container is started.
 #[derive(Clone)]
 pub struct ContainerLaunch {
@@ -149,7 +142,7 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
         offload: options.offload,
         preload: Vec::new(),
         adopted_from: String::new(),
-        parent_port: options.spawned.as_ref().map_or(String::new(), |spawned| spawned.port.clone()),
+        parent_port: options.parent_port.clone().unwrap_or_default(),
     };
     check_table(&job)?;
     sys::topology::check()?;

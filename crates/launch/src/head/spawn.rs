@@ -7,7 +7,6 @@
 //! The first head keeps the names of services; the others ask the one above.
 
 use super::Head;
-use super::setup::Spawned;
 use crate::cli::{AppOptions, Options, StdinTo, hostfile};
 use crate::environment;
 use crate::link::{Link, packet};
@@ -267,7 +266,7 @@ fn options_for(ours: &Options, commands: &[Command], port: String, directory: &[
     let apps = apps.map(|command| app_of(ours, command, directory)).collect::<Result<Vec<_>, _>>()?;
     Ok(Options {
         apps,
-        spawned: Some(Spawned { port }),
+        parent_port: Some(port),
         stdin: StdinTo::None,
         timeout_s: None,
         rank_file: None,

@@ -9,18 +9,19 @@
 //! ```
 //! An error of a leader reaches its whole group, and the other leader by the end of their connection.
 
-use super::{wait_for, with_transports};
+use super::wait_for;
 use crate::coll::internal::allgatherv_bytes;
 use crate::comm::agree::take_counters;
 use crate::comm::{Comm, publish};
 use crate::constructors::share;
 use crate::cs::Section;
+use crate::engine;
 use crate::group::Group;
 use crate::job;
 use crate::losses::Participants;
 use base::{ContextId, Peer, Result, ensure, fail};
 use channel::port::{Call, Meeting};
-use channel::transports::jobs::Stranger;
+use channel::transports::jobs::{self, Stranger};
 use protocol::control::meeting::{self, Introduction, Member};
 use protocol::control::{decode, encode};
 use protocol::realm::Realm;
@@ -52,7 +53,7 @@ pub fn meet(
     ensure!(!comm.is_inter(), ERR_COMM, "an intra-communicator is needed");
     ensure!((0..comm.size()).contains(&root), ERR_ROOT, "the root is not in the communicator");
     let members = Participants::of(comm.groups());
-    let own = with_transports(cs, |transports| transports.address_for_jobs());
+    let own = engine::with(cs, |engine| jobs::own_address(engine.endpoints()));
     let id = job::id_of(job::me());
     let entry = own
         .map(|address| encode(&Member { job: id.job.0, rank: id.rank, proposers_end: job::proposers_end(), address }));
@@ -104,7 +105,7 @@ fn get_to_know(cs: &Section, met: &meeting::Met) -> Result<(ContextId, ContextId
     };
     let (shared, local) = (context(first, first.shared)?, context(mine, mine.own)?);
     let strangers = theirs.members.iter().map(|m| Stranger { id: m.id(), address: m.address.clone() });
-    let known = strangers.map(|other| with_transports(cs, |transports| transports.admit(other, first.secret)));
+    let known = strangers.map(|other| engine::with(cs, |engine| jobs::admit(engine.endpoints(), other, first.secret)));
     let others = known.collect::<Result<Vec<Peer>>>()?;
     job::enter_realm(realm)?;
     Ok((shared, local, others))

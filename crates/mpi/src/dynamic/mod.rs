@@ -26,7 +26,7 @@ use crate::losses::{LOST, Participants};
 use crate::progress;
 use base::{Result, log};
 use channel::port::Call;
-use channel::transports::Transports;
+use channel::transports::jobs;
 use protocol::control::spawn::{Answer, Request};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -55,22 +55,14 @@ pub(crate) fn meet_parent(cs: &mut Section) -> Result {
     Ok(())
 }
 
-/// What carries packets.
-fn with_transports<R>(cs: &Section, f: impl FnOnce(&mut Transports) -> R) -> R {
-    engine::with(cs, |engine| f(engine.endpoints().transport()))
-}
-
 /// Asks something of mpiexec; the number of the request.
 fn ask(cs: &Section, request: Request) -> Result<u64> {
-    with_transports(cs, |transports| transports.finder().ask_mpiexec(request))
+    engine::with(cs, |engine| jobs::ask_mpiexec(engine.endpoints(), request))
 }
 
 /// The answer to a request if it is there.
 fn take_answer(cs: &Section, number: u64) -> Result<Option<Answer>> {
-    with_transports(cs, |transports| {
-        transports.look_at_agent();
-        transports.finder().take_answer(number)
-    })
+    engine::with(cs, |engine| jobs::take_answer(engine.endpoints(), number))
 }
 
 /// Waits until `done` says something, or one of the members is lost.

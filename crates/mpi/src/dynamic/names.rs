@@ -12,8 +12,11 @@ use std::cell::RefCell;
 /// Longest name of a service.
 const SERVICE_MAX: usize = 1024;
 
+/// A service and its port.
+type Published = (Vec<u8>, Vec<u8>);
+
 /// Names of a process that has no mpiexec: it can publish for itself only.
-static OWN: Inside<RefCell<Vec<(Vec<u8>, Vec<u8>)>>> = Inside::new(RefCell::new(Vec::new()));
+static OWN: Inside<RefCell<Vec<Published>>> = Inside::new(RefCell::new(Vec::new()));
 
 /// `MPI_Publish_name`.
 pub fn publish(cs: &mut Section, service: &[u8], port: &[u8]) -> Result {

@@ -101,7 +101,8 @@ impl Receiving {
     /// Looks whether the setup has come; `None` if not.
     fn sender(&self, cs: &Section) -> Option<Result<Sender>> {
         if let Setup::Awaited(transfer) = self.setup.get() {
-            let proposer = job::proposer(self.arguments.space.peer(self.arguments.rank)).0;
+            let space = &self.arguments.space;
+            let proposer = job::proposer(space.context, space.peer(self.arguments.rank)).0;
             self.setup.set(match transfer::test(cs, transfer)? {
                 // SAFETY: the transfer is complete, so nobody writes the text.
                 Ok(status) if status.bytes == SETUP_BYTES as u64 => unsafe {

@@ -133,7 +133,7 @@ pub unsafe fn send_init(cs: &mut Section, arguments: Arguments) -> Result<Handle
     let (mut text, mut setup, mut data) = (Box::new([0; SETUP_BYTES]), None, arguments.space.clone());
     if !arguments.is_null() {
         let [counter] = agree::take_counters(cs).ok_or(agree::NO_CONTEXT)?;
-        data.context = ContextId::new(job::proposer(job::me()), counter);
+        data.context = ContextId::new(job::proposer(arguments.space.context, job::me()), counter);
         let words = [data.context.0, arguments.partitions as u64, arguments.partition_bytes() as u64];
         for (place, word) in text.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
