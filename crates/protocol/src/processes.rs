@@ -65,6 +65,11 @@ impl Processes {
         (0..self.size as usize).map(|at| Peer(at as u32))
     }
 
+    /// Whether processes of other jobs are known.
+    pub fn knows_other_jobs(&self) -> bool {
+        !self.others.is_empty()
+    }
+
     /// Known processes.
     pub fn count(&self) -> usize {
         self.size as usize + self.others.len()

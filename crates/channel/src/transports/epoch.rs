@@ -23,6 +23,13 @@ impl Transports {
             Step::Drain {} if self.ucx.is_some() => {
                 self.answer(&order, 0, "FERRULE_UCX is on, whose devices can't be released".into());
             }
+            Step::Drain {} if self.processes.borrow().knows_other_jobs() => {
+                self.answer(
+                    &order,
+                    0,
+                    "it has connected with another job, which can't be told of new addresses".into(),
+                );
+            }
             Step::Drain {} => {
                 self.changes.push_back(Change::Suspend(concerned));
                 self.ordered = Some(order);
