@@ -27,9 +27,11 @@ pub fn run(data: &[u8]) {
     assert!(filetype.true_lb() >= 0, "a view before the beginning of its file");
     let tile = offsets_of(&filetype, reach as usize);
     let extent = filetype.extent() as u64;
-    let all: Vec<u64> =
-        (0..TILES).flat_map(|i| tile.iter().map(move |at| disp as u64 + i * extent + at)).collect();
-    assert!(all.windows(2).all(|pair| pair[0] < pair[1]), "the bytes of a view for writing ascend, and none is there twice");
+    let all: Vec<u64> = (0..TILES).flat_map(|i| tile.iter().map(move |at| disp as u64 + i * extent + at)).collect();
+    assert!(
+        all.windows(2).all(|pair| pair[0] < pair[1]),
+        "the bytes of a view for writing ascend, and none is there twice"
+    );
     compare(&view, &all, etype.size() as u64, &mut input);
 }
 
