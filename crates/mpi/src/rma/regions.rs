@@ -12,13 +12,14 @@ pub const REGIONS_MAX: usize = 512;
 const LOOKS: usize = 64;
 const ENTRY_WORDS: usize = 5;
 
+/// The word that counts changes, that of the number of regions, and where the entries begin.
+const CHANGES: usize = 0;
+const COUNT: usize = 1;
+const ENTRIES: usize = 2;
+
 /// See the head of this file. All zeroes is a table without regions.
-#[repr(C)]
-pub struct Table {
-    changes: AtomicU64,
-    count: AtomicU64,
-    entries: [[AtomicU64; ENTRY_WORDS]; REGIONS_MAX],
-}
+#[repr(transparent)]
+pub struct Table([AtomicU64; ENTRIES + ENTRY_WORDS * REGIONS_MAX]);
 
 /// Bytes of a [`Table`].
 pub const TABLE_BYTES: usize = size_of::<Table>();
@@ -47,29 +48,29 @@ impl Region {
 impl Table {
     /// Replaces what is in the table; more than [`REGIONS_MAX`] are left out.
     pub fn set(&self, regions: impl Iterator<Item = Region>) {
-        let before = self.changes.load(Ordering::Relaxed);
+        let before = self.0[CHANGES].load(Ordering::Relaxed);
         // SYNC(window-regions): a reader that sees anything of what follows sees this first.
-        self.changes.store(before | 1, Ordering::SeqCst);
+        self.0[CHANGES].store(before | 1, Ordering::SeqCst);
         let mut count = 0;
-        for (entry, region) in self.entries.iter().zip(regions) {
+        for (entry, region) in self.entries().zip(regions) {
             for (place, word) in entry.iter().zip(region.words()) {
                 place.store(word, Ordering::SeqCst);
             }
             count += 1;
         }
-        self.count.store(count, Ordering::SeqCst);
+        self.0[COUNT].store(count, Ordering::SeqCst);
         // SYNC(window-regions): publishes the entries.
-        self.changes.store((before | 1).wrapping_add(1), Ordering::SeqCst);
+        self.0[CHANGES].store((before | 1).wrapping_add(1), Ordering::SeqCst);
     }
 
     /// The region that holds the bytes `low .. high` of the owner's address space.
     pub fn find(&self, low: i128, high: i128) -> Option<Region> {
         for _ in 0..LOOKS {
             // SYNC(window-regions): acquires the entries.
-            let before = self.changes.load(Ordering::SeqCst);
+            let before = self.0[CHANGES].load(Ordering::SeqCst);
             let found = self.look(low, high);
             // SYNC(window-regions): nothing of the entries was newer than the first look.
-            if before.is_multiple_of(2) && self.changes.load(Ordering::SeqCst) == before {
+            if before.is_multiple_of(2) && self.0[CHANGES].load(Ordering::SeqCst) == before {
                 return found;
             }
             std::hint::spin_loop();
@@ -77,12 +78,15 @@ impl Table {
         None
     }
 
+    fn entries(&self) -> impl Iterator<Item = &[AtomicU64]> {
+        self.0[ENTRIES..].chunks_exact(ENTRY_WORDS)
+    }
+
     fn look(&self, low: i128, high: i128) -> Option<Region> {
-        let count = (self.count.load(Ordering::SeqCst) as usize).min(REGIONS_MAX);
-        let regions = self.entries[..count]
-            .iter()
-            .map(|entry| Region::of(std::array::from_fn(|i| entry[i].load(Ordering::SeqCst))));
-        regions.into_iter().find(|region| region.holds(low, high))
+        let count = (self.0[COUNT].load(Ordering::SeqCst) as usize).min(REGIONS_MAX);
+        let word = |entry: &[AtomicU64], at: usize| entry[at].load(Ordering::SeqCst);
+        let mut regions = self.entries().take(count).map(|entry| Region::of(std::array::from_fn(|at| word(entry, at))));
+        regions.find(|region| region.holds(low, high))
     }
 }
 
@@ -95,11 +99,7 @@ mod tests {
     }
 
     fn empty() -> Box<Table> {
-        Box::new(Table {
-            changes: AtomicU64::new(0),
-            count: AtomicU64::new(0),
-            entries: std::array::from_fn(|_| Default::default()),
-        })
+        Box::new(Table(std::array::from_fn(|_| AtomicU64::new(0))))
     }
 
     #[test]
@@ -126,7 +126,7 @@ mod tests {
         assert!(table.find(100 * last, 100 * last + 10).is_some());
         assert_eq!(table.find(100 * (last + 1), 100 * (last + 1) + 10), None);
         // A count that its owner can't have written.
-        table.count.store(u64::MAX, Ordering::Relaxed);
+        table.0[COUNT].store(u64::MAX, Ordering::Relaxed);
         assert_eq!(table.find(-1, 0), None);
     }
 
