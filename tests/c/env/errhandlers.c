@@ -42,6 +42,9 @@ int main(int argc, char **argv)
     OK(MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN));
     /* every class has a string of its own */
     for (int k = MPI_ERR_BUFFER; k <= MPI_ERR_ABI; k++) {
+#ifndef MPI_ABI_VERSION
+        if (k == 54) continue; /* no class of MPICH's ABI */
+#endif
         OK(MPI_Error_class(k, &class)); EQ(class, k);
         OK(MPI_Error_string(k, text, &len)); CHECK(len > 0 && len == (int)strlen(text), "class %d: length %d", k, len);
     }

@@ -12,7 +12,8 @@ static int at_end(MPI_Comm c, int k, void *v, void *x)
 
 int main(int argc, char **argv)
 {
-    int flag = -1, v, s, len, want = argc > 1 ? atoi(argv[1]) : MPI_THREAD_SINGLE, got = -1;
+    int flag = -1, v, s, len, levels[] = {MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE},
+        want = argc > 1 ? levels[atoi(argv[1]) & 3] : MPI_THREAD_SINGLE, got = -1;
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
     MPI_Info info;
     if (MPI_Initialized(&flag) || flag) return 2;
