@@ -353,6 +353,11 @@ impl Transports {
         net.into_iter().chain(file).chain(ucx).min()
     }
 
+    /// Whether this process tells what is true of its whole host.
+    fn is_first_of_host(&self) -> bool {
+        self.job.local_ranks.first() == Some(&self.job.rank.0)
+    }
+
     fn host(&self, peer: Peer) -> &str {
         let node = self.processes.borrow().rank(peer).and_then(|rank| self.job.node_of.get(rank.0 as usize));
         let node = node.and_then(|n| self.job.node_names.get(*n as usize));

@@ -35,7 +35,7 @@ impl Transports {
             }
             Err(not_used) => {
                 // Once on each host.
-                if not_used.is_wanted && self.job.local_ranks.first() == Some(&self.job.rank.0) {
+                if not_used.is_wanted && self.is_first_of_host() {
                     log!(Warn, "FERRULE_UCX=on, but UCX can't be used, so other channels are: {}", not_used.why);
                 }
                 self.no_ucx = not_used.why;

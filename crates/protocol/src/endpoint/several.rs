@@ -222,3 +222,29 @@ impl Outcome {
         matches!(self, Outcome::Done | Outcome::Posted(_))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kind::Kind;
+
+    #[test]
+    fn a_wait_belongs_to_the_lane_that_took_the_packet() {
+        let mut several = Several::new();
+        several.open([0, 1, 2].into_iter(), &LanePlan::parse("3", "segregate").unwrap());
+        let header = Header { kind: Kind::DATA, number: Number::NONE, source: 0, tag: 0, token: 0, context: 0 };
+        let mut taken = Vec::new();
+        for waited_ns in [40, 2] {
+            several.send(1, (&header, 100), Room::Ordinary, |lane, _| {
+                taken.push(*lane);
+                Outcome::Done
+            });
+            several.note_wait(1, waited_ns);
+        }
+        taken.sort_unstable();
+        assert_eq!(taken, [1, 2], "the lanes of the group for bulk take turns");
+        let waits: Vec<_> = several.counts(0).iter().map(|count| (count.packets, count.bytes, count.waited)).collect();
+        assert_eq!(waits, [(0, 0, 0), (1, 100, 1), (1, 100, 1)]);
+        assert_eq!(several.counts(0).iter().map(|count| count.waited_ns).sum::<u64>(), 42);
+    }
+}
