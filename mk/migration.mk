@@ -4,4 +4,4 @@
 test-migration: build
 	$(PYTHON) tests/migration.py
 
-TEST_GROUPS += test-migration
+# Not in TEST_GROUPS: it has not been run yet (docs/plan.md).
