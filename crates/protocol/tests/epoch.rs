@@ -47,7 +47,8 @@ fn an_epoch_suspends_open_and_unopened_endpoints_and_loses_nothing() {
         for round in 0..4 {
             // Not all pairs have lanes at first.
             for _ in 0..6 + 4 * round {
-                let (from, to) = (rng.below(SIZE as usize) as u32, rng.below(SIZE as usize) as u32);
+                let from = rng.below(SIZE as usize) as u32;
+                let to = (from + 1 + rng.below(SIZE as usize - 1) as u32) % SIZE;
                 let len = [0, 8, 41, 400, 3000][rng.below(5)];
                 sends.extend(job.send(from, to, 5, Mode::Standard, message(number, len)).map(|op| (from, op)));
                 receives.push((number, len, to, job.recv(to, Some(from), Some(5), 3000)));
@@ -74,38 +75,5 @@ fn an_epoch_suspends_open_and_unopened_endpoints_and_loses_nothing() {
         for (from, op) in sends {
             assert_eq!(job.finish(from, op).error, None, "seed {seed}");
         }
-    }
-}
-
-/// Everybody is told to resume before all have settled: a roll back.
-#[test]
-fn an_epoch_that_is_given_up_half_way_loses_nothing() {
-    for seed in 0..80 {
-        let faults = Faults { refuse: 30, delay: 30, ..Faults::default() };
-        let mut job = Job::new(seed, SIZE, faults);
-        let mut rng = Rng::new(seed + 7);
-        let mut receives = Vec::new();
-        for number in 0..40 {
-            let (from, to) = (rng.below(SIZE as usize) as u32, rng.below(SIZE as usize) as u32);
-            if let Some(op) = job.send(from, to, 5, Mode::Standard, message(number, 100)) {
-                receives.push((from, op));
-            }
-            receives.push({
-                let (op, _) = job.recv(to, Some(from), Some(5), 100);
-                (to, op)
-            });
-            if number == 15 {
-                (0..SIZE - 1).for_each(|at| job.engines[at as usize].suspend_all(&concerned(at)));
-                (0..rng.below(60)).for_each(|_| job.progress());
-                (0..SIZE - 1).for_each(|at| job.engines[at as usize].resume_all(&concerned(at)));
-                // The last one has computed all the while, and reads both orders at once.
-                job.engines[SIZE as usize - 1].suspend_all(&concerned(SIZE - 1));
-                job.engines[SIZE as usize - 1].resume_all(&concerned(SIZE - 1));
-            }
-        }
-        for (at, op) in receives {
-            assert_eq!(job.finish(at, op).error, None, "seed {seed}");
-        }
-        job.run_until("the roll back", |job| job.engines.iter().all(|engine| engine.is_settled()));
     }
 }
