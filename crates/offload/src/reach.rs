@@ -60,6 +60,30 @@ impl Way {
         }
     }
 
+    /// Reads several pieces, which fill `into`.
+    pub fn read_pieces(&self, pieces: &[(u64, usize)], into: &mut [u8]) -> io::Result<()> {
+        if let Way::Pid(pid) = self {
+            return cma::read_pieces_by_pid(*pid, pieces, into);
+        }
+        let mut at = 0;
+        pieces.iter().try_for_each(|(address, len)| {
+            at += len;
+            self.read(*address, &mut into[at - len..at])
+        })
+    }
+
+    /// Writes several pieces, which are `from`.
+    pub fn write_pieces(&self, pieces: &[(u64, usize)], from: &[u8]) -> io::Result<()> {
+        if let Way::Pid(pid) = self {
+            return cma::write_pieces_by_pid(*pid, pieces, from);
+        }
+        let mut at = 0;
+        pieces.iter().try_for_each(|(address, len)| {
+            at += len;
+            self.write(*address, &from[at - len..at])
+        })
+    }
+
     /// `cma` or `mem`.
     pub fn name(&self) -> &'static str {
         match self {

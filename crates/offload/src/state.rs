@@ -31,6 +31,8 @@ pub struct State {
     pub operations: Vec<Option<Operation>>,
 }
 
+/// What is written may be read, too.
+const READABLE: [Access; 2] = [Access::Read, Access::Write];
 const OUTSIDE: Error = Error::new(Class::ERR_INTERN, "an operation leaves the memory that it has announced");
 
 /// A position as one word.
@@ -53,12 +55,14 @@ impl State {
     fn access(
         &self,
         run: RunId,
-        (address, len): (u64, usize),
+        pieces: &[(u64, usize)],
         accesses: &[Access],
         go: impl FnOnce(&reach::Way) -> std::io::Result<()>,
     ) -> Result {
         let (operation, rank) = self.of(run)?;
-        if !accesses.iter().any(|access| operation.schedule.announces(*access, address, len)) {
+        let announced =
+            |access: &Access, (address, len): (u64, usize)| operation.schedule.announces(*access, address, len);
+        if !pieces.iter().all(|piece| accesses.iter().any(|access| announced(access, *piece))) {
             return Err(OUTSIDE);
         }
         go(rank.way.as_ref().ok_or(UNREACHABLE)?).map_err(|error| {
@@ -73,12 +77,19 @@ impl State {
 
 impl Memory for State {
     fn get(&mut self, run: RunId, address: u64, into: &mut [u8]) -> Result {
-        let range = (address, into.len());
-        self.access(run, range, &[Access::Read, Access::Write], |way| way.read(address, into))
+        self.access(run, &[(address, into.len())], &READABLE, |way| way.read(address, into))
     }
 
     fn put(&mut self, run: RunId, address: u64, from: &[u8]) -> Result {
-        self.access(run, (address, from.len()), &[Access::Write], |way| way.write(address, from))
+        self.access(run, &[(address, from.len())], &[Access::Write], |way| way.write(address, from))
+    }
+
+    fn get_pieces(&mut self, run: RunId, pieces: &[(u64, usize)], into: &mut [u8]) -> Result {
+        self.access(run, pieces, &READABLE, |way| way.read_pieces(pieces, into))
+    }
+
+    fn put_pieces(&mut self, run: RunId, pieces: &[(u64, usize)], from: &[u8]) -> Result {
+        self.access(run, pieces, &[Access::Write], |way| way.write_pieces(pieces, from))
     }
 
     fn put_once(&mut self, run: RunId, position: Position, address: u64, from: &[u8]) -> Result {

@@ -98,6 +98,64 @@ pub fn write_all_by_pid(pid: i32, address: u64, from: &[u8]) -> io::Result<()> {
     })
 }
 
+/// Pieces of another process's memory that one call takes.
+const PIECES_MAX: usize = 1024;
+
+/// Copies pieces (address, bytes) of process `pid` to `into`, one after the other.
+pub fn read_pieces_by_pid(pid: i32, pieces: &[(u64, usize)], into: &mut [u8]) -> io::Result<()> {
+    let mut rest = into;
+    for batch in pieces.chunks(PIECES_MAX) {
+        let (now, later) = rest.split_at_mut(batch.iter().map(|piece| piece.1).sum());
+        rest = later;
+        let (local, remote) = vectors(batch, now.as_mut_ptr(), now.len());
+        // SAFETY: the local vector is `now`, which is writable; the kernel checks the addresses of the other process.
+        let n = unsafe {
+            libc::process_vm_readv(pid, &raw const local, 1, remote.as_ptr(), remote.len() as libc::c_ulong, 0)
+        };
+        if usize::try_from(n) == Ok(now.len()) {
+            continue;
+        }
+        // Not all at once: one by one, with the error of the one that fails.
+        let mut at = 0;
+        for (address, len) in batch {
+            read_exact_by_pid(pid, *address, &mut now[at..at + len])?;
+            at += len;
+        }
+    }
+    Ok(())
+}
+
+/// Copies `from` to pieces (address, bytes) of process `pid`, one after the other.
+pub fn write_pieces_by_pid(pid: i32, pieces: &[(u64, usize)], from: &[u8]) -> io::Result<()> {
+    let mut rest = from;
+    for batch in pieces.chunks(PIECES_MAX) {
+        let (now, later) = rest.split_at(batch.iter().map(|piece| piece.1).sum());
+        rest = later;
+        let (local, remote) = vectors(batch, now.as_ptr().cast_mut(), now.len());
+        // SAFETY: the local vector is `now`, which is only read; the kernel checks the addresses of the other process.
+        let n = unsafe {
+            libc::process_vm_writev(pid, &raw const local, 1, remote.as_ptr(), remote.len() as libc::c_ulong, 0)
+        };
+        if usize::try_from(n) == Ok(now.len()) {
+            continue;
+        }
+        let mut at = 0;
+        for (address, len) in batch {
+            write_all_by_pid(pid, *address, &now[at..at + len])?;
+            at += len;
+        }
+    }
+    Ok(())
+}
+
+fn vectors(pieces: &[(u64, usize)], at: *mut u8, len: usize) -> (libc::iovec, Vec<libc::iovec>) {
+    let vector = |&(address, len): &(u64, usize)| libc::iovec {
+        iov_base: std::ptr::without_provenance_mut(address as usize),
+        iov_len: len,
+    };
+    (libc::iovec { iov_base: at.cast(), iov_len: len }, pieces.iter().map(vector).collect())
+}
+
 /// Repeats `go(done)` until `len` bytes are done.
 fn all(len: usize, mut go: impl FnMut(usize) -> io::Result<usize>) -> io::Result<()> {
     let mut done = 0;
@@ -126,6 +184,27 @@ mod tests {
         if let Ok(n) = unsafe { write_by_pid(own_pid(), address, (&raw const new).cast(), 8) } {
             assert_eq!((n, word.load(std::sync::atomic::Ordering::Relaxed)), (8, 7));
         }
+    }
+
+    #[test]
+    fn pieces_are_read_and_written_in_order() {
+        let source: Vec<u8> = (0..20_000_u32).map(|i| i as u8).collect();
+        let mut target = vec![0u8; 20_000];
+        let pieces = |base: u64| (0..5000).map(|i| (base + 4 * i, 1 + i as usize % 3)).collect::<Vec<_>>();
+        let from = pieces(source.as_ptr().addr() as u64);
+        let mut packed = vec![0; from.iter().map(|piece| piece.1).sum()];
+        if read_pieces_by_pid(own_pid(), &from, &mut packed).is_err() {
+            // Not allowed here.
+            return;
+        }
+        let into = pieces(target.as_mut_ptr().addr() as u64);
+        write_pieces_by_pid(own_pid(), &into, &packed).unwrap();
+        for i in 0..20_000 {
+            let covered = i % 4 < 1 + i / 4 % 3;
+            assert_eq!(std::hint::black_box(&target)[i], if covered { source[i] } else { 0 }, "byte {i}");
+        }
+        // The first page is never mapped.
+        assert!(read_pieces_by_pid(own_pid(), &[from[0], (16, 1)], &mut [0; 2]).is_err());
     }
 
     #[test]

@@ -9,7 +9,7 @@
 enum { PMAX = 16, PER = 6 };
 static int N, ME;
 
-static void fill(int *buf, int n, int id, int from, int to)
+static void block(int *buf, int n, int id, int from, int to)
 {
     for (int i = 0; i < n; i++) buf[i] = id * 31 + from * 1009 + to * 101 + i * 7;
 }
@@ -28,10 +28,10 @@ static void one_round(MPI_Comm comm, int id, int n)
     double *sum = malloc(sizeof(double) * n), *model = malloc(sizeof(double) * n), *scan = malloc(sizeof(double) * n), *before = malloc(sizeof(double) * n);
     int root = id % N;
     MPI_Request rq[PER];
-    for (int to = 0; to < N; to++) fill(send + n * to, n, id, ME, to);
-    fill(mine, n, id, ME, 0);
+    for (int to = 0; to < N; to++) block(send + n * to, n, id, ME, to);
+    block(mine, n, id, ME, 0);
     memset(recv, 0xee, sizeof(int) * n * N), memset(all, 0xee, sizeof(int) * n * N), memset(data, 0xee, sizeof(int) * n);
-    if (ME == root) fill(data, n, id, root, 77);
+    if (ME == root) block(data, n, id, root, 77);
     for (int i = 0; i < n; i++) before[i] = sum[i] = 1.0 / (1 + id + ME * 3 + i % 1000) * (i % 2 ? -1 : 1e9);
     OK(MPI_Ialltoall(send, n, MPI_INT, recv, n, MPI_INT, comm, &rq[0]));
     OK(MPI_Iallgather(mine, n, MPI_INT, all, n, MPI_INT, comm, &rq[1]));
@@ -50,7 +50,9 @@ static void one_round(MPI_Comm comm, int id, int n)
         CHECK(!wrong(all + n * from, n, id, from, 0), "round %d: allgather from %d", id, from);
     }
     CHECK(!wrong(data, n, id, root, 77), "round %d: bcast from %d", id, root);
-    OK(MPI_Allreduce(before, model, n, MPI_DOUBLE, MPI_SUM, comm));
+    /* In place, too: the order of the operands may depend on that. */
+    memcpy(model, before, sizeof(double) * n);
+    OK(MPI_Allreduce(MPI_IN_PLACE, model, n, MPI_DOUBLE, MPI_SUM, comm));
     CHECK(!memcmp(sum, model, sizeof(double) * n), "round %d: allreduce has other bits", id);
     OK(MPI_Scan(before, model, n, MPI_DOUBLE, MPI_PROD, comm));
     CHECK(!memcmp(scan, model, sizeof(double) * n), "round %d: scan has other bits", id);
@@ -75,7 +77,7 @@ static void outstanding(void)
         int c = (k < MANY) ^ (ME % 2), i = k % MANY;
         int *at = buf + (c * MANY + i) * INTS;
         memset(at, 0xee, sizeof(int) * INTS);
-        if (ME == i % N) fill(at, INTS, i, c, 5);
+        if (ME == i % N) block(at, INTS, i, c, 5);
         OK(MPI_Ibcast(at, INTS, MPI_INT, i % N, comm[c], &rq[k]));
     }
     OK(MPI_Waitall(2 * MANY, rq, MPI_STATUSES_IGNORE));

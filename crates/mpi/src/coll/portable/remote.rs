@@ -50,6 +50,22 @@ pub trait Memory {
     fn get(&mut self, run: RunId, address: u64, into: &mut [u8]) -> Result;
     /// Writes to `address` of the owner of a run.
     fn put(&mut self, run: RunId, address: u64, from: &[u8]) -> Result;
+    /// Reads several pieces (address, bytes), which fill `into` one after the other.
+    fn get_pieces(&mut self, run: RunId, pieces: &[(u64, usize)], into: &mut [u8]) -> Result {
+        let mut at = 0;
+        pieces.iter().try_for_each(|(address, len)| {
+            at += len;
+            self.get(run, *address, &mut into[at - len..at])
+        })
+    }
+    /// Writes several pieces, which are `from` one after the other.
+    fn put_pieces(&mut self, run: RunId, pieces: &[(u64, usize)], from: &[u8]) -> Result {
+        let mut at = 0;
+        pieces.iter().try_for_each(|(address, len)| {
+            at += len;
+            self.put(run, *address, &from[at - len..at])
+        })
+    }
     /// As [`Memory::put`], of something that can't be computed again afterwards. The run stands after `position` then.
     fn put_once(&mut self, run: RunId, _position: Position, address: u64, from: &[u8]) -> Result {
         self.put(run, address, from)
@@ -325,16 +341,9 @@ impl Runner {
     ) -> Result {
         for done in (0..len).step_by(CHUNK_BYTES) {
             let end = len.min(done + CHUNK_BYTES as u64);
-            let mut at = 0;
-            for (address, len) in self.pieces(&from, done, end)? {
-                memory.get(from.run, address, &mut buffer[at..at + len])?;
-                at += len;
-            }
-            at = 0;
-            for (address, len) in self.pieces(&into, done, end)? {
-                memory.put(into.run, address, &buffer[at..at + len])?;
-                at += len;
-            }
+            let bytes = &mut buffer[..(end - done) as usize];
+            memory.get_pieces(from.run, &self.pieces(&from, done, end)?, bytes)?;
+            memory.put_pieces(into.run, &self.pieces(&into, done, end)?, bytes)?;
         }
         Ok(())
     }
