@@ -38,7 +38,8 @@ def job(ranks: int, *words: str, workers: int = 1, code: int = 0, options: tuple
     """What a program of tests/c/coll prints. By default workers run everything."""
     given = {"FERRULE_COLL_OFFLOAD": "all", "FERRULE_LOG": "info", **env}
     program = str(TESTS / "coll" / words[0])
-    done = mpiexec("--offload", str(workers), *options, "-n", str(ranks), program, *words[1:], **given)
+    chosen = ["--offload", str(workers)] if workers else []
+    done = mpiexec(*chosen, *options, "-n", str(ranks), program, *words[1:], **given)
     check(done.code == code, f"{' '.join(words)} with {workers} workers: exit code {done.code}: {done.text[-1500:]}")
     return done.text
 

@@ -16,8 +16,9 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use sys::mem::{self, Mapping};
 
-/// Operations that a rank may have with one worker at a time; later ones wait in the rank.
-pub const SLOTS: usize = 1024;
+/// Operations that a rank may have with one worker at a time; later ones wait in the rank. It is large, because operations that wait there could be those for which
+/// other ranks wait before they post what this rank's first ones need. Slots that are never used take no memory.
+pub const SLOTS: usize = 16384;
 /// The most workers of a node.
 pub const WORKERS_MAX: usize = 16;
 /// The most bytes that are written through the journal at once.
@@ -250,19 +251,39 @@ impl Area {
     }
 }
 
+/// What a rank knows of the slots of one worker.
+#[derive(Clone, Debug, Default)]
+struct Posts {
+    /// Slots that were used and are free again.
+    free: Vec<u32>,
+    /// Slots that were ever used: those before this one.
+    used: u32,
+    /// Operations posted so far.
+    posted: u64,
+}
+
+impl Posts {
+    fn take_slot(&mut self) -> Option<u32> {
+        self.free.pop().or_else(|| {
+            let next = self.used;
+            self.used += u32::from((next as usize) < SLOTS);
+            (self.used > next).then_some(next)
+        })
+    }
+}
+
 /// The rank's side of its memory.
 #[derive(Debug)]
 pub struct Poster {
     area: Area,
-    /// By worker: free slots, and the number of operations posted.
-    queues: Vec<(Vec<u32>, u64)>,
+    /// By worker.
+    queues: Vec<Posts>,
 }
 
 impl Poster {
     /// The side of the rank that has made `area`.
     pub fn new(area: Area) -> Poster {
-        let free = || ((0..SLOTS as u32).rev().collect(), 0);
-        let queues = (0..area.workers).map(|_| free()).collect();
+        let queues = vec![Posts::default(); area.workers];
         Poster { area, queues }
     }
 
@@ -273,16 +294,17 @@ impl Poster {
 
     /// Hands an operation with `routes` endpoints to a worker; its slot, and whether the worker's bell must be rung. `None` while it has no free slot.
     pub fn post(&mut self, worker: usize, request: &Request, routes: usize) -> Option<(u32, bool)> {
-        let (free, posted) = &mut self.queues[worker];
-        let at = free.pop()?;
+        let posts = &mut self.queues[worker];
+        let at = posts.take_slot()?;
+        posts.posted += 1;
+        let (posted, used) = (posts.posted, posts.used);
         let area = &self.area;
         let set = |word: usize, value: u64| area.slot(worker, at, word).store(value, Relaxed);
         for route in 0..routes {
             area.count(worker, at, route, false).store(0, Relaxed);
             area.count(worker, at, route, true).store(0, Relaxed);
         }
-        *posted += 1;
-        set(slot::SEQUENCE, *posted);
+        set(slot::SEQUENCE, posted);
         set(slot::ADDRESS, request.address);
         set(slot::LEN, request.len);
         set(slot::ID, request.id);
@@ -293,15 +315,12 @@ impl Poster {
         set(slot::POSITION, 0);
         set(slot::CANCELLED, 0);
         set(slot::OUTCOME, 0);
-        let used = area.control(worker, control::USED);
-        if used.load(Relaxed) <= u64::from(at) {
-            used.store(u64::from(at) + 1, Relaxed);
-        }
+        area.control(worker, control::USED).store(used.into(), Relaxed);
         // SYNC(offload.state): pairs with `Served::request`.
         area.slot(worker, at, slot::STATE).store(POSTED, Release);
-        area.queue(worker, *posted - 1).store(u64::from(at), Relaxed);
+        area.queue(worker, posted - 1).store(u64::from(at), Relaxed);
         // SYNC(offload.posted): pairs with `Served::take`.
-        area.control(worker, control::POSTED).store(*posted, Release);
+        area.control(worker, control::POSTED).store(posted, Release);
         Some((at, sleep::must_ring(&area.worker_sleeps(worker), false)))
     }
 
@@ -313,7 +332,7 @@ impl Poster {
         }
         let outcome = self.area.slot(worker, at, slot::OUTCOME).load(Relaxed);
         self.area.slot(worker, at, slot::STATE).store(FREE, Relaxed);
-        self.queues[worker].0.push(at);
+        self.queues[worker].free.push(at);
         Some(outcome)
     }
 

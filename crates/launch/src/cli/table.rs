@@ -265,7 +265,7 @@ pub const TABLE: &[Spelling] = &[
         &["offload"],
         1,
         Kind::Offload,
-        "N\tstart N workers on each node, which run non-blocking collectives while the ranks compute; 0 for none (default)",
+        "N\tstart N workers on each node, which run non-blocking collectives while the ranks compute",
     ),
     option(&["profile"], 1, Kind::Profile, "FILE\twrite who sends how much to whom into FILE, as JSON"),
     option(&["profile-detail"], 0, Kind::ProfileDetail, "\tcount for each communicator and collective, too"),
