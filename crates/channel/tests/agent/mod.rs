@@ -123,6 +123,7 @@ impl Agent {
             launched: true,
             startup: protocol::control::exchange::Startup::LAZY,
             profile: protocol::control::profile::Orders::OFF,
+            parent_port: String::new(),
             offload: protocol::control::rank::Offload::default(),
         }
     }

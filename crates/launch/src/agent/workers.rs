@@ -69,7 +69,7 @@ fn spawn(file_limit: u64) -> std::io::Result<(Pid, OwnedFd)> {
     let fds = [(null.as_fd(), 0), (errors.as_fd(), 1), (errors.as_fd(), 2), (theirs.as_fd(), CONTROL_FD)];
     let pid = sys::process::spawn(&Spawn {
         path: &path,
-        argv: &[path.clone()],
+        argv: std::slice::from_ref(&path),
         env: &env,
         directory: None,
         fds: &fds,

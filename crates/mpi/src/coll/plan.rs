@@ -9,15 +9,14 @@ use super::comm_view::CommView;
 use super::execute::Cursor;
 use super::offload::{self, Export, Known};
 use super::wire::{CommWire, Numbering, Tags};
-use crate::comm::Comm;
 use crate::comm::choices::OFFLOAD_NEVER;
+use crate::comm::{Comm, watch};
 use crate::cs::Section;
 use crate::inside::Inside;
 use crate::p2p::transfer::Transfer;
 use crate::progress::{self, Active};
 use crate::request::Operation;
 use crate::status::Status;
-use crate::tool::event;
 use base::Result;
 use base::ids::Plane;
 use std::cell::{Cell, RefCell};
@@ -211,11 +210,11 @@ impl Plan {
     /// Tells tools that want to know that a collective of the program begins or ends.
     #[inline]
     fn tell(&mut self, cs: &mut Section, begins: bool) {
-        if event::wants_collectives(cs)
+        if let Some(watcher) = watch::watcher(cs)
             && let State { comm: Some(comm), numbering: Numbering::InOrder(Plane::Collective), .. } = self.state()
         {
             let comm = Rc::clone(comm);
-            event::of_collective(cs, &comm, begins);
+            watcher(cs, &comm, begins);
         }
     }
 

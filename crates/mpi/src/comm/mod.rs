@@ -9,6 +9,7 @@ pub mod choices;
 pub mod exchange;
 mod hints;
 pub mod layout;
+pub(crate) mod watch;
 
 use crate::cs::Section;
 pub(crate) use hints::apply_class;

@@ -8,7 +8,7 @@
 use super::registry::Registry;
 use super::{Bind, Type, at};
 use crate::call;
-use crate::comm::Comm;
+use crate::comm::{Comm, watch};
 use crate::cs::Section;
 use crate::inside::Inside;
 use crate::progress::{self, Active};
@@ -129,8 +129,6 @@ struct Instance {
 }
 
 static REGISTRATIONS: Inside<RefCell<Registry<Registration>>> = Inside::new(RefCell::new(Registry::new()));
-/// Whether somebody wants to know of collectives.
-static COLLECTIVES: Inside<Cell<bool>> = Inside::new(Cell::new(false));
 static CURRENT: Inside<RefCell<Option<Instance>>> = Inside::new(RefCell::new(None));
 static LAST_INSTANCE: Inside<Cell<usize>> = Inside::new(Cell::new(0xff));
 
@@ -184,15 +182,9 @@ fn fire(cs: &mut Section, handle: usize, registration: &Registration, elements: 
     }
 }
 
-/// Whether somebody wants to know of collectives.
-#[inline]
-pub(crate) fn wants_collectives(cs: &Section) -> bool {
-    COLLECTIVES.get(cs).get()
-}
-
 /// A collective begins or ends.
 #[cold]
-pub(crate) fn of_collective(cs: &mut Section, comm: &Comm, begins: bool) {
+fn of_collective(cs: &mut Section, comm: &Comm, begins: bool) {
     let all = REGISTRATIONS.get(cs).borrow().all();
     let function = call::current().map_or("", |name| *name);
     for (handle, registration) in all {
@@ -223,7 +215,8 @@ pub fn ensure_registered(cs: &Section, handle: usize) -> Result {
 
 fn update(cs: &Section) {
     let all = REGISTRATIONS.get(cs).borrow().all();
-    COLLECTIVES.get(cs).set(all.iter().any(|(_, registration)| !registration.event.is_counted()));
+    let wanted = all.iter().any(|(_, registration)| !registration.event.is_counted());
+    watch::set(cs, wanted.then_some(of_collective));
 }
 
 /// `MPI_T_event_handle_alloc`.
