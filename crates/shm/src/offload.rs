@@ -584,7 +584,7 @@ mod tests {
             random ^= random >> 7;
             random ^= random << 17;
             word(HEADER + (random as usize >> 8) % (section_bytes(2) / WORD) * WORD).store(random >> 40, Relaxed);
-            for at in served.take() {
+            if let Some(at) = served.take() {
                 served.request(at);
             }
             served.read_journal();
