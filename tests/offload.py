@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 import uuid
+from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import cases
@@ -36,7 +37,7 @@ RUN_BY_WORKER = "is run by a worker"
 
 def job(ranks: int, *words: str, workers: int = 1, code: int = 0, options: tuple[str, ...] = (), **env: str) -> str:
     """What a program of tests/c/coll prints. By default workers run everything."""
-    given = {"FERRULE_COLL_OFFLOAD": "all", "FERRULE_LOG": "info", **env}
+    given: dict[str, Any] = {"FERRULE_COLL_OFFLOAD": "all", "FERRULE_LOG": "info", **env}
     program = str(TESTS / "coll" / words[0])
     chosen = ["--offload", str(workers)] if workers else []
     done = mpiexec(*chosen, *options, "-n", str(ranks), program, *words[1:], **given)
@@ -87,11 +88,12 @@ def choice(_: pathlib.Path) -> None:
 
 def bad_settings(_: pathlib.Path) -> None:
     program = str(TESTS / "coll/offload")
-    for words, env, said in [
+    wrong: list[tuple[list[str], dict[str, Any], str]] = [
         (["--offload", "17"], {}, "offload"),
         (["--offload", "x"], {}, "offload"),
         (["--offload", "1"], {"FERRULE_OFFLOAD_MEMORY": "no"}, "FERRULE_OFFLOAD_MEMORY=no is not auto, cma or mem"),
-    ]:
+    ]
+    for words, env, said in wrong:
         done = mpiexec(*words, "-n", "2", program, **env)
         check(done.code != 0 and said in done.text, f"{words} {env}: exit code {done.code}: {done.text[-400:]}")
     alone = subprocess.run([str(runner.ROOT / "dist/bin/ferrule-worker")], capture_output=True, text=True, timeout=patience.WATCHDOG_S, check=False)

@@ -19,7 +19,7 @@ import patience
 from startup_job import ROOT, Cases, Done, check, hosts, mpiexec
 
 #: Bytes of the introduction, by the side that sends them: crates/channel/src/tcp/hello.rs.
-HELLO, PROOF, CHALLENGE, ANSWER = 48, 32, 41, 40
+HELLO, PROOF, CHALLENGE, ANSWER = 56, 32, 41, 40
 #: Bytes in front of a packet's payload (crates/channel/src/tcp/frame.rs), which begin with its length.
 FRAME = 32
 #: Where the hello says how the connection is to be protected.

@@ -51,7 +51,7 @@ def values(header: pathlib.Path, names: list[str], tmp: pathlib.Path) -> dict[st
     present = set(constants(header)) | set(re.findall(r"\b(MPI_[A-Z0-9_]+)\b", header.read_text()))
     lines = [f'printf("{name} %lld\\n", (long long)(intptr_t)({name}));' for name in names if name in present]
     (tmp / "values.c").write_text("#include <mpi.h>\n#include <stdint.h>\n#include <stdio.h>\nint main(void) {\n" + "\n".join(lines) + "\nreturn 0; }\n")
-    subprocess.run(["cc", "-w", f"-I{tmp}", "-o", str(tmp / "values"), str(tmp / "values.c")], check=True)
+    subprocess.run(["cc", "-w", f"-I{tmp}", f"-I{header.parent}", "-o", str(tmp / "values"), str(tmp / "values.c")], check=True)
     text = subprocess.run([str(tmp / "values")], check=True, capture_output=True, text=True).stdout
     found = dict(line.split() for line in text.splitlines())
     return {name: found.get(name, "absent") for name in names}

@@ -232,6 +232,9 @@ impl Side {
 /// Records that are rejected at least when connections are harmed.
 const REJECTED_MIN: u64 = 10;
 
+/// Times that connections are cut or harmed, at most, before a message has arrived at each end. A pair gives up after 10 harmed connections one after another.
+const ACTS_MAX: usize = 4;
+
 /// Messages that each process sends at least.
 const MESSAGES_MIN: usize = 50;
 
@@ -246,6 +249,7 @@ fn cut_under_traffic(seed: u64, (act, cuts): (Act, usize), both_dial: bool, secu
         [first, second].map(|slot| Side { me: 0, slot, sent: 0, got: 0, held: Vec::new(), landing: Vec::new() });
     sides[1].me = 1;
     let (mut done, mut steps) = (0, random.below(500));
+    let (mut got_before, mut acts) = ([0, 0], 0);
     let before = base::counters::RECONNECTIONS.value();
     let rejected = base::counters::RECORDS_REJECTED.value();
     // Harm that is done to an introduction rejects no record.
@@ -267,10 +271,15 @@ fn cut_under_traffic(seed: u64, (act, cuts): (Act, usize), both_dial: bool, secu
                 side.send(net);
             }
         }
-        if !is_enough(done) && steps == 0 && nets.iter().any(|net| !net.open.is_empty()) {
+        let got = sides.each_ref().map(|side| side.got);
+        if (0..2).all(|i| got[i] > got_before[i]) {
+            (got_before, acts) = (got, 0);
+        }
+        if !is_enough(done) && acts < ACTS_MAX && steps == 0 && nets.iter().any(|net| !net.open.is_empty()) {
             a.act(act);
             b.act(act);
             done += 1;
+            acts += 1;
             steps = random.below(400);
         }
         steps = steps.saturating_sub(1);
