@@ -16,6 +16,7 @@ pub fn run(data: &[u8]) {
         format: 3,
         security: Security::Encrypt,
         ids: Default::default(),
+        others: Default::default(),
     };
     let (dialler, listener) = (identity(1), identity(2));
     let (theirs, ours) = ([5; 16], [6; 16]);
