@@ -43,6 +43,8 @@ ARGUMENTS: list[tuple[str, str, str, list[Wrong]]] = [
     ("MPI_Op *", r"op", "&op", [("&no_op", "OP ARG"), ("NULL", "ARG OP")]),
     ("MPI_Group", r".*", "group", [("MPI_GROUP_NULL", "GROUP"), (f"(MPI_Group){GARBAGE}", "GROUP")]),
     ("MPI_Session", r".*", "session", [("MPI_SESSION_NULL", "SESSION"), (f"(MPI_Session){GARBAGE}", "SESSION")]),
+    ("MPI_Win", r".*", "win", [("MPI_WIN_NULL", "WIN"), (f"(MPI_Win){GARBAGE}", "WIN")]),
+    ("MPI_Win *", r".*", "&new_win", [("NULL", "ARG WIN")]),
     ("MPI_File", r".*", "file", [("MPI_FILE_NULL", "FILE"), (f"(MPI_File){GARBAGE}", "FILE")]),
     ("MPI_File *", r".*", "&new_file", [("NULL", "ARG")]),
     ("MPI_Offset", r".*", "0", []),
@@ -50,10 +52,10 @@ ARGUMENTS: list[tuple[str, str, str, list[Wrong]]] = [
     ("MPI_Info", r".*", "info", [(f"(MPI_Info){GARBAGE}", "INFO")]),
     ("MPI_Errhandler", r".*", "MPI_ERRORS_RETURN", [("MPI_ERRHANDLER_NULL", "ERRHANDLER ARG"), (f"(MPI_Errhandler){GARBAGE}", "ERRHANDLER ARG")]),
     ("MPI_Request", r".*", "MPI_REQUEST_NULL", [(f"(MPI_Request){GARBAGE}", "REQUEST")]),
-    ("int", r"count|sendcount|recvcount|incount|outcount", "1", [("-1", "COUNT ARG")]),
+    ("int", r"count|sendcount|recvcount|incount|outcount|(origin|target|result)_count", "1", [("-1", "COUNT ARG")]),
     ("int", r"n|maxdims|valuelen", "1", [("-1", "ARG RANK INFO_VALUE TOPOLOGY DIMS")]),
     ("int", r"ndims|nnodes|indegree|outdegree", "1", [("-1", "ARG DIMS TOPOLOGY")]),
-    ("int", r"dest|source", "0", [("size", "RANK"), ("-10", "RANK")]),
+    ("int", r"dest|source|target_rank", "0", [("size", "RANK"), ("-10", "RANK")]),
     ("int", r"rank", "0", [("size", "RANK ARG"), ("-10", "RANK ARG")]),
     ("int", r"root", "0", [("size", "ROOT"), ("-10", "ROOT")]),
     ("int", r"tag|sendtag|recvtag", "1", [("-10", "TAG")]),
@@ -63,6 +65,8 @@ ARGUMENTS: list[tuple[str, str, str, list[Wrong]]] = [
     ("int", r"errorclass", "MPI_ERR_LASTCODE", [("-3", "ARG")]),
     ("int", r"errorcode", "MPI_ERR_COMM", [("-3", "ARG")]),
     ("int", r"amode", "MPI_MODE_RDONLY", [("0", "AMODE"), ("-1", "AMODE")]),
+    ("int", r"lock_type", "MPI_LOCK_SHARED", [("7777", "LOCKTYPE"), ("-1", "LOCKTYPE")]),
+    ("int", r"assert", "0", []),
     ("int", r"whence", "MPI_SEEK_SET", [("7777", "ARG")]),
     ("int", r"order", "MPI_ORDER_C", [("77", "ARG")]),
     ("int", r"direction", "0", [("-1", "ARG DIMS"), ("9", "ARG DIMS")]),
@@ -123,7 +127,7 @@ ALLOWED = [
     (r"Type_match_size", r".*", r".*"),
     (r"Group_range_.*", r"n|ranges", r".*"),
     (r"Dims_create", r".*", r".*"),
-    (r"(Comm|Type)_get_name", r".*", r".*"),
+    (r"(Comm|Type|Win)_get_name", r".*", r".*"),
     (r"File_(get|set)_errhandler", r"file", r"MPI_FILE_NULL"),
     (r"File_close", r"fh", r".*"),
     (r"File_.*_end", r"buf|status", r".*"),
@@ -152,6 +156,10 @@ def lookup(kind: str, name: str) -> tuple[str, list[Wrong]] | None:
     return None
 
 
+# Kinds of arguments whose error handler is called, and how the program names it.
+OWNERS = {"MPI_Comm": "COMM", "MPI_Session": "SESSION", "MPI_Win": "WIN"}
+
+
 def allowed(function: str, name: str, value: str) -> bool:
     return any(re.fullmatch(f, function.removeprefix("MPI_")) and re.fullmatch(n, name) and re.fullmatch(v, value) for f, n, v in ALLOWED)
 
@@ -175,13 +183,12 @@ def cases() -> tuple[list[str], list[str]]:
                 words = [value if j == i else v for j, v in enumerate(valid)]
                 special = "cart" if cartesian else "graph" if graph else "dist" if distributed else ""
                 words = [special if special and w == "comm" and j != i else w for j, w in enumerate(words)]
-                scopes = [(kind, w) for j, ((kind, _), w) in enumerate(zip(arguments, words)) if kind in ("MPI_Comm", "MPI_Session")]
+                scopes = [(kind, w) for j, ((kind, _), w) in enumerate(zip(arguments, words)) if kind in OWNERS]
                 scope = "SELF"
                 if value == "comm":
                     scope = "COMM"
-                elif scopes and not (arguments[i][0] in ("MPI_Comm", "MPI_Session") and arguments[i] == next(
-                        a for a in arguments if a[0] in ("MPI_Comm", "MPI_Session"))):
-                    scope = "SESSION" if scopes[0][0] == "MPI_Session" else "COMM"
+                elif scopes and not (arguments[i][0] in OWNERS and arguments[i] == next(a for a in arguments if a[0] in OWNERS)):
+                    scope = OWNERS[scopes[0][0]]
                 if function.startswith("MPI_File_"):
                     scope = "FILE_"
                 accepted = " | ".join(f"BIT(MPI_ERR_{c})" for c in classes.split())
@@ -202,8 +209,8 @@ PROGRAM = r"""
 #include <unistd.h>
 #include <sys/time.h>
 #define BIT(class) (1ull << (class))
-enum { NOBODY, SELF, WORLD, COMM, SESSION, FILE_ };
-static const char *const WHO[] = {"no handler", "MPI_COMM_SELF's", "MPI_COMM_WORLD's", "the communicator's", "the session's", "the file's"};
+enum { NOBODY, SELF, WORLD, COMM, SESSION, FILE_, WIN };
+static const char *const WHO[] = {"no handler", "MPI_COMM_SELF's", "MPI_COMM_WORLD's", "the communicator's", "the session's", "the file's", "the window's"};
 static int caller, told, passed, failed, is_oracle;
 static sigjmp_buf back;
 static void on_self(MPI_Comm *c, int *e, ...) { (void)c, told = *e, caller = SELF; }
@@ -211,11 +218,13 @@ static void on_world(MPI_Comm *c, int *e, ...) { (void)c, told = *e, caller = WO
 static void on_comm(MPI_Comm *c, int *e, ...) { (void)c, told = *e, caller = COMM; }
 static void on_session(MPI_Session *s, int *e, ...) { (void)s, told = *e, caller = SESSION; }
 static void on_file(MPI_File *f, int *e, ...) { (void)f, told = *e, caller = FILE_; }
+static void on_win(MPI_Win *w, int *e, ...) { (void)w, told = *e, caller = WIN; }
 static void on_signal(int signal) { siglongjmp(back, signal); }
 static MPI_Comm comm, inter, cart, graph, dist, new_comm, self;
 static MPI_Group group, new_group;
 static MPI_Session session;
 static MPI_File file, new_file;
+static MPI_Win win, new_win;
 static MPI_Offset offset;
 static MPI_Info info, new_info;
 static MPI_Datatype type, no_type = MPI_DATATYPE_NULL, new_type, types[64], no_types[64];
@@ -224,7 +233,7 @@ static MPI_Errhandler new_errhandler;
 static MPI_Request request, requests[64], bad_requests[64];
 static MPI_Message message;
 static MPI_Status statuses[64];
-static int size, keyval, number, place, a[512], b[512], ints[64], ones[64], zeros[64], minus[64], minus_ten[64], ranges[4][3];
+static int size, keyval, number, place, a[512], b[512], ints[64], ones[64], zeros[64], minus[64], minus_ten[64], ranges[4][3], window[512];
 static MPI_Aint aint, aints[64];
 static MPI_Count big, counts[64];
 static char text[8192], long_text[20000];
@@ -260,6 +269,7 @@ static void handlers(void)
     MPI_Comm_set_errhandler(cart, h), MPI_Comm_set_errhandler(graph, h), MPI_Comm_set_errhandler(dist, h);
     MPI_File_create_errhandler(on_file, &h), MPI_File_set_errhandler(MPI_FILE_NULL, h), MPI_File_set_errhandler(file, h);
     MPI_Session_create_errhandler(on_session, &h), MPI_Session_set_errhandler(session, h);
+    MPI_Win_create_errhandler(on_win, &h), MPI_Win_set_errhandler(win, h);
 }
 @FUNCTIONS@
 int main(int argc, char **argv)
@@ -283,6 +293,8 @@ int main(int argc, char **argv)
     MPI_Comm_group(comm, &group);
     MPI_Info_create(&info);
     MPI_File_open(self, "/dev/null", MPI_MODE_RDWR, MPI_INFO_NULL, &file);
+    MPI_Win_create(window, sizeof window, 1, MPI_INFO_NULL, self, &win);
+    MPI_Win_lock_all(0, win);
     MPI_Type_contiguous(2, MPI_INT, &type);
     MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &keyval, NULL);
     memset(long_text, 'x', sizeof long_text - 1);

@@ -159,7 +159,7 @@ def one_computes(bed: lane_bed.Bed, folder: str) -> None:
     job = Job(bed, folder, "compute", "6")
     try:
         code, said = job.ferrule("drain", "n1", "--limit", "0.5")
-        check(code == 1 and "rank 3 has yet to suspend its endpoints" in said, said)
+        check(code == 1 and "rank 3 has yet to answer" in said, said)
         check(patience.until(lambda: job.ferrule("drain", "n2", "--for", "0.1")[0] == 0, pause_s=0.5), "it can't be drained afterwards")
         job.end()
     finally:

@@ -17,7 +17,7 @@ fn main() {
     let (done, total) = (names(&|e| e.state == State::Done), names(&|_| true));
     println!("# The C functions of MPI 5.0 in Ferrule\n");
     println!("Made by `cargo xtask api` from the tables in `crates/abi/src/ch*.rs`; do not edit.\n");
-    println!("{total} functions, {done} implemented. The others exist and raise `MPI_ERR_UNSUPPORTED_OPERATION`.");
+    println!("{total} functions, {done} implemented.");
     println!("Each also has its `PMPI_` name. *c*: there is a large-count twin `…_c`, with");
     println!("`MPI_Count` for `int` counts and `MPI_Aint` or `MPI_Count` for displacements.");
     let mut chapter = "";

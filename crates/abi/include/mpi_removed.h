@@ -70,7 +70,7 @@ static inline int MPI_Type_lb(MPI_Datatype datatype, MPI_Aint *displacement)
 static inline int MPI_Type_ub(MPI_Datatype datatype, MPI_Aint *displacement)
 {
     MPI_Aint lb, extent;
-    int code = MPI_Type_get_extent(datatype, &lb, &extent);
+    int code = MPI_Type_get_extent(datatype, displacement ? &lb : 0, &extent);
     if (code == MPI_SUCCESS)
         *displacement = lb + extent;
     return code;

@@ -2,16 +2,17 @@
 
 use crate::chosen::{Chosen, SUCCESS};
 use crate::convert::{Abi, known, number};
-use crate::ctypes::{CComm, CType, CWin, Raw};
+use crate::ctypes::{CComm, CWin, Raw};
 use crate::kinds::Function;
+use crate::lookup::known_datatype;
 use base::{Error, Result};
 use core::cell::Cell;
 use core::ffi::{c_int, c_void};
-use mpi::attr::{self, Callbacks, ObjectKind};
+use mpi::attr::{self, Callbacks, Holder, ObjectKind};
 use mpi::comm::Comm;
 use mpi::comm::attributes::{Predefined, Value, predefined};
 use mpi::cs::Section;
-use mpi::handle::Handle;
+use mpi::datatype::Datatype;
 use mpi::inside::Inside;
 use mpi::rma::{Attribute, Window};
 
@@ -34,7 +35,6 @@ enum CopyRule {
 
 /// The program's functions for a keyval.
 struct Functions {
-    kind: ObjectKind,
     copy: CopyRule,
     delete: Option<DeleteFunction>,
     extra_state: *mut c_void,
@@ -44,18 +44,22 @@ fn check(code: c_int, origin: &'static str) -> Result {
     if code == SUCCESS { Ok(()) } else { Err(Error::new(Chosen::class(code), origin)) }
 }
 
-impl Functions {
-    fn object(&self, handle: Handle) -> Raw {
-        match self.kind {
-            ObjectKind::Datatype => CType::of(handle).0,
-            ObjectKind::Comm => CComm::of(handle).0,
-            ObjectKind::Window => CWin::of(handle).0,
-        }
+fn c_holder(holder: Holder<'_>) -> Raw {
+    match holder {
+        Holder::Datatype(it) => known_datatype(it.downcast_ref::<Datatype>().expect("a datatype")).0,
+        Holder::Comm(handle) => CComm::of(handle).0,
+        Holder::Window(handle) => CWin::of(handle).0,
     }
 }
 
 impl Callbacks for Functions {
-    fn copy(&self, _cs: &mut Section, object: Handle, keyval: u32, value: *mut c_void) -> Result<Option<*mut c_void>> {
+    fn copy(
+        &self,
+        _cs: &mut Section,
+        object: Holder<'_>,
+        keyval: u32,
+        value: *mut c_void,
+    ) -> Result<Option<*mut c_void>> {
         let function = match self.copy {
             CopyRule::Drop => return Ok(None),
             CopyRule::Keep => return Ok(Some(value)),
@@ -63,17 +67,17 @@ impl Callbacks for Functions {
         };
         let mut copy: *mut c_void = core::ptr::null_mut();
         let mut flag = 0;
-        let (object, keyval, out) = (self.object(object), Chosen::c_keyval(keyval), (&raw mut copy).cast());
+        let (object, keyval, out) = (c_holder(object), Chosen::c_keyval(keyval), (&raw mut copy).cast());
         // SAFETY: a function of this type by the contract of `create_keyval`.
         let code = unsafe { function(object, keyval, self.extra_state, value, out, &mut flag) };
         check(code, "attribute copy callback failed")?;
         Ok((flag != 0).then_some(copy))
     }
 
-    fn delete(&self, _cs: &mut Section, object: Handle, keyval: u32, value: *mut c_void) -> Result {
+    fn delete(&self, _cs: &mut Section, object: Holder<'_>, keyval: u32, value: *mut c_void) -> Result {
         let Some(function) = self.delete else { return Ok(()) };
         // SAFETY: a function of this type by the contract of `create_keyval`.
-        let code = unsafe { function(self.object(object), Chosen::c_keyval(keyval), value, self.extra_state) };
+        let code = unsafe { function(c_holder(object), Chosen::c_keyval(keyval), value, self.extra_state) };
         check(code, "attribute delete callback failed")
     }
 }
@@ -97,7 +101,7 @@ pub unsafe fn create_keyval(
     };
     // SAFETY: null is `None`, and the caller vouches for the type.
     let delete = unsafe { core::mem::transmute::<Function, Option<DeleteFunction>>(delete) };
-    Chosen::c_keyval(attr::create_keyval(cs, kind, Box::new(Functions { kind, copy, delete, extra_state })))
+    Chosen::c_keyval(attr::create_keyval(cs, kind, Box::new(Functions { copy, delete, extra_state })))
 }
 
 /// `MPI_*_free_keyval`: what the program's variable is afterwards.

@@ -191,6 +191,11 @@ impl LazyType {
     }
 }
 
+/// The handle that the program has for a datatype already.
+pub fn known_datatype(datatype: &Datatype) -> CType {
+    c_named(datatype).unwrap_or_else(|| CType::of(datatype.handle_cell().get()))
+}
+
 /// The handle of a named datatype.
 fn c_named(datatype: &Datatype) -> Option<CType> {
     datatype.named().and_then(|name| number(Chosen::TYPES, name)).map(CType)

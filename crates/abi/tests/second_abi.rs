@@ -254,15 +254,26 @@ fn check(code: i32) -> Result {
     if code == OK { Ok(()) } else { Err(Error::new(Other::class(code), "the callback failed")) }
 }
 
+fn c_comm(holder: attr::Holder<'_>) -> i32 {
+    let attr::Holder::Comm(handle) = holder else { panic!("{holder:?} is no communicator") };
+    Other::c_handle(Kind::Comm, handle)
+}
+
 impl Callbacks for AttributeFunctions {
-    fn copy(&self, _cs: &mut Section, object: Handle, keyval: u32, value: *mut c_void) -> Result<Option<*mut c_void>> {
+    fn copy(
+        &self,
+        _cs: &mut Section,
+        object: attr::Holder<'_>,
+        keyval: u32,
+        value: *mut c_void,
+    ) -> Result<Option<*mut c_void>> {
         let mut copy = std::ptr::null_mut();
-        check(copy_attribute(Other::c_handle(Kind::Comm, object), Other::c_keyval(keyval), value, &mut copy))?;
+        check(copy_attribute(c_comm(object), Other::c_keyval(keyval), value, &mut copy))?;
         Ok(Some(copy))
     }
 
-    fn delete(&self, _cs: &mut Section, object: Handle, keyval: u32, value: *mut c_void) -> Result {
-        check(delete_attribute(Other::c_handle(Kind::Comm, object), Other::c_keyval(keyval), value))
+    fn delete(&self, _cs: &mut Section, object: attr::Holder<'_>, keyval: u32, value: *mut c_void) -> Result {
+        check(delete_attribute(c_comm(object), Other::c_keyval(keyval), value))
     }
 }
 

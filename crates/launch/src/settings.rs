@@ -63,6 +63,7 @@ pub fn tables() -> Vec<(&'static str, &'static [Meta])> {
     let mut all: Vec<(&'static str, &'static [Meta])> = vec![("launch", TABLE)];
     all.push(("topology", sys::topology::TABLE));
     all.extend(channel::settings());
+    all.push(("error handlers", mpi::errhandler::TABLE));
     all.push(("collectives", mpi::coll::select::settings::TABLE));
     all
 }

@@ -7,16 +7,33 @@ use crate::cs::Section;
 use crate::handle::Handle;
 use crate::inside::Inside;
 use base::{Result, ensure, fail};
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::rc::Rc;
 
+/// The object that has an attribute, as callbacks are given it.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Holder<'a> {
+    Comm(Handle),
+    Window(Handle),
+    /// A `Datatype`, which this module doesn't know: predefined ones have no handle of the core's.
+    Datatype(&'a dyn Any),
+}
+
 /// What the program does with the attributes of one keyval.
 pub trait Callbacks {
     /// The value that a duplicate of `object` gets, if any.
-    fn copy(&self, cs: &mut Section, object: Handle, keyval: u32, value: *mut c_void) -> Result<Option<*mut c_void>>;
+    fn copy(
+        &self,
+        cs: &mut Section,
+        object: Holder<'_>,
+        keyval: u32,
+        value: *mut c_void,
+    ) -> Result<Option<*mut c_void>>;
     /// The attribute goes.
-    fn delete(&self, cs: &mut Section, object: Handle, keyval: u32, value: *mut c_void) -> Result;
+    fn delete(&self, cs: &mut Section, object: Holder<'_>, keyval: u32, value: *mut c_void) -> Result;
 }
 
 /// What an attribute can be attached to.
@@ -48,8 +65,8 @@ pub trait Attributed {
     const KIND: ObjectKind;
     /// The attributes.
     fn attributes(&self) -> &AttrSet;
-    /// The handle that callbacks are given.
-    fn attribute_handle(&self) -> Handle;
+    /// The object for callbacks.
+    fn holder(&self) -> Holder<'_>;
 }
 
 /// `MPI_*_create_keyval`. Keyvals count from 0; those of predefined attributes are not among them.
@@ -103,7 +120,7 @@ pub fn delete<T: Attributed>(cs: &mut Section, object: &T, number: u32) -> Resul
 pub fn copy_all<T: Attributed>(cs: &mut Section, from: &T, to: &T) -> Result {
     let attributes: Vec<_> = from.attributes().0.borrow().clone();
     for (keyval, value) in attributes {
-        if let Some(copy) = keyval.callbacks.copy(cs, from.attribute_handle(), keyval.number, value)? {
+        if let Some(copy) = keyval.callbacks.copy(cs, from.holder(), keyval.number, value)? {
             to.attributes().push(keyval, copy);
         }
     }
@@ -123,7 +140,7 @@ pub fn delete_all<T: Attributed>(cs: &mut Section, object: &T) -> Result {
 
 fn remove<T: Attributed>(cs: &mut Section, object: &T, keyval: &Rc<Keyval>) -> Result {
     if let Some(value) = object.attributes().value(keyval) {
-        keyval.callbacks.delete(cs, object.attribute_handle(), keyval.number, value)?;
+        keyval.callbacks.delete(cs, object.holder(), keyval.number, value)?;
     }
     object.attributes().0.borrow_mut().retain(|(k, _)| !Rc::ptr_eq(k, keyval));
     Ok(())
@@ -157,8 +174,8 @@ mod tests {
         fn attributes(&self) -> &AttrSet {
             &self.0
         }
-        fn attribute_handle(&self) -> Handle {
-            Handle(7)
+        fn holder(&self) -> Holder<'_> {
+            Holder::Comm(Handle(7))
         }
     }
 
@@ -166,11 +183,11 @@ mod tests {
     struct Logging(Rc<RefCell<Vec<usize>>>);
 
     impl Callbacks for Logging {
-        fn copy(&self, _cs: &mut Section, _: Handle, _: u32, _: *mut c_void) -> Result<Option<*mut c_void>> {
+        fn copy(&self, _cs: &mut Section, _: Holder<'_>, _: u32, _: *mut c_void) -> Result<Option<*mut c_void>> {
             Ok(None)
         }
-        fn delete(&self, _cs: &mut Section, object: Handle, _: u32, value: *mut c_void) -> Result {
-            assert_eq!(object, Handle(7));
+        fn delete(&self, _cs: &mut Section, object: Holder<'_>, _: u32, value: *mut c_void) -> Result {
+            assert!(matches!(object, Holder::Comm(Handle(7))));
             self.0.borrow_mut().push(value as usize);
             Ok(())
         }
@@ -180,14 +197,14 @@ mod tests {
     struct Doubling;
 
     impl Callbacks for Doubling {
-        fn copy(&self, _cs: &mut Section, _: Handle, _: u32, v: *mut c_void) -> Result<Option<*mut c_void>> {
+        fn copy(&self, _cs: &mut Section, _: Holder<'_>, _: u32, v: *mut c_void) -> Result<Option<*mut c_void>> {
             match v as usize {
                 13 => Err(Error::new(Class(55), "13")),
                 3 => Ok(None),
                 v => Ok(Some(value(v * 2))),
             }
         }
-        fn delete(&self, _cs: &mut Section, _: Handle, _: u32, _: *mut c_void) -> Result {
+        fn delete(&self, _cs: &mut Section, _: Holder<'_>, _: u32, _: *mut c_void) -> Result {
             Err(Error::new(Class(77), "refused"))
         }
     }

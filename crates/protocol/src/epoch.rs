@@ -1,13 +1,15 @@
 //! mpiexec's side of a migration epoch: which step comes when, and what follows when a rank refuses, dies or is silent. No I/O, no clock of its own.
 //!
 //! ```text
-//!  pre-migration         ready            migration         post-migration
-//!  Drain ─► Settle ─► Release ─► Ready (held) ─ resume, or time ─► Publish ─► Activate ─► over
-//!    └── failure ──┐     └── failure ───────────────────────────────►┘            ▲
-//!                  └──────────────────────────────────────────────────────────────┘
+//!  pre-migration                   ready            migration         post-migration
+//!  Agree ─► Drain ─► Settle ─► Release ─► Ready (held) ─ resume, or time ─► Publish ─► Activate ─► over
+//!    │        └── failure ──┐     └── failure ───────────────────────────────►┘            ▲         ▲
+//!    │                      └──────────────────────────────────────────────────────────────┘         │
+//!    └── failure ────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
-//! A failure before sockets are closed leads straight to `Activate`, and after that to `Publish`: the job runs on either way. These two steps have no end
-//! by time: who doesn't answer them isn't in MPI, or has died, which is told. Until all have answered no other epoch begins.
+//! A failure before anything is suspended ends the epoch. One before sockets are closed leads straight to `Activate`, and after that to `Publish`: the job
+//! runs on either way. These two steps have no end by time: who doesn't answer them isn't in MPI, or has died, which is told. Until all have answered no
+//! other epoch begins.
 //!
 //! Invariants: each step is ordered once; the next one follows when every rank that lives has answered; an answer that isn't awaited changes nothing.
 
@@ -98,7 +100,7 @@ impl Epochs {
         }
         let (number, alive) = (self.number + 1, alive.collect());
         *self = Epochs { number, nodes, alive, limits, since: now, ..Epochs::default() };
-        Ok(self.order(Step::Drain {}, now))
+        Ok(self.order(Step::Agree {}, now))
     }
 
     /// Whether no epoch is under way.
@@ -188,6 +190,7 @@ impl Epochs {
             Stage::Stepping(step) => step,
         };
         let doing = match step {
+            Step::Agree {} => "answer",
             Step::Drain {} => "suspend its endpoints",
             Step::Settle {} => "finish suspending its endpoints",
             Step::Release {} => "close its sockets",
@@ -218,6 +221,7 @@ impl Epochs {
             return Vec::new();
         }
         match step {
+            Step::Agree {} => self.order(Step::Drain {}, now),
             Step::Drain {} => self.order(Step::Settle {}, now),
             Step::Settle {} => {
                 self.end_phase("pre-migration", now);
@@ -232,10 +236,14 @@ impl Epochs {
             Step::Publish {} => self.order(Step::Activate {}, now),
             Step::Activate {} => {
                 self.end_phase("post-migration", now);
-                (self.stage, self.deadline) = (Stage::Over, None);
-                vec![Action::Over]
+                self.end()
             }
         }
+    }
+
+    fn end(&mut self) -> Vec<Action> {
+        (self.stage, self.deadline) = (Stage::Over, None);
+        vec![Action::Over]
     }
 
     fn leave_hold(&mut self, now: u64) -> Vec<Action> {
@@ -252,6 +260,7 @@ impl Epochs {
     fn fail(&mut self, why: String, now: u64) -> Vec<Action> {
         self.failure.get_or_insert(why);
         match &self.stage {
+            Stage::Stepping(Step::Agree {}) => self.end(),
             Stage::Stepping(Step::Drain {} | Step::Settle {}) => self.order(Step::Activate {}, now),
             Stage::Stepping(Step::Release {}) => self.order(Step::Publish {}, now),
             _ => self.step_if_all_have_answered(now),

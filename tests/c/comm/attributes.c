@@ -3,8 +3,9 @@
 static int copies, deletes, order[8], fail_copy, fail_delete;
 static int copy_c(MPI_Comm c, int k, void *x, void *in, void *out, int *flag) { (void)c; (void)k; copies++; *(void **)out = (char *)in + 1; *flag = x == NULL ? 0 : 1; return fail_copy ? MPI_ERR_INTERN : 0; }
 static int delete_c(MPI_Comm c, int k, void *v, void *x) { (void)c; (void)k; (void)x; if (deletes < 8) order[deletes] = (int)(intptr_t)v; deletes++; return fail_delete ? MPI_ERR_INTERN : 0; }
-static int copy_t(MPI_Datatype c, int k, void *x, void *in, void *out, int *flag) { (void)c; (void)k; (void)x; copies++; *(void **)out = in; *flag = 1; return 0; }
-static int delete_t(MPI_Datatype c, int k, void *v, void *x) { (void)c; (void)k; (void)v; (void)x; deletes++; return 0; }
+static MPI_Datatype type_seen;
+static int copy_t(MPI_Datatype c, int k, void *x, void *in, void *out, int *flag) { type_seen = c; (void)k; (void)x; copies++; *(void **)out = in; *flag = 1; return 0; }
+static int delete_t(MPI_Datatype c, int k, void *v, void *x) { type_seen = c; (void)k; (void)v; (void)x; deletes++; return 0; }
 
 int main(int argc, char **argv)
 {
@@ -57,7 +58,7 @@ int main(int argc, char **argv)
     OK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &p, &flag)); if (flag) EQ(*p, 0);
     OK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_LASTUSEDCODE, &p, &flag)); EQ(flag, 1); CHECK(*p >= MPI_ERR_LASTCODE);
     /* datatypes */
-    MPI_Datatype t, u;
+    MPI_Datatype t, u, copied_from_double;
     copies = deletes = 0;
     OK(MPI_Type_create_keyval(copy_t, delete_t, &k, NULL));
     OK(MPI_Type_dup(MPI_INT, &t));
@@ -67,8 +68,10 @@ int main(int argc, char **argv)
     OK(MPI_Type_delete_attr(u, k)); EQ(deletes, 1);
     OK(MPI_Type_set_attr(MPI_DOUBLE, k, (void *)9));
     OK(MPI_Type_get_attr(MPI_DOUBLE, k, &v, &flag)); EQ(flag, 1); EQ((intptr_t)v, 9);
-    OK(MPI_Type_delete_attr(MPI_DOUBLE, k));
-    OK(MPI_Type_free(&u)); OK(MPI_Type_free(&t)); EQ(deletes, 3);
+    OK(MPI_Type_dup(MPI_DOUBLE, &copied_from_double)); CHECK(type_seen == MPI_DOUBLE); type_seen = MPI_DATATYPE_NULL; /* a predefined type has its own handle in callbacks */
+    OK(MPI_Type_free(&copied_from_double));
+    OK(MPI_Type_delete_attr(MPI_DOUBLE, k)); CHECK(type_seen == MPI_DOUBLE);
+    OK(MPI_Type_free(&u)); OK(MPI_Type_free(&t)); EQ(deletes, 4);
     OK(MPI_Type_free_keyval(&k));
     /* the deprecated forms of chapter 2 still work */
     OK(MPI_Keyval_create(MPI_NULL_COPY_FN, MPI_NULL_DELETE_FN, &k, NULL));

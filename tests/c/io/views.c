@@ -214,6 +214,53 @@ static void what_is_a_view(const char *name)
     OK(MPI_File_close(&fh));
 }
 
+/* A view that is only read may show bytes twice: rank 0 has one, the others see every second int. */
+static void shows_bytes_twice(const char *name)
+{
+    enum { INTS = 4096 };
+    static int data[INTS], got[3 * INTS];
+    if (check_rank == 0) {
+        for (int i = 0; i < INTS; i++)
+            data[i] = number(0, i);
+        int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+        EQ(write(fd, data, sizeof data), (long)sizeof data);
+        close(fd);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    int lens[3] = {6, 2, 4}, begins[3] = {0, 1, 4}, items = check_rank ? 1 : 12, extent = check_rank ? 2 : 10;
+    MPI_Datatype list, tile;
+    if (check_rank)
+        OK(MPI_Type_dup(MPI_INT, &list));
+    else
+        OK(MPI_Type_indexed(3, lens, begins, MPI_INT, &list));
+    OK(MPI_Type_create_resized(list, 0, (MPI_Aint)extent * 4, &tile));
+    OK(MPI_Type_commit(&tile));
+    OK(MPI_Type_free(&list));
+    for (int way = 0; way < 4; way++) {
+        MPI_Info info;
+        MPI_File fh;
+        MPI_Status status;
+        OK(MPI_Info_create(&info));
+        for (int i = 0; i < 6 && hints[way][i]; i += 2)
+            OK(MPI_Info_set(info, hints[way][i], hints[way][i + 1]));
+        OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDONLY, info, &fh));
+        OK(MPI_Info_free(&info));
+        OK(MPI_File_set_view(fh, 0, MPI_INT, tile, "native", MPI_INFO_NULL));
+        for (int all = 0; all < 2; all++) {
+            int first = 5, count = (INTS / extent - 2) * items - first;
+            memset(got, 0, sizeof got);
+            OK(all ? MPI_File_read_at_all(fh, first, got, count, MPI_INT, &status) : MPI_File_read_at(fh, first, got, count, MPI_INT, &status));
+            EQ(moved(&status, MPI_INT), count);
+            for (int i = 0; i < count; i++) {
+                int k = (first + i) % items, at = k < 6 ? k : k < 8 ? k - 5 : k - 4;
+                EQ(got[i], number(0, (first + i) / items * extent + at));
+            }
+        }
+        OK(MPI_File_close(&fh));
+    }
+    OK(MPI_Type_free(&tile));
+}
+
 int main(int argc, char **argv)
 {
     check_init(&argc, &argv);
@@ -222,6 +269,7 @@ int main(int argc, char **argv)
     for (int round = 0; round < ROUNDS; round++)
         one_round(name, &seed, round);
     what_is_a_view(name);
+    STRICT(shows_bytes_twice(name));
     if (check_rank == 0)
         OK(MPI_File_delete(name, MPI_INFO_NULL));
     return check_done();

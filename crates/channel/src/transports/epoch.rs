@@ -2,6 +2,7 @@
 //!
 //! | step | ranks of the nodes that move | all others |
 //! |---|---|---|
+//! | `Agree` | say whether it is possible | the same |
 //! | `Drain` | suspend all endpoints | suspend those of ranks that move |
 //! | `Settle` | finish what peers have begun; connections may end from now on | the same |
 //! | `Release` | close sockets and listener, unmap shared regions | close the sockets concerned |
@@ -20,15 +21,15 @@ impl Transports {
     pub(super) fn on_order(&mut self, order: Order) {
         let concerned = self.concerned(&order);
         match order.step {
-            Step::Drain {} if self.ucx.is_some() => {
-                self.answer(&order, 0, "FERRULE_UCX is on, whose devices can't be released".into());
-            }
-            Step::Drain {} if self.processes.borrow().knows_other_jobs() => {
-                self.answer(
-                    &order,
-                    0,
-                    "it has connected with another job, which can't be told of new addresses".into(),
-                );
+            Step::Agree {} => {
+                let refusal = match () {
+                    () if self.ucx.is_some() => "FERRULE_UCX is on, whose devices can't be released",
+                    () if self.processes.borrow().knows_other_jobs() => {
+                        "it has connected with another job, which can't be told of new addresses"
+                    }
+                    () => "",
+                };
+                self.answer(&order, 0, refusal.into());
             }
             Step::Drain {} => {
                 self.changes.push_back(Change::Suspend(concerned));

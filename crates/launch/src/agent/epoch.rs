@@ -22,7 +22,7 @@ impl Agent {
                 rank.send(&ToRank::Epoch { order: order.clone() }, Vec::new());
                 continue;
             }
-            let early = rank.phase == (Phase::Started {}) && order.step == (Step::Drain {});
+            let early = rank.phase == (Phase::Started {}) && order.step == (Step::Agree {});
             let refusal = if early { "it has not called MPI_Init, or not come back from it" } else { "" };
             let rank = rank.world;
             self.send_up(ROOT, Message::EpochDone { rank, done: done(&order, refusal) });
@@ -42,7 +42,8 @@ impl Agent {
     /// A rank has answered.
     pub(super) fn on_epoch_done(&mut self, at: usize, done: Done) {
         let rank = &mut self.ranks[at];
-        rank.ordered = None;
+        // It may answer an order that has been given up, after another one.
+        rank.ordered.take_if(|order| (order.epoch, &order.step) == (done.epoch, &done.step));
         let rank = rank.world;
         self.send_up(ROOT, Message::EpochDone { rank, done });
     }

@@ -15,7 +15,7 @@ use crate::cs::Section;
 pub(crate) use hints::apply_class;
 pub use hints::{Hints, get_info, set_info};
 
-use crate::attr::{self, AttrSet, Attributed, ObjectKind};
+use crate::attr::{self, AttrSet, Attributed, Holder, ObjectKind};
 use crate::engine;
 use crate::errhandler::Errhandler;
 use crate::group::{Comparison, Group};
@@ -96,8 +96,8 @@ impl Attributed for Comm {
     fn attributes(&self) -> &AttrSet {
         &self.attributes
     }
-    fn attribute_handle(&self) -> Handle {
-        self.handle()
+    fn holder(&self) -> Holder<'_> {
+        Holder::Comm(self.handle())
     }
 }
 

@@ -4,7 +4,7 @@
 //! typemap into a normal form at once, so `MPI_Type_commit` only sets a flag and types cost nothing per item.
 //! Not thread-safe: all users hold the library's critical section.
 
-use crate::attr::{AttrSet, Attributed, ObjectKind};
+use crate::attr::{AttrSet, Attributed, Holder, ObjectKind};
 use crate::handle::{Handle, Kind, Named, Table};
 use crate::inside::Inside;
 use base::{Result, fail};
@@ -301,8 +301,8 @@ impl Attributed for Datatype {
     fn attributes(&self) -> &AttrSet {
         &self.attributes
     }
-    fn attribute_handle(&self) -> Handle {
-        self.handle.get()
+    fn holder(&self) -> Holder<'_> {
+        Holder::Datatype(self)
     }
 }
 

@@ -114,16 +114,17 @@ fn divide(cs: &mut Section, file: &File, switch: Switch, mine: Option<Range<u64>
     })
 }
 
+/// Between which offsets lies what this process wants of the others: nothing if its view shows bytes twice.
 fn hull(view: &View, wanted: &Wanted<'_, '_>) -> Option<Range<u64>> {
     let (position, stream) = wanted.as_ref().ok()?;
-    (stream.len() > 0).then(|| view.hull(*position, stream.len()))
+    (stream.len() > 0 && !view.overlaps()).then(|| view.hull(*position, stream.len()))
 }
 
 /// The part of the stream whose bytes lie in a window.
 fn part_in(view: &View, wanted: &Wanted<'_, '_>, window: &Range<u64>) -> Range<u64> {
     let Ok((position, stream)) = wanted else { return 0..0 };
     let all = *position..*position + stream.len();
-    if window.is_empty() || all.is_empty() {
+    if window.is_empty() || all.is_empty() || view.overlaps() {
         return 0..0;
     }
     let begin = view.position_of(window.start, all.clone());
@@ -314,7 +315,8 @@ fn joined(runs: &[Run]) -> Vec<Range<usize>> {
     pieces
 }
 
-/// A collective read. Returns the bytes of this process's stream before the end of the file.
+/// A collective read. Returns the bytes of this process's stream before the end of the file. A process whose view shows bytes twice serves the others, and
+/// reads by itself afterwards.
 pub fn read(cs: &mut Section, file: &File, view: &View, mut wanted: Wanted<'_, '_>) -> Result<u64> {
     let mine = hull(view, &wanted);
     let Some(division) = divide(cs, file, file.hints().cb_read, mine)? else {
@@ -361,6 +363,10 @@ pub fn read(cs: &mut Section, file: &File, view: &View, mut wanted: Wanted<'_, '
         }
     }
     agree(cs, &file.comm, result)?;
+    if view.overlaps() {
+        let (position, stream) = wanted?;
+        return independent::read(file, view, position, stream);
+    }
     wanted.map(|(position, stream)| end.min(position + stream.len()).saturating_sub(position))
 }
 

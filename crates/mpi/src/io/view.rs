@@ -1,7 +1,7 @@
 //! Views (MPI-5.0, 14.3): where the bytes of a stream lie in the file.
 //!
-//! The stream of a view is its data bytes without the holes, tile after tile. The data of a tile ascend, so a later byte of the stream has
-//! a larger offset, and an offset is found by bisection.
+//! The stream of a view is its data bytes without the holes, tile after tile. The runs of a tile ascend, so a later byte of the stream has
+//! a larger offset, and an offset is found by bisection, unless runs overlap, which they may in a view that is only read.
 
 use super::representation::{self, Representation};
 use crate::cs::Section;
@@ -29,6 +29,8 @@ pub struct View {
     etype_bytes: u64,
     /// Where the stream begins, if it is one run of bytes.
     dense: Option<u64>,
+    /// A byte of the file is shown twice.
+    overlaps: bool,
 }
 
 impl View {
@@ -43,6 +45,7 @@ impl View {
             tile: byte,
             etype_bytes: 1,
             dense: Some(0),
+            overlaps: false,
         }
     }
 
@@ -83,6 +86,7 @@ impl View {
             etype_bytes: unit.size() as u64,
             tile: Rc::clone(tile),
             dense,
+            overlaps: tile.order().overlaps,
         })
     }
 
@@ -124,6 +128,11 @@ impl View {
 
     /// Between which offsets the `len > 0` bytes from `position` on lie.
     pub fn hull(&self, position: u64, len: u64) -> Range<u64> {
+        if self.overlaps {
+            let (mut begin, mut end) = (u64::MAX, 0);
+            self.each_run(position, len, |at, run| (begin, end) = (begin.min(at), end.max(at + run as u64)));
+            return begin..end;
+        }
         self.offset_of(position)..self.offset_of(position + len - 1) + 1
     }
 
@@ -131,6 +140,14 @@ impl View {
     pub fn position_of(&self, offset: u64, within: Range<u64>) -> u64 {
         if let Some(begin) = self.dense {
             return offset.saturating_sub(begin).clamp(within.start, within.end);
+        }
+        if self.overlaps {
+            let (mut before, mut is_found) = (within.start, false);
+            self.each_run(within.start, within.end - within.start, |at, run| {
+                before += if is_found { 0 } else { offset.saturating_sub(at).min(run as u64) };
+                is_found |= at + run as u64 > offset;
+            });
+            return before;
         }
         let (mut low, mut high) = (within.start, within.end);
         while low < high {
@@ -145,12 +162,13 @@ impl View {
         if size <= self.disp || self.tile.size() == 0 {
             return 0;
         }
-        let tiles = (size - self.disp) / self.tile.extent() as u64 + 1;
-        let most = tiles.saturating_mul(self.tile.size() as u64).min(i64::MAX as u64);
-        self.position_of(size, 0..most).div_ceil(self.etype_bytes)
+        let whole = (size - self.disp) / self.tile.extent() as u64;
+        let first = whole.saturating_mul(self.tile.size() as u64).min(i64::MAX as u64);
+        let last = first.saturating_add(self.tile.size() as u64).min(i64::MAX as u64);
+        self.position_of(size, first..last).div_ceil(self.etype_bytes)
     }
 
-    /// Calls `visit(offset, length)` for each run of the file that holds the `len` bytes of the stream from `position` on, ascending.
+    /// Calls `visit(offset, length)` for each run of the file that holds the `len` bytes of the stream from `position` on, in the stream's order.
     pub fn each_run(&self, position: u64, len: u64, mut visit: impl FnMut(u64, usize)) {
         if len == 0 {
             return;
@@ -165,6 +183,11 @@ impl View {
         datatype::runs_in(&self.tile, base as usize, tiles, from as usize, len as usize, |offset, len| {
             visit(offset as u64, len);
         });
+    }
+
+    /// Whether a byte of the file is shown twice.
+    pub fn overlaps(&self) -> bool {
+        self.overlaps
     }
 
     /// Whether the stream is one run of the file.
@@ -242,6 +265,36 @@ mod tests {
             let end = all[from as usize];
             prop_assert_eq!(view.etypes_in(end), from);
             prop_assert_eq!(view.etypes_in(end + 1), from + 1);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_view_may_show_bytes_twice_when_it_is_read(
+            blocks in prop::collection::vec((0..4i64, 1..9i64), 2..8),
+            hole in 0..9i64,
+            from in 0..60u64,
+            len in 1..60u64,
+            probe in 0..200u64,
+        ) {
+            let mut inside = enter_test();
+            let cs = inside.section();
+            let mut at = 0;
+            let begins: Vec<i64> = blocks.iter().map(|(step, _)| { at += step; at }).collect();
+            let lengths: Vec<i64> = blocks.iter().map(|(_, len)| *len).collect();
+            let list = hindexed(Form::Int, &lengths, &begins, datatype::byte()).expect("valid");
+            let tile = resized(Form::Int, 0, list.true_lb() as i64 + list.true_extent() as i64 + hole, &list).expect("valid");
+            tile.commit();
+            let view = View::new(cs, 3, datatype::byte(), &tile, Representation::Native, false).expect("valid");
+            let all = naive(3, &tile, (from + len) as usize);
+            let part = &all[from as usize..];
+            let mut seen = Vec::new();
+            view.each_run(from, len, |at, run| seen.extend(at..at + run as u64));
+            prop_assert_eq!(&seen[..], part);
+            let (begin, end) = (part.iter().min().expect("one"), part.iter().max().expect("one"));
+            prop_assert_eq!(view.hull(from, len), *begin..end + 1);
+            let position = part.iter().position(|at| *at >= probe).map_or(from + len, |i| from + i as u64);
+            prop_assert_eq!(view.position_of(probe, from..from + len), position);
         }
     }
 

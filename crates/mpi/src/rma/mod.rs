@@ -34,7 +34,7 @@ pub mod transfer;
 pub use epoch::{Assertions, Mode};
 pub use hints::{get_info, set_info};
 
-use crate::attr::{AttrSet, Attributed, ObjectKind};
+use crate::attr::{AttrSet, Attributed, Holder, ObjectKind};
 use crate::comm::Comm;
 use crate::cs::Section;
 use crate::group::Group;
@@ -131,8 +131,8 @@ impl Attributed for Window {
     fn attributes(&self) -> &AttrSet {
         &self.attributes
     }
-    fn attribute_handle(&self) -> Handle {
-        self.owner.handle.get()
+    fn holder(&self) -> Holder<'_> {
+        Holder::Window(self.owner.handle.get())
     }
 }
 

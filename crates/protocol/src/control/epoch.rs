@@ -12,16 +12,18 @@ wire! {
     /// What all ranks do next. Each is answered when it is done.
     #[derive(Eq)]
     pub enum Step {
+        /// Say whether the next steps are possible. Whoever answers is in MPI; nothing is suspended yet.
+        Agree = 1 {},
         /// Drain and suspend the endpoints concerned.
-        Drain = 1 {},
+        Drain = 2 {},
         /// Finish what others have begun meanwhile. From now on the end of a connection is nothing to mend.
-        Settle = 2 {},
+        Settle = 3 {},
         /// Close sockets and unmap memory that other kernels share.
-        Release = 3 {},
+        Release = 4 {},
         /// Ranks of the nodes concerned: listen again, and tell the new addresses.
-        Publish = 4 {},
+        Publish = 5 {},
         /// Resume: lanes are opened when they are needed, to the new addresses.
-        Activate = 5 {},
+        Activate = 6 {},
     }
 }
 

@@ -20,7 +20,7 @@ fn an_epoch_without_failures_goes_through_all_phases() {
     let mut epochs = Epochs::default();
     let mut actions = epochs.begin(vec![1], 0..3, LIMITS, 10).unwrap();
     assert!(epochs.begin(vec![1], 0..3, LIMITS, 10).unwrap_err().contains("rank 0 (and 2 others)"));
-    for step in [Step::Drain {}, Step::Settle {}, Step::Release {}] {
+    for step in [Step::Agree {}, Step::Drain {}, Step::Settle {}, Step::Release {}] {
         assert_eq!(last_order(&actions), Some(step.clone()));
         for rank in 0..3 {
             actions = epochs.on_done(rank, &done(1, step.clone()), 20);
@@ -45,9 +45,24 @@ fn an_epoch_without_failures_goes_through_all_phases() {
 }
 
 #[test]
+fn a_rank_that_does_not_agree_ends_the_epoch_before_anything_is_suspended() {
+    let mut epochs = Epochs::default();
+    epochs.begin(vec![0], 0..2, LIMITS, 0).unwrap();
+    epochs.on_done(0, &done(1, Step::Agree {}), 1);
+    assert_eq!(epochs.on_time(1_000), [Action::Over]);
+    assert_eq!(epochs.outcome().text, "rank 1 has yet to answer, which it does when it is in MPI");
+    epochs.begin(vec![0], 0..2, LIMITS, 1_001).unwrap();
+    assert!(epochs.on_done(1, &done(1, Step::Agree {}), 1_002).is_empty(), "an answer to the first one");
+    let refusal = Done { refusal: "it can't".into(), ..done(2, Step::Agree {}) };
+    assert_eq!(epochs.on_done(1, &refusal, 1_003), [Action::Over]);
+    assert_eq!(epochs.outcome().text, "rank 1: it can't");
+}
+
+#[test]
 fn a_silent_rank_is_named_and_the_job_goes_on() {
     let mut epochs = Epochs::default();
     epochs.begin(vec![0], 0..2, LIMITS, 0).unwrap();
+    (0..2).for_each(|rank| drop(epochs.on_done(rank, &done(1, Step::Agree {}), 0)));
     epochs.on_done(0, &done(1, Step::Drain {}), 1);
     assert!(epochs.on_time(999).is_empty());
     assert_eq!(last_order(&epochs.on_time(1_000)), Some(Step::Activate {}), "no socket has been closed");
@@ -62,7 +77,7 @@ fn a_silent_rank_is_named_and_the_job_goes_on() {
 fn what_fails_when_sockets_are_closed_leads_forward() {
     let mut epochs = Epochs::default();
     epochs.begin(vec![0], 0..2, LIMITS, 0).unwrap();
-    for step in [Step::Drain {}, Step::Settle {}] {
+    for step in [Step::Agree {}, Step::Drain {}, Step::Settle {}] {
         (0..2).for_each(|rank| drop(epochs.on_done(rank, &done(1, step.clone()), 1)));
     }
     assert_eq!(last_order(&epochs.on_gone(1, 2)), Some(Step::Publish {}));
@@ -74,13 +89,14 @@ fn what_fails_when_sockets_are_closed_leads_forward() {
 #[test]
 fn any_order_of_events_keeps_the_steps_in_order_and_ends() {
     let rank_of = |step: &Step| match step {
-        Step::Drain {} => 0,
-        Step::Settle {} => 1,
-        Step::Release {} => 2,
-        Step::Publish {} => 3,
-        Step::Activate {} => 4,
+        Step::Agree {} => 0,
+        Step::Drain {} => 1,
+        Step::Settle {} => 2,
+        Step::Release {} => 3,
+        Step::Publish {} => 4,
+        Step::Activate {} => 5,
     };
-    let all = [Step::Drain {}, Step::Settle {}, Step::Release {}, Step::Publish {}, Step::Activate {}];
+    let all = [Step::Agree {}, Step::Drain {}, Step::Settle {}, Step::Release {}, Step::Publish {}, Step::Activate {}];
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = move |n: u64| {
         state ^= state << 13;
@@ -108,7 +124,7 @@ fn any_order_of_events_keeps_the_steps_in_order_and_ends() {
             let rank = random(u64::from(ranks) + 1) as u32;
             let step = match &epochs.stage {
                 Stage::Stepping(step) if random(4) > 0 => step.clone(),
-                _ => all[random(5) as usize].clone(),
+                _ => all[random(6) as usize].clone(),
             };
             note(match random(12) {
                 0 => epochs.on_gone(rank, now),
