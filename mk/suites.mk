@@ -1,4 +1,4 @@
-# make test-suites       what others wrote, by Debian source package: MPICH's test programs, HPCC, NetPIPE (tests/programs); part of `make test-programs`
+# make test-suites       what others wrote, by Debian source package: MPICH's test programs, HPCC, NetPIPE, FFTW, HDF5 (tests/programs); part of `make test-programs`
 
 .PHONY: test-suites
 test-suites: build
@@ -6,5 +6,7 @@ test-suites: build
 	$(PYTHON) tests/programs/mpich.py
 	$(PYTHON) tests/programs/hpcc.py
 	$(PYTHON) tests/programs/netpipe.py
+	$(PYTHON) tests/programs/fftw.py
+	$(PYTHON) tests/programs/hdf5.py
 
 test-programs: test-suites

@@ -176,8 +176,9 @@ def judge(test: Test, result: jobs.Result) -> str:
 
 def run_one(test: Test, suite: pathlib.Path, limit_s: float) -> tuple[str, str]:
     program = str(BUILT / "bin" / test.folder / test.program)
-    data = tuple(path for path in sorted((suite / test.folder).glob("*.txt")))
-    result = jobs.mpiexec(test.ranks, [program, *test.args], limit_s, dict(test.env), files=data)
+    # Some programs spawn themselves by their name in the working directory.
+    files = (*sorted((suite / test.folder).glob("*.txt")), pathlib.Path(program))
+    result = jobs.mpiexec(test.ranks, [program, *test.args], limit_s, dict(test.env), files=files)
     return judge(test, result), result.text
 
 

@@ -11,8 +11,9 @@ api! {
 
     /// Creates a persistent buffered send
     MPI_Bsend_init, MPI_Bsend_init_c => (
-        buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
+        buf: SendBuf, count: Count, datatype: MaybeType, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
     ) on comm {
+        let datatype = datatype.check_for(cs, count)?;
         let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
         request.set(CRequest::of(persistent::send_init(cs, SendMode::Buffered, &m)?));
         Ok(())
@@ -20,8 +21,9 @@ api! {
 
     /// Creates a persistent receive
     MPI_Recv_init, MPI_Recv_init_c => (
-        buf: RecvBuf, count: Count, datatype: Type, source: Source, tag: RecvTag, comm: Comm, request: OutRequest
+        buf: RecvBuf, count: Count, datatype: MaybeType, source: Source, tag: RecvTag, comm: Comm, request: OutRequest
     ) on comm {
+        let datatype = datatype.check_for(cs, count)?;
         let m = incoming(buf, count, &datatype, source, tag, &comm)?;
         request.set(CRequest::of(persistent::recv_init(cs, &m)?));
         Ok(())
@@ -29,8 +31,9 @@ api! {
 
     /// Creates a persistent ready send
     MPI_Rsend_init, MPI_Rsend_init_c => (
-        buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
+        buf: SendBuf, count: Count, datatype: MaybeType, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
     ) on comm {
+        let datatype = datatype.check_for(cs, count)?;
         let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
         request.set(CRequest::of(persistent::send_init(cs, SendMode::Ready, &m)?));
         Ok(())
@@ -38,8 +41,9 @@ api! {
 
     /// Creates a persistent standard-mode send
     MPI_Send_init, MPI_Send_init_c => (
-        buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
+        buf: SendBuf, count: Count, datatype: MaybeType, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
     ) on comm {
+        let datatype = datatype.check_for(cs, count)?;
         let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
         request.set(CRequest::of(persistent::send_init(cs, SendMode::Standard, &m)?));
         Ok(())
@@ -47,8 +51,9 @@ api! {
 
     /// Creates a persistent synchronous send
     MPI_Ssend_init, MPI_Ssend_init_c => (
-        buf: SendBuf, count: Count, datatype: Type, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
+        buf: SendBuf, count: Count, datatype: MaybeType, dest: Dest, tag: SendTag, comm: Comm, request: OutRequest
     ) on comm {
+        let datatype = datatype.check_for(cs, count)?;
         let m = outgoing(buf, count, &datatype, dest, tag, &comm)?;
         request.set(CRequest::of(persistent::send_init(cs, SendMode::Synchronous, &m)?));
         Ok(())

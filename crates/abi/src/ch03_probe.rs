@@ -25,8 +25,9 @@ api! {
 
     /// Starts to receive a matched message
     MPI_Imrecv, MPI_Imrecv_c => (
-        buf: RecvBuf, count: Count, datatype: Type, message: InOutMessage, request: InOutRequest
+        buf: RecvBuf, count: Count, datatype: MaybeType, message: InOutMessage, request: InOutRequest
     ) on none {
+        let datatype = datatype.check_for(cs, count)?;
         check(buf, count, &datatype)?;
         let handle = message.value().known();
         ensure!(handle != Handle::NONE, ERR_REQUEST, "MPI_MESSAGE_NULL can't be received");
@@ -55,8 +56,9 @@ api! {
 
     /// Receives a matched message
     MPI_Mrecv, MPI_Mrecv_c => (
-        buf: RecvBuf, count: Count, datatype: Type, message: InOutMessage, status: OutStatus
+        buf: RecvBuf, count: Count, datatype: MaybeType, message: InOutMessage, status: OutStatus
     ) on none {
+        let datatype = datatype.check_for(cs, count)?;
         check(buf, count, &datatype)?;
         let handle = message.value().known();
         ensure!(handle != Handle::NONE, ERR_REQUEST, "MPI_MESSAGE_NULL can't be received");

@@ -39,7 +39,8 @@ impl Part {
     /// An argument that always matters.
     #[inline]
     pub fn new(cs: &Section, ptr: *mut u8, count: LazyCount, datatype: LazyType) -> Result<Part> {
-        Ok(Part { ptr, count: count.check()?, datatype: datatype.check(cs)? })
+        let count = count.check()?;
+        Ok(Part { ptr, count, datatype: datatype.check_for(cs, count)? })
     }
 
     /// No data.
@@ -118,7 +119,8 @@ impl Listed {
         ensure!(n == 0 || !(counts.is_null() || displs.is_null()), ERR_ARG, "null pointer for counts or displacements");
         // SAFETY: by the caller.
         let (counts, displs) = unsafe { (ints(counts, n), ints(displs, n)) };
-        Ok(Listed { ptr, counts, displs, datatype: datatype.check(cs)? })
+        let datatype = datatype.check_unless(cs, || (0..n).all(|rank| counts.get(rank) == 0))?;
+        Ok(Listed { ptr, counts, displs, datatype })
     }
 
     /// As the core wants it.
@@ -174,7 +176,9 @@ impl Typed {
         ensure!(n == 0 || !missing, ERR_ARG, "null pointer for counts, displacements or datatypes");
         // SAFETY: by the caller.
         let (counts, displs, types) = unsafe { (ints(counts, n), ints(displs, n), slice(types, n)) };
-        let datatypes = types.iter().map(|&c| LazyType(c).check(cs).map(|held| Rc::clone(&held)));
+        let of_rank =
+            |(i, c): (usize, &CType)| LazyType(*c).check_unless(cs, || counts.get(i) == 0).map(|held| Rc::clone(&held));
+        let datatypes = types.iter().enumerate().map(of_rank);
         Ok(Typed { ptr, counts, displs, datatypes: datatypes.collect::<Result<_>>()? })
     }
 

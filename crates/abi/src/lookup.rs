@@ -185,7 +185,22 @@ impl LazyType {
     /// The datatype, which is committed.
     #[inline]
     pub fn check(self, cs: &Section) -> Result<Held<Datatype>> {
-        let datatype = datatype(cs, self.0)?;
+        self.check_unless(cs, || false)
+    }
+
+    /// The datatype of so many items.
+    #[inline]
+    pub fn check_for(self, cs: &Section, count: usize) -> Result<Held<Datatype>> {
+        self.check_unless(cs, || count == 0)
+    }
+
+    /// The datatype. If there is no item it may be `MPI_DATATYPE_NULL`, as MPICH allows.
+    #[inline]
+    pub fn check_unless(self, cs: &Section, is_empty: impl FnOnce() -> bool) -> Result<Held<Datatype>> {
+        let datatype = match datatype(cs, self.0) {
+            Err(_) if self.0.known() == Handle::NONE && is_empty() => Held::lent(datatype::byte()),
+            found => found?,
+        };
         ensure!(datatype.is_committed(), ERR_TYPE, "datatype is not committed");
         Ok(datatype)
     }

@@ -270,7 +270,13 @@ impl Agent {
             Ended::Signal(signal, core) => End::Signal { signal, core },
             Ended::Unseen => End::Unseen {},
         };
-        let killed = self.killing != Killing::No || rank.aborted;
+        let by_us = match self.killing {
+            Killing::No => false,
+            Killing::Killed => true,
+            // They have been asked to end by another signal: whoever is killed meanwhile may be why the job ends.
+            Killing::Until(_) => !matches!(how, Ended::Signal(signals::KILL, _)),
+        };
+        let killed = by_us || rank.aborted;
         let (world, phase) = (rank.world, rank.phase.clone());
         self.stdin.rank_ended(world);
         // Its last words first, so that the news of its death comes after them.
@@ -318,6 +324,8 @@ impl Agent {
 
     fn kill(&mut self, now: bool, code: i32) {
         self.give_up_files();
+        // What has ended by itself isn't our doing.
+        self.reap();
         let grace_ms = self.job.as_ref().map_or(0, |job| job.grace_ms);
         if now || grace_ms == 0 {
             self.killing = Killing::Killed;
