@@ -159,10 +159,12 @@ impl View {
 
     /// How many etypes a file of `size` bytes shows; one that the end cuts counts.
     pub fn etypes_in(&self, size: u64) -> u64 {
-        if size <= self.disp || self.tile.size() == 0 {
+        let begin = self.disp + self.tile.true_lb() as u64;
+        if size <= begin || self.tile.size() == 0 {
             return 0;
         }
-        let whole = (size - self.disp) / self.tile.extent() as u64;
+        // The data of each tile end before those of the next one begin.
+        let whole = (size - begin) / self.tile.extent() as u64;
         let first = whole.saturating_mul(self.tile.size() as u64).min(i64::MAX as u64);
         let last = first.saturating_add(self.tile.size() as u64).min(i64::MAX as u64);
         self.position_of(size, first..last).div_ceil(self.etype_bytes)
