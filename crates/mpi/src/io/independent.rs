@@ -36,7 +36,7 @@ pub fn write(file: &File, view: &View, position: u64, stream: &mut Stream<'_>) -
         return Ok(0);
     }
     let _locked = lock(file, LockKind::Exclusive, view.hull(position, len))?;
-    if file.sieves_writes() && !view.is_dense() {
+    if file.sieves_writes() && !view.is_dense() && view.ascends(position..position + len) {
         write_sieved(file, view, position, stream)?;
     } else if let Some(memory) = stream.as_run() {
         // SAFETY: all bytes of the stream lie there.
@@ -119,7 +119,7 @@ pub fn read(file: &File, view: &View, position: u64, stream: &mut Stream<'_>) ->
     let (mut buffer, mut stage) = (Vec::new(), vec![0u8; room.min(len as usize)]);
     let (mut at, end) = (position, position + len);
     while at < end {
-        let sieves = file.hints().ds_read != Switch::Disable && !view.is_dense() && !view.overlaps();
+        let sieves = file.hints().ds_read != Switch::Disable && !view.is_dense() && view.ascends(position..end);
         let (next, hull) = if sieves { piece(view, at, end, room) } else { (end.min(at + room as u64), 0..0) };
         let wanted = next - at;
         let pays = file.hints().ds_read == Switch::Enable || (hull.end - hull.start) / SIEVE_RATIO_MAX <= wanted;

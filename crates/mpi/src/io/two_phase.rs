@@ -114,17 +114,22 @@ fn divide(cs: &mut Section, file: &File, switch: Switch, mine: Option<Range<u64>
     })
 }
 
-/// Between which offsets lies what this process wants of the others: nothing if its view shows bytes twice.
+/// Whether the others can take part in an access: its offsets ascend. Otherwise the process does it by itself, after it has served the others.
+fn is_common(view: &View, position: u64, len: u64) -> bool {
+    view.ascends(position..position + len)
+}
+
+/// Between which offsets lies what this process wants of the others.
 fn hull(view: &View, wanted: &Wanted<'_, '_>) -> Option<Range<u64>> {
     let (position, stream) = wanted.as_ref().ok()?;
-    (stream.len() > 0 && !view.overlaps()).then(|| view.hull(*position, stream.len()))
+    (stream.len() > 0 && is_common(view, *position, stream.len())).then(|| view.hull(*position, stream.len()))
 }
 
 /// The part of the stream whose bytes lie in a window.
 fn part_in(view: &View, wanted: &Wanted<'_, '_>, window: &Range<u64>) -> Range<u64> {
     let Ok((position, stream)) = wanted else { return 0..0 };
     let all = *position..*position + stream.len();
-    if window.is_empty() || all.is_empty() || view.overlaps() {
+    if window.is_empty() || all.is_empty() || !view.ascends(all.clone()) {
         return 0..0;
     }
     let begin = view.position_of(window.start, all.clone());
@@ -272,7 +277,9 @@ pub fn write(cs: &mut Section, file: &File, view: &View, mut wanted: Wanted<'_, 
     }
     // Data of any process may be among what an aggregator could not write.
     agree(cs, &file.comm, result)?;
-    wanted.map(|(_, stream)| stream.len())
+    let (position, stream) = wanted?;
+    let len = stream.len();
+    if is_common(view, position, len) { Ok(len) } else { independent::write(file, view, position, stream) }
 }
 
 /// Writes what has come for a window: all runs that touch in one piece.
@@ -315,8 +322,7 @@ fn joined(runs: &[Run]) -> Vec<Range<usize>> {
     pieces
 }
 
-/// A collective read. Returns the bytes of this process's stream before the end of the file. A process whose view shows bytes twice serves the others, and
-/// reads by itself afterwards.
+/// A collective read. Returns the bytes of this process's stream before the end of the file.
 pub fn read(cs: &mut Section, file: &File, view: &View, mut wanted: Wanted<'_, '_>) -> Result<u64> {
     let mine = hull(view, &wanted);
     let Some(division) = divide(cs, file, file.hints().cb_read, mine)? else {
@@ -363,11 +369,11 @@ pub fn read(cs: &mut Section, file: &File, view: &View, mut wanted: Wanted<'_, '
         }
     }
     agree(cs, &file.comm, result)?;
-    if view.overlaps() {
-        let (position, stream) = wanted?;
+    let (position, stream) = wanted?;
+    if !is_common(view, position, stream.len()) {
         return independent::read(file, view, position, stream);
     }
-    wanted.map(|(position, stream)| end.min(position + stream.len()).saturating_sub(position))
+    Ok(end.min(position + stream.len()).saturating_sub(position))
 }
 
 /// Reads what is wanted of a window, and makes the answers. Those have their sizes also after an error, which `result` tells.
