@@ -261,6 +261,38 @@ static void shows_bytes_twice(const char *name)
     OK(MPI_Type_free(&tile));
 }
 
+/* A filetype whose extent is smaller than its data, of which one tile is used: HDF5 makes such types. */
+static void has_a_small_extent(const char *name)
+{
+    enum { INTS = 200 };
+    int data[INTS], got[INTS];
+    MPI_Datatype strided, tile;
+    OK(MPI_Type_vector(INTS, 1, check_size, MPI_INT, &strided));
+    OK(MPI_Type_create_resized(strided, 0, 4, &tile));
+    OK(MPI_Type_commit(&tile));
+    OK(MPI_Type_free(&strided));
+    for (int way = 0; way < 4; way++) {
+        MPI_File fh = open_with(name, way);
+        MPI_Status status;
+        OK(MPI_File_set_size(fh, 0));
+        OK(MPI_File_set_view(fh, (MPI_Offset)check_rank * 4, MPI_INT, tile, "native", MPI_INFO_NULL));
+        for (int i = 0; i < INTS; i++)
+            data[i] = number(check_rank, i + way), got[i] = 0;
+        OK(way % 2 ? MPI_File_write_at_all(fh, 0, data, INTS, MPI_INT, &status) : MPI_File_write_at(fh, 0, data, INTS, MPI_INT, &status));
+        EQ(moved(&status, MPI_INT), INTS);
+        OK(MPI_File_sync(fh));
+        OK(MPI_Barrier(MPI_COMM_WORLD));
+        OK(MPI_File_sync(fh));
+        OK(way % 2 ? MPI_File_read_at(fh, 0, got, INTS, MPI_INT, &status) : MPI_File_read_at_all(fh, 0, got, INTS, MPI_INT, &status));
+        EQ(moved(&status, MPI_INT), INTS);
+        for (int i = 0; i < INTS; i++)
+            EQ(got[i], data[i]);
+        EQ(file_size(name), (long)INTS * check_size * 4);
+        OK(MPI_File_close(&fh));
+    }
+    OK(MPI_Type_free(&tile));
+}
+
 int main(int argc, char **argv)
 {
     check_init(&argc, &argv);
@@ -270,6 +302,7 @@ int main(int argc, char **argv)
         one_round(name, &seed, round);
     what_is_a_view(name);
     STRICT(shows_bytes_twice(name));
+    has_a_small_extent(name);
     if (check_rank == 0)
         OK(MPI_File_delete(name, MPI_INFO_NULL));
     return check_done();
