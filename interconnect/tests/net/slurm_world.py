@@ -148,12 +148,13 @@ def check_chain(cluster: slurm.Cluster, service: Service, fabric: ovs.Fabric) ->
     inner = {link: count for link, count in planned.items() if not {*link} & fabric.spec.hosts.keys()}
     carried = {link: after[link] - before[link] for link in fabric.counters() if not {*link} & fabric.spec.hosts.keys()}
     for link, count in carried.items():
-        # Headers and acknowledgements come on top.
-        assert inner.get(link, 0) <= count <= inner.get(link, 0) * 1.25 + SLACK_BYTES, f"{link}: planned {inner.get(link, 0)}, carried {count}"
+        # Headers and acknowledgements come on top. The first packets may go the old way: Open vSwitch looks through its cache of flows after it has confirmed new rules.
+        expected = inner.get(link, 0)
+        assert expected * 0.75 <= count <= expected * 1.25 + SLACK_BYTES, f"{link}: planned {expected}, carried {count} of {sorted(carried.items())}, planned {sorted(inner.items())}"
     until("the epilog has left no rule", lambda: service.job_rules() == 0 and not service.get("/v1/jobs"))
     hottest = max(carried, key=lambda link: carried[link])
     print(
-        f"    chain: {CHAIN_RANKS} ranks on {CHAIN_NODES} nodes: profiled, stored, routed for {told[0]['pairs']} pairs; all {len(carried)} links carried what was planned, "
+        f"    chain: {CHAIN_RANKS} ranks on {CHAIN_NODES} nodes: profiled, stored, routed for {told[0]['pairs']} pairs; all {len(carried)} links carried what was planned (within a quarter), "
         f"hottest {' to '.join(hottest)}: {carried[hottest]} bytes, planned {inner[hottest]}",
         flush=True,
     )
