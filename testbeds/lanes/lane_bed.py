@@ -26,6 +26,8 @@ import enclosure
 MARK = "LANE_BED"
 #: What may wait in one queue: some 80 ms of 100 Mb/s.
 QUEUE_BYTES = 1 << 20
+#: What a link may send at once after a pause, in seconds of its rate: 3 KB at 100 Mb/s. Shorter bursts keep links of 1 Gb/s below their rate, as timers come late.
+BURST_S = 250e-6
 SHARES = 16
 
 
@@ -67,6 +69,11 @@ def unavailable() -> str | None:
     return f"this machine has no veth, HTB or bridge: {done.stderr.strip()}" if done.returncode else None
 
 
+def frame_bytes(mbit: float) -> int:
+    """The MTU of a link. Fast ones have jumbo frames, as in clusters: with 1500 bytes two processors forward about 300 Mb/s, so the link would not be what limits."""
+    return 1500 if mbit < 1000 else 9000
+
+
 def is_inside() -> bool:
     """Whether this process runs in a private world."""
     return MARK in os.environ
@@ -80,14 +87,18 @@ def enter() -> int:
 
 def queue_commands(device: str, mbit: float, classes: bool) -> list[str]:
     """Commands for `tc -batch` that limit what `device` sends to `mbit` Mb/s, with the queues of QUEUES or with one for all."""
+    burst = round(mbit * 1e6 / 8 * BURST_S)
+    quantum = frame_bytes(mbit) + 100
+    bursts = f"burst {burst} cburst {burst}"
+
     def one(number: int, rank: int, rate: float) -> list[str]:
-        return [f"class add dev {device} parent 1:1 classid 1:{number:x} htb rate {rate:g}mbit ceil {mbit:g}mbit burst 3k cburst 3k quantum 1600 prio {rank}",
+        return [f"class add dev {device} parent 1:1 classid 1:{number:x} htb rate {rate:g}mbit ceil {mbit:g}mbit {bursts} quantum {quantum} prio {rank}",
                 f"qdisc add dev {device} parent 1:{number:x} bfifo limit {QUEUE_BYTES}"]
 
     numbers = {queue: 0x10 + at for at, queue in enumerate(QUEUES)} if classes else {}
     default = next((number for queue, number in numbers.items() if 0 in queue.dscp), 0x10)
     lines = [f"qdisc add dev {device} root handle 1: htb default {default:x}",
-             f"class add dev {device} parent 1: classid 1:1 htb rate {mbit:g}mbit ceil {mbit:g}mbit burst 3k cburst 3k quantum 1600"]
+             f"class add dev {device} parent 1: classid 1:1 htb rate {mbit:g}mbit ceil {mbit:g}mbit {bursts} quantum {quantum}"]
     if not classes:
         return lines + one(default, 0, mbit)
     for queue, number in numbers.items():
@@ -149,8 +160,9 @@ class Bed:
         port, device = self.port(name, rail), f"eth{rail}"
         enclosure.call("ip", "link", "add", port, "type", "veth", "peer", "name", device, "netns", name)
         # Packets have the size that they have on a wire: a queue of packets of 64 KiB would be another network.
-        enclosure.call("ip", "link", "set", port, "gso_max_segs", "1")
-        enclosure.call("ip", "-n", name, "link", "set", device, "gso_max_segs", "1")
+        mtu = str(frame_bytes(self.mbit))
+        enclosure.call("ip", "link", "set", port, "gso_max_segs", "1", "mtu", mtu)
+        enclosure.call("ip", "-n", name, "link", "set", device, "gso_max_segs", "1", "mtu", mtu)
         enclosure.call("ip", "link", "set", port, "master", f"br{rail}", "up")
         enclosure.call("ip", "-n", name, "addr", "add", f"{self.address(name, rail)}/24", "dev", device)
         enclosure.call("ip", "-n", name, "link", "set", device, "up")

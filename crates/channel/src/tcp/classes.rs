@@ -12,9 +12,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use sys::sock;
 
 base::config! {
-    /// Bytes that may wait in the kernel before they leave for the first time, for the lanes of a class: bulk=128K,share0=1M; off for no limit. What waits longer
-    /// does so where the next message is chosen. May differ between ranks.
-    TCP_NOTSENT: text = "bulk=128K";
+    /// Bytes that may wait in the kernel before they leave for the first time, for the lanes of a class that differ from the default (128K for bulk and shares, no
+    /// limit for others): bulk=64K,share0=1M; off for no limit at all. What waits longer does so where the next packet's lane is chosen. May differ between ranks.
+    TCP_NOTSENT: text = "";
     /// Most that a connection of a class sends: bulk=95% (of its interface's speed) or bulk=900Mbit (bits per second; Kbit, Mbit, Gbit). Empty for no limit. May
     /// differ between ranks.
     LANE_PACING: text = "";
@@ -70,7 +70,7 @@ impl Classes {
     /// Limits what a connection has in the kernel, and its pace.
     fn limit(&mut self, stream: &TcpStream, class: Class) {
         let fd = stream.as_fd();
-        if let Some(bytes) = self.unsent.get(class) {
+        if let Some(bytes) = self.unsent.get_or(class, default_unsent(class)) {
             self.note("TCP_NOTSENT_LOWAT", "FERRULE_TCP_NOTSENT", class, bytes, sock::set_unsent_max(fd, bytes as u32));
         }
         let (bits, done) = match self.pace.get(class) {
@@ -122,6 +122,11 @@ impl Net {
             self.classes.limit(stream, class);
         }
     }
+}
+
+/// Classes that carry large messages. Less than 128 KiB costs fast links bandwidth; with no limit, a lane's kernel queue takes what another lane could send now.
+fn default_unsent(class: Class) -> Option<u64> {
+    matches!(class, Class::Bulk | Class::Share(_)).then_some(128 << 10)
 }
 
 fn read_pace(text: &str) -> Option<Pace> {

@@ -95,7 +95,8 @@ impl<T: Copy> PerClass<T> {
         self.get_or(class, None)
     }
 
-    fn get_or(&self, class: Class, default: Option<T>) -> Option<T> {
+    /// What the setting says about a class; `default` if it doesn't name it and isn't `off`.
+    pub fn get_or(&self, class: Class, default: Option<T>) -> Option<T> {
         match self {
             PerClass::Off => None,
             PerClass::Except(values) => {
