@@ -100,6 +100,31 @@ def data_arrives() -> None:
             check(done.code == 0 and '"row": "bandwidth"' in done.text, f"{policy}: exit code {done.code}: {done.text[-600:]}")
 
 
+def top_shows_lanes() -> None:
+    """`ferrule top --lanes` has both classes of the sender, with the rate of the link for the stream."""
+    with lane_bed.Bed(mbit=20) as bed:
+        words = [*bed.prefix("n1"), str(ROOT / "dist/bin/mpiexec"), *bed.job_options(1), "-n", "2", PROGRAM, "latency", "600", "2000", BULK_BYTES, "8"]
+        env = {**os.environ, "FERRULE_LOCALITY": "node", "FERRULE_LANE_POLICY": "segregate"}
+        with subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+            def table() -> dict[str, list[str]]:
+                said = subprocess.run([*bed.prefix("n1"), FERRULE, "top", "--lanes", "--once", str(running.pid)], capture_output=True, text=True)
+                rows = (line.split() for line in said.stdout.splitlines())
+                return {row[2]: row for row in rows if row[:1] == ["0"]}
+
+            try:
+                # RANK HOST CLASS LANES LOST PACKETS MiB Mbit/s WAITED ms EACH
+                found: dict[str, list[str]] = {}
+                def is_full() -> bool:
+                    found.clear()
+                    found.update(table())
+                    return set(found) == {"latency", "bulk"} and float(found["bulk"][6]) > 5 and found["bulk"][7] != "-"
+                check(patience.until(is_full, 60), f"rank 0's lanes: {found}")
+                check(2 < float(found["bulk"][7]) < 60, f"the stream on a link of 20 Mb/s: {found['bulk']}")
+                check(int(found["latency"][5]) > 0 and float(found["latency"][6]) < 1, f"the lane of small messages: {found['latency']}")
+            finally:
+                running.terminate()
+
+
 def nothing_left() -> None:
     """The process that made the testbed is killed while a job runs in it: nothing of both is left."""
     mark = uuid.uuid4().hex
@@ -131,6 +156,7 @@ CASES: dict[str, Callable[[], None]] = {
     "data: all policies on four hosts": data_arrives,
     "latency: small messages beside a bulk stream": small_beside_bulk,
     "settings: bad ones are told": bad_settings,
+    "top: lanes of both classes": top_shows_lanes,
     "testbed: sizes that can't be": bad_beds,
     "testbed: nothing is left after SIGKILL": nothing_left,
 }

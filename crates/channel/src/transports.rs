@@ -27,7 +27,8 @@ use crate::why::{self, Why};
 use base::{Class, Error, Peer, Result, log};
 use protocol::control::endpoint_address::UcxAddress;
 use protocol::control::epoch::Order;
-use protocol::endpoint::Endpoints;
+use protocol::control::report::LaneUse;
+use protocol::endpoint::{Endpoints, LaneCount};
 use protocol::memory::Verbs;
 use protocol::processes::SharedProcesses;
 use protocol::transport::Packet;
@@ -481,13 +482,31 @@ pub fn why(endpoints: &mut Endpoints<Transports>, peer: Peer) -> Why {
     why
 }
 
-/// The table of all pairs of this process whose lanes were opened.
-fn why_table(endpoints: &mut Endpoints<Transports>) -> Vec<String> {
+/// The processes of the own job whose lanes were opened.
+fn used(endpoints: &mut Endpoints<Transports>) -> Vec<Peer> {
     let processes = endpoints.transport().processes.clone();
     let processes = processes.borrow();
-    let used = processes.own_job().filter(|p| endpoints.state(*p) != protocol::endpoint::State::Idle);
-    let used: Vec<Peer> = used.collect();
+    processes.own_job().filter(|p| endpoints.state(*p) != protocol::endpoint::State::Idle).collect()
+}
+
+/// What was sent over the lanes of each class, to all peers that have several.
+pub fn lanes_used(endpoints: &mut Endpoints<Transports>) -> Vec<LaneUse> {
+    let counts: Vec<LaneCount> = used(endpoints)
+        .into_iter()
+        .flat_map(|peer| {
+            let pair = pair_of(endpoints, peer);
+            endpoints.lane_counts(peer, pair)
+        })
+        .collect();
+    why::by_class(&counts)
+}
+
+/// The table of all pairs of this process whose lanes were opened.
+fn why_table(endpoints: &mut Endpoints<Transports>) -> Vec<String> {
+    let used = used(endpoints);
     let reasons: Vec<Why> = used.iter().map(|peer| why(endpoints, *peer)).collect();
+    let processes = endpoints.transport().processes.clone();
+    let processes = processes.borrow();
     let transports = &*endpoints.transport();
     let pairs =
         used.iter().zip(reasons).filter_map(|(peer, why)| Some((processes.rank(*peer)?, transports.host(*peer), why)));

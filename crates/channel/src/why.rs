@@ -1,7 +1,10 @@
 //! Which channel a pair of ranks uses, and why none of the others: what `ferrule why` prints.
 
 use base::WorldRank;
+use protocol::control::report::LaneUse;
 use protocol::endpoint::LaneCount;
+use protocol::lanes::Class;
+use std::collections::BTreeMap;
 
 base::config! {
     /// Prints the channel of each pair, and why not the others, when the program ends.
@@ -43,6 +46,22 @@ pub fn table<'a>(me: WorldRank, pairs: impl Iterator<Item = (WorldRank, &'a str,
         .collect()
 }
 
+/// What was sent over the lanes of each class, in the order of their numbers.
+pub fn by_class(counts: &[LaneCount]) -> Vec<LaneUse> {
+    let mut classes: BTreeMap<Option<u8>, LaneUse> = BTreeMap::new();
+    for count in counts {
+        let class = count.class.and_then(Class::code);
+        let of_class = classes.entry(class).or_insert(LaneUse { class, ..LaneUse::default() });
+        of_class.lanes += 1;
+        of_class.lost += u32::from(count.is_lost);
+        of_class.packets += count.packets;
+        of_class.bytes += count.bytes;
+        of_class.waited += count.waited;
+        of_class.waited_ns += count.waited_ns;
+    }
+    classes.into_values().collect()
+}
+
 /// A lane in words: its number, class, packets and bytes that were sent over it, and how long packets waited for it in this process.
 fn lane((number, count): (usize, &LaneCount)) -> String {
     let class = count.class.map_or(String::new(), |class| format!(" {class}"));
@@ -57,7 +76,6 @@ fn lane((number, count): (usize, &LaneCount)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::lanes::Class;
 
     #[test]
     fn a_line_shows_what_went_over_each_lane() {
@@ -87,5 +105,16 @@ mod tests {
         why.reject("cma", "Operation not permitted");
         let lines = table(WorldRank(0), [(WorldRank(3), "n1", why)].into_iter());
         assert!(lines[0].contains("shm+mem") && lines[0].contains("not cma: Operation not permitted"), "{}", lines[0]);
+    }
+
+    #[test]
+    fn lanes_of_one_class_are_added() {
+        let bulk = LaneCount { class: Some(Class::Bulk), packets: 2, bytes: 100, ..LaneCount::default() };
+        let lost = LaneCount { is_lost: true, waited: 1, waited_ns: 5, ..bulk };
+        let small = LaneCount { class: Some(Class::Latency), packets: 1, ..LaneCount::default() };
+        let found = by_class(&[bulk, small, lost]);
+        let found: Vec<_> =
+            found.iter().map(|of| (of.class, of.lanes, of.lost, of.packets, of.bytes, of.waited)).collect();
+        assert_eq!(found, [(Class::Latency.code(), 1, 0, 1, 0, 0), (Class::Bulk.code(), 2, 1, 4, 200, 1)]);
     }
 }

@@ -12,6 +12,7 @@ use crate::request::{self, UnderWay};
 use crate::{agent, call, engine, job};
 use base::ids::{PLANE_MASK, Plane};
 use base::{Peer, log};
+use channel::transports;
 use protocol::control::report::{MAX_WAITS, Report, Wait, What};
 use protocol::engine::OpId;
 use protocol::engine::pending::Pending;
@@ -138,7 +139,9 @@ fn probe_of(cs: &Section, pattern: &Pattern, expected: Option<Peer>) -> Wait {
 
 /// What this rank does in MPI.
 fn report(cs: &Section, awaited: &Awaited<'_>) -> Report {
-    let (pending, unreceived) = engine::with(cs, |engine| (engine.pending(), engine.unexpected_count()));
+    let (pending, unreceived, lanes) = engine::with(cs, |engine| {
+        (engine.pending(), engine.unexpected_count(), transports::lanes_used(engine.endpoints()))
+    });
     let waited = progress::waiting(cs, |waiting| waiting.waiter.waited());
     let selection = Selection::of(cs, awaited, &pending);
     let mut waits: Vec<Wait> = pending.iter().map(|p| wait_of(cs, p, selection.holds(p))).collect();
@@ -156,6 +159,7 @@ fn report(cs: &Section, awaited: &Awaited<'_>) -> Report {
         waits,
         more,
         unreceived: unreceived as u32,
+        lanes,
     }
 }
 

@@ -1,7 +1,7 @@
 //! `ferrule top` itself.
 
 use super::find::{self, Job};
-use super::table::{self, Sample};
+use super::{lanes, table};
 use protocol::control::VERSION;
 use protocol::control::inquiry::{Answer, Question};
 use std::collections::HashMap;
@@ -16,26 +16,46 @@ const SAMPLE_INTERVAL: Duration = Duration::from_millis(400);
 const WIDE: usize = 4096;
 
 const USAGE: &str = "\
-usage: ferrule top [--once] [--waits] [--interval SECONDS] [PID]
+usage: ferrule top [--once] [--waits | --lanes] [--interval SECONDS] [PID]
   Shows what the ranks of running jobs do: of mpiexec's process PID, or of all jobs of this user in this network namespace.
   --once      one table instead of one every second
+  --lanes     what ranks have sent over the lanes of each class, and how long packets waited for them
   --waits     pending operations and the wait-for graph: deadlocks by name, or the rank for which the others wait
 ";
 
+/// What is shown.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum View {
+    Ranks,
+    Lanes,
+    Waits,
+}
+
+/// What a table needs of the one before.
+#[derive(Default)]
+struct Sample {
+    ranks: table::Sample,
+    lanes: lanes::Sample,
+}
+
 struct Options {
     once: bool,
-    waits: bool,
+    view: View,
     interval: Duration,
     pid: Option<u32>,
 }
 
 fn parse(words: &[String]) -> Result<Options, String> {
-    let mut options = Options { once: false, waits: false, interval: Duration::from_secs(1), pid: None };
+    let mut options = Options { once: false, view: View::Ranks, interval: Duration::from_secs(1), pid: None };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
             "--once" | "-1" => options.once = true,
-            "--waits" => options.waits = true,
+            "--waits" | "--lanes" if options.view != View::Ranks => {
+                return Err("--waits and --lanes are two tables".into());
+            }
+            "--waits" => options.view = View::Waits,
+            "--lanes" => options.view = View::Lanes,
             "--interval" => {
                 let seconds = words.next().and_then(|w| w.parse::<f64>().ok()).filter(|s| (0.1..=3600.0).contains(s));
                 options.interval =
@@ -73,9 +93,12 @@ fn watch(options: &Options) -> i32 {
             eprintln!("ferrule top: {which} in this network namespace");
             return i32::from(rounds == 0);
         }
-        let text = if options.waits { waits(&jobs) } else { tables(&jobs, &mut samples) };
+        let text = match options.view {
+            View::Waits => waits(&jobs),
+            view => tables(view, &jobs, &mut samples),
+        };
         rounds += 1;
-        let first_of_two = options.once && !options.waits && rounds == 1;
+        let first_of_two = options.once && options.view != View::Waits && rounds == 1;
         if !first_of_two {
             let clear = if terminal && !options.once { "\x1b[H\x1b[2J" } else { "" };
             if write!(io::stdout(), "{clear}{text}").and_then(|()| io::stdout().flush()).is_err() {
@@ -89,7 +112,7 @@ fn watch(options: &Options) -> i32 {
     }
 }
 
-fn tables(jobs: &[Job], samples: &mut HashMap<String, Sample>) -> String {
+fn tables(view: View, jobs: &[Job], samples: &mut HashMap<String, Sample>) -> String {
     let width = if io::stdout().is_terminal() { sys::terminal::columns() } else { WIDE };
     let mut text = String::new();
     for job in jobs {
@@ -97,8 +120,13 @@ fn tables(jobs: &[Job], samples: &mut HashMap<String, Sample>) -> String {
             Ok(Answer::Text { lines }) => text += &(lines.join("\n") + "\n"),
             Ok(answer) => {
                 let before = samples.remove(&job.name).unwrap_or_default();
-                text += &(table::lines(job.pid, &answer, &before, width).join("\n") + "\n\n");
-                samples.insert(job.name.clone(), Sample::of(&answer));
+                let lines = match view {
+                    View::Lanes => lanes::lines(job.pid, &answer, &before.lanes, width),
+                    _ => table::lines(job.pid, &answer, &before.ranks, width),
+                };
+                text += &(lines.join("\n") + "\n\n");
+                let sample = Sample { ranks: table::Sample::of(&answer), lanes: lanes::Sample::of(&answer) };
+                samples.insert(job.name.clone(), sample);
             }
             Err(e) => text += &format!("job {}: no answer: {e}\n", job.pid),
         }
@@ -130,9 +158,9 @@ mod tests {
     #[test]
     fn options_and_a_pid_in_any_order() {
         let options = parse(&words("--once 77 --waits --interval 0.5")).unwrap_or_else(|e| panic!("{e}"));
-        assert!(options.once && options.waits);
+        assert!(options.once && options.view == View::Waits);
         assert_eq!((options.pid, options.interval.as_millis()), (Some(77), 500));
-        for wrong in ["--interval", "--interval 0", "--twice", "1 2", "x"] {
+        for wrong in ["--interval", "--interval 0", "--twice", "1 2", "x", "--lanes --waits"] {
             assert!(parse(&words(wrong)).is_err(), "{wrong}");
         }
     }

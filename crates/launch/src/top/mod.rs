@@ -1,4 +1,4 @@
-//! `ferrule top`: the jobs of this user on this host, what their ranks do, and the wait-for graph.
+//! `ferrule top`: the jobs of this user on this host, what their ranks do, what their lanes carry, and the wait-for graph.
 //!
 //! Each mpiexec listens on an abstract unix socket `ferrule/<uid>/<pid>/<random>` ([`server`]): it has no file, so nothing is left of
 //! it whatever ends mpiexec. /proc/net/unix lists them ([`find`]). Both sides check the other's user as the kernel tells
@@ -6,5 +6,6 @@
 
 pub mod client;
 pub mod find;
+pub mod lanes;
 pub mod server;
 pub mod table;

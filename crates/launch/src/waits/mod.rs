@@ -240,6 +240,7 @@ mod tests {
             waits: waits.collect(),
             more: 0,
             unreceived: 0,
+            lanes: Vec::new(),
         };
         Seen { report: Some(report), ..computing() }
     }

@@ -43,6 +43,27 @@ wire! {
 }
 
 wire! {
+    #[derive(Default)]
+    /// What a rank has sent over its lanes of one class, to all peers together.
+    pub struct LaneUse {
+        /// Number of the class ([`crate::lanes::Class::code`]); `None` for lanes without one.
+        pub class: Option<u8>,
+        /// Lanes that were opened.
+        pub lanes: u32,
+        /// Those of them that are lost.
+        pub lost: u32,
+        /// Packets.
+        pub packets: u64,
+        /// Their bytes without headers.
+        pub bytes: u64,
+        /// How many of them have waited in the process for room or for a connection.
+        pub waited: u64,
+        /// How long all of those waited together.
+        pub waited_ns: u64,
+    }
+}
+
+wire! {
     /// What a rank does in MPI.
     pub struct Report {
         /// The function that the program has called.
@@ -59,6 +80,8 @@ wire! {
         pub more: u32,
         /// Messages that have come and are not received yet.
         pub unreceived: u32,
+        /// What was sent to peers with several lanes, by class.
+        pub lanes: Vec<LaneUse>,
     }
 }
 
@@ -106,6 +129,15 @@ mod tests {
             waits: vec![wait; 3],
             more: 1,
             unreceived: 2,
+            lanes: vec![LaneUse {
+                class: Some(17),
+                lanes: 2,
+                lost: 1,
+                packets: 3,
+                bytes: 1 << 33,
+                waited: 2,
+                waited_ns: 9,
+            }],
         };
         let bytes = encode(&report);
         assert_eq!(decode::<Report>(&bytes).unwrap(), report);
