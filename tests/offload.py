@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import json
 import os
 import pathlib
 import random
@@ -21,10 +22,12 @@ import uuid
 from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "testbeds/lanes"))
 import cases
 import patience
 from startup_job import MPIEXEC, check, mpiexec
 
+import lane_bed
 import run as runner
 
 TESTS = runner.ROOT / "build/tests"
@@ -50,6 +53,28 @@ def program_with_workers(program: str, workers: int, _: pathlib.Path) -> None:
     for form in FORMS:
         text = job(3 if workers == 1 else 4, program, form, workers=workers)
         check(RUN_BY_WORKER in text, f"{program} {form}: no worker has run anything")
+
+
+def over_nodes(hosts: int, _: pathlib.Path) -> None:
+    """Ranks of several nodes run their collectives themselves, beside workers that run those of one node: the results are right."""
+    options = ("--launcher", "fork", "--hosts", ",".join(f"h{i}:2" for i in range(hosts)))
+    for program in PROGRAMS:
+        for form in FORMS if hosts == 2 else FORMS[:1]:
+            job(2 * hosts, program, form, workers=hosts - 1, options=options)
+
+
+def measured(hosts: int, folder: pathlib.Path) -> None:
+    """bench/offload.py with and without a worker: every job gives figures, and it is told who has run the collective."""
+    figures = folder / "figures.json"
+    words = ["--hosts", str(hosts), "--collectives", "ialltoall", "--bytes", "65536", "--iterations", "2", "--workers", "0,1", "--json", str(figures)]
+    done = subprocess.run([sys.executable, str(runner.ROOT / "bench/offload.py"), *words], capture_output=True, text=True, timeout=patience.WATCHDOG_S, check=False)
+    check(done.returncode == 0, f"exit code {done.returncode}: {done.stderr[-1000:]}")
+    rows = json.loads(figures.read_text())
+    check([row["run_by"] for row in rows] == ["rank", "worker" if hosts == 1 else "rank"], f"collectives were run by {[row['run_by'] for row in rows]}")
+    check(all(row["pure_us"] > 0 and row["total_us"] >= row["pure_us"] / 2 for row in rows), f"figures that can't be: {rows}")
+    if hosts > 1:
+        # 64 KiB at 400 Mb/s take 1.3 ms: in less, they did not go over the link.
+        check(all(row["pure_us"] > 900 for row in rows), f"the links have no limit: {rows}")
 
 
 def others(_: pathlib.Path) -> None:
@@ -196,12 +221,17 @@ def main() -> int:
         ("more operations than a worker takes", outstanding),
         ("long buffers and derived types", long_ones),
         ("choice: size, setting, hint, nodes", choice),
+        *((f"collectives over {hosts} nodes", functools.partial(over_nodes, hosts)) for hosts in (2, 3)),
+        ("the measurement on this host", functools.partial(measured, 1)),
+        *([] if lane_bed.unavailable() else [("the measurement on hosts with links", functools.partial(measured, 2))]),
         ("bad settings", bad_settings),
         ("a rank dies", rank_dies),
         ("workers die", functools.partial(workers_die, options.moments)),
         *((f"nothing is left when {victim} is killed", functools.partial(nothing_left, victim)) for victim in ("mpiexec", "a rank")),
         ("an idle worker sleeps", idle),
     ]
+    if reason := lane_bed.unavailable():
+        print(f"skipped: the measurement on hosts with links: {reason}")
     return cases.run("offload", [case for case in all_cases if options.k in case[0]])
 
 
