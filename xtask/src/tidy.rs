@@ -21,15 +21,16 @@ const EDGES: &[(&str, &[&str])] = &[
     ("mpi", &["base", "sys", "protocol", "channel"]),
     ("abi", &["base", "mpi"]),
     ("mpich_abi", &["base", "mpi"]),
-    ("launch", &["base", "sys", "shm", "protocol", "channel", "mpi", "netsim"]),
+    ("launch", &["base", "sys", "shm", "protocol", "channel", "mpi", "netsim", "migrate"]),
     ("offload", &["base", "sys", "shm", "channel", "mpi"]),
     ("netsim", &["base", "protocol"]),
+    ("migrate", &[]),
     ("testkit", &["base", "protocol"]),
     ("xtask", &[]),
 ];
 
 /// Crates without unsafe code; each says so in its first lines.
-const SAFE: &[&str] = &["base", "protocol", "testkit", "netsim", "offload"];
+const SAFE: &[&str] = &["base", "protocol", "testkit", "netsim", "offload", "migrate"];
 
 /// The only crates that may name `libc`.
 const LIBC: &[&str] = &["sys"];

@@ -104,7 +104,8 @@ pub fn run(verb: &str, words: &[String]) -> i32 {
     }
 }
 
-fn find_job(pid: Option<u32>) -> Result<Job, String> {
+/// The job of that mpiexec, or the only one.
+pub(crate) fn find_job(pid: Option<u32>) -> Result<Job, String> {
     let mut jobs: Vec<Job> = find::jobs().into_iter().filter(|job| pid.is_none_or(|pid| pid == job.pid)).collect();
     match (jobs.len(), pid) {
         (1, _) => Ok(jobs.remove(0)),
@@ -131,8 +132,17 @@ fn ask(options: &Options, job: &Job) -> Result<Outcome, String> {
         Verb::Resume => Question::Resume { version: VERSION },
         Verb::Status => Question::Epoch { version: VERSION },
     };
-    let limit = options.limit.saturating_mul(STEPS) + options.stay.unwrap_or_default() + SLACK;
-    match find::ask(job, &question, limit) {
+    put(job, &question, patience(options.limit) + options.stay.unwrap_or_default())
+}
+
+/// How long mpiexec may take if each step has this limit.
+pub(crate) fn patience(step: Duration) -> Duration {
+    step.saturating_mul(STEPS) + SLACK
+}
+
+/// Asks mpiexec, and waits so long for its answer.
+pub(crate) fn put(job: &Job, question: &Question, limit: Duration) -> Result<Outcome, String> {
+    match find::ask(job, question, limit) {
         Ok(Answer::Epoch { outcome }) => Ok(outcome),
         Ok(Answer::Text { lines }) => Err(lines.join("; ")),
         Ok(Answer::Job { .. }) => Err("mpiexec has answered something else".into()),

@@ -26,6 +26,7 @@ pub mod lab;
 pub mod lanes;
 pub mod leftovers;
 pub mod link;
+pub mod migrate;
 pub mod orphans;
 pub mod place;
 pub mod pollset;

@@ -11,6 +11,7 @@ usage: ferrule info [--config]          version, or every setting with its value
        ferrule info --lanes [--json]    lanes of a pair over a network, their classes and the marks of their packets
        ferrule top [--once] [--waits] [PID]   what the ranks of running jobs do; pending operations and the wait-for graph
        ferrule drain [--help]           suspends what goes to and from some hosts of a job, which may then get other addresses; resumes it
+       ferrule migrate [--help]         moves virtual machines to other hosts while a job runs in them
        ferrule why [--] MPIEXEC-ARGS    run a job and print the channel of each pair of ranks, and why not the others
        ferrule startup [--help]         compares ways to start a job, and launchers; fits models and predicts
        ferrule lab lanes [--help]       simulates virtual lanes of InfiniBand: the published figures, and tables of OpenSM
@@ -27,6 +28,7 @@ fn main() {
         Some("why") => why(&words[1..]),
         Some("top") => top(&words[1..]),
         Some(verb @ ("drain" | "resume")) => drain(verb, &words[1..]),
+        Some("migrate") => migrate(&words[1..]),
         Some("startup") => launch::compare::main(&words[1..]),
         Some("lab") => launch::lab::main(&words[1..]),
         Some("help" | "--help" | "-h") => {
@@ -139,6 +141,11 @@ fn top(words: &[std::ffi::OsString]) -> i32 {
 fn drain(verb: &str, words: &[std::ffi::OsString]) -> i32 {
     let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     launch::drain::run(verb, &words)
+}
+
+fn migrate(words: &[std::ffi::OsString]) -> i32 {
+    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    launch::migrate::run(&words)
 }
 
 /// Runs mpiexec, which stands beside this program, so that the library explains its channels.
