@@ -67,8 +67,16 @@ def _run(*words: str) -> None:
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
 
 
+def _tap(name: str, bridge: str) -> None:
+    _run("ip", "tuntap", "add", "dev", name, "mode", "tap")
+    _run("ip", "link", "set", name, "master", bridge, "up")
+
+
 class Bed:
     """Guests by name."""
+
+    #: More words for the kernel, which `init` reads.
+    KERNEL_WORDS = ""
 
     def __init__(self, programs: Iterable[pathlib.Path]) -> None:
         self.guests: dict[str, subprocess.Popen[bytes]] = {}
@@ -99,18 +107,18 @@ class Bed:
         """Of a guest called vmN."""
         return f"10.91.0.{10 + int(name.removeprefix('vm'))}"
 
-    def start(self, name: str, region: bool = True) -> None:
-        """Begins to boot."""
-        _run("ip", "tuntap", "add", "dev", name, "mode", "tap")
-        _run("ip", "link", "set", name, "master", "bed", "up")
+    def start(self, name: str, region: bool = True, more: Iterable[str] = (), host: str = "") -> None:
+        """Begins to boot, with more words for QEMU. `host` sets apart two that are to run the same guest, one after the other."""
+        process = name + host
+        _tap(process, "bed")
         device = ["-object", f"memory-backend-file,id=memory,mem-path={REGION},size={REGION_MIB}M,share=on", "-device", "ivshmem-plain,memdev=memory"]
         mac = f"52:54:00:91:00:{10 + int(name.removeprefix('vm')):02x}"
-        network = ["-netdev", f"tap,id=net,ifname={name},script=no,downscript=no", "-device", f"virtio-net-pci,netdev=net,mac={mac}"]
+        network = ["-netdev", f"tap,id=net,ifname={process},script=no,downscript=no", "-device", f"virtio-net-pci,netdev=net,mac={mac}"]
         kernel = ["-kernel", str(guest_image.kernel()), "-initrd", "/dev/shm/guest.cpio", "-append",
-                  f"console=ttyS0 quiet panic=-1 tsc=unstable random.trust_cpu=on guest={name} address={self.address(name)}"]
-        log = open(f"/dev/shm/{name}.log", "wb")
-        words = ["nice", "-n", "10", "qemu-system-x86_64", *MACHINE, *network, *(device if region else []), *kernel, "-serial", "stdio"]
-        self.guests[name] = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+                  f"console=ttyS0 quiet panic=-1 tsc=unstable random.trust_cpu=on guest={name} address={self.address(name)} {self.KERNEL_WORDS}"]
+        log = open(f"/dev/shm/{process}.log", "wb")
+        words = ["nice", "-n", "10", "qemu-system-x86_64", *MACHINE, *network, *(device if region else []), *kernel, "-serial", "stdio", *more]
+        self.guests[process] = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
 
     def log(self, name: str) -> str:
         """What a guest has said on its console."""
