@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -31,6 +32,8 @@ from migration import Failed, Job, check
 import guests
 import lane_bed
 
+#: Traffic goes on for so long after the last migration.
+SETTLED_S = 3
 FERRULE = ROOT / "dist/bin/ferrule"
 
 
@@ -110,18 +113,21 @@ def script(bed: lane_bed.Bed, folder: str) -> None:
 
 
 def aborted(bed: lane_bed.Bed, folder: str) -> None:
-    """`--status` and `--abort` reach the controller; a second one is refused; an interrupt undoes, too."""
+    """`--status` and `--abort` reach the controller; a second one is refused; an interrupt undoes, too; one that is killed leaves a job that can be resumed."""
     hypervisor, job = Hypervisor(folder), Job(bed, folder)
     try:
         code, said = job.ferrule("migrate", "--abort")
         check(code == 1 and "no migration" in said, said)
-        for undo in ("abort", "interrupt"):
+        for undo in ("abort", "interrupt", "kill"):
             hypervisor.forget(migrate="hang")
             words = [*bed.prefix("n1"), str(FERRULE), *hypervisor.words("--json")]
             with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as controller:
                 check(patience.until(lambda: "migrating to there" in job.ferrule("migrate", "--status")[1]), "it doesn't migrate")
                 code, said = job.ferrule(*hypervisor.words())
                 check(code == 1 and "another migration of this job is under way" in said, said)
+                if undo == "kill":
+                    controller.kill()
+                    break
                 if undo == "abort":
                     code, said = job.ferrule("migrate", "--abort")
                     check(code == 0 and "is being undone" in said, said)
@@ -131,6 +137,13 @@ def aborted(bed: lane_bed.Bed, folder: str) -> None:
             outcome = json.loads(said)
             check(controller.returncode == 1 and outcome["vms"]["guest"]["at"] == "source" and "aborted" in outcome["text"], said)
             check(hypervisor.steps() == BACK, str(hypervisor.steps()))
+        # The controller is dead: the job is suspended until its hold is over or somebody resumes it, and can be migrated again.
+        check("are suspended" in job.ferrule("drain", "--status")[1], "the job isn't suspended")
+        subprocess.run(["ip", "-n", "n2", "addr", "add", "10.45.1.2/24", "dev", "eth1"], check=True)
+        check(job.ferrule("resume")[0] == 0, "resume")
+        hypervisor.forget()
+        code, said = job.ferrule(*hypervisor.words())
+        check(code == 0 and "guest runs on there" in said, said)
         job.end()
     finally:
         job.kill()
@@ -262,6 +275,8 @@ class Guests:
                 print(said, flush=True)
                 check(self.bed.run(name, "ifconfig eth1").find(f"10.92.0.{moving.number(name, moving.THERE)}") > 0, "the address hasn't changed")
                 check(patience.until(lambda name=name: self.bed.guests[name + moving.HERE].poll() is not None), "the source's QEMU still runs")
+            # Some rounds at the new places.
+            time.sleep(SETTLED_S)
             print(f"{self.end(job)}; all right", flush=True)
         finally:
             if job.poll() is None:
