@@ -23,7 +23,6 @@ from collections.abc import Callable
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "testbeds/lanes"), str(ROOT / "testbeds/vm")]
-import migration
 import moving
 import patience
 import vm
@@ -274,7 +273,8 @@ class Guests:
                 check(code == 0 and f"{name} runs on there; the job goes on" in said, said)
                 print(said, flush=True)
                 check(self.bed.run(name, "ifconfig eth1").find(f"10.92.0.{moving.number(name, moving.THERE)}") > 0, "the address hasn't changed")
-                check(patience.until(lambda name=name: self.bed.guests[name + moving.HERE].poll() is not None), "the source's QEMU still runs")
+                source = self.bed.guests[name + moving.HERE]
+                check(source.wait(timeout=patience.WATCHDOG_S) is not None, "the source's QEMU still runs")
             # Some rounds at the new places.
             time.sleep(SETTLED_S)
             print(f"{self.end(job)}; all right", flush=True)

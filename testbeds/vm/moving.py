@@ -12,6 +12,7 @@ another address. The host's end of that network is called eth1, too, so that one
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -46,6 +47,9 @@ class Bed(guests.Bed):
         _run("ip", "link", "add", "eth1", "type", "bridge")
         _run("ip", "addr", "add", "10.92.0.1/24", "dev", "eth1")
         _run("ip", "link", "set", "eth1", "up")
+
+    def __enter__(self) -> Bed:
+        return self
 
     def _words(self, name: str, place: str) -> list[str]:
         return ["-device", "pcie-root-port,id=ranks-port,chassis=1,slot=1,bus=pcie.0,addr=0x10", "-qmp", f"unix:{monitor(name, place)},server=on,wait=off"]
@@ -111,8 +115,6 @@ def answers(address: str) -> bool:
 
 def main() -> int:
     """As the "ready" command: whether the guest can be reached over the ranks' network of its present place."""
-    import os
-
     place = HERE if os.environ["FERRULE_AT"] == "source" else THERE
     return 0 if answers(f"10.92.0.{number(sys.argv[1], place)}") else 1
 
