@@ -193,6 +193,7 @@ impl Parser {
             Kind::AgentPath => options.agent_path = Some(text.into()),
             Kind::Stdin => options.stdin = stdin_to(text)?,
             Kind::ContinueOnFailure => options.continue_on_failure = true,
+            Kind::WithFaultTolerance => options.continue_on_failure = fault_tolerance(shown, text)?,
             Kind::OutFile => options.file_patterns[0] = Some(output::pattern(shown, text)?),
             Kind::ErrFile => options.file_patterns[1] = Some(output::pattern(shown, text)?),
             Kind::OutputDirectory => options.output_directory = Some(OutputDirectory::parse(shown, text)?),
@@ -404,6 +405,15 @@ fn parameter(shown: &str, name: &str, warnings: &mut Vec<String>) -> Result<(), 
         warnings.push(warning);
     }
     Ok(())
+}
+
+/// `--with-ft`: whether survivors go on.
+fn fault_tolerance(shown: &str, text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "ulfm" | "mpi" | "true" | "yes" | "1" => Ok(true),
+        "none" | "false" | "no" | "0" => Ok(false),
+        _ => Err(format!("{shown} {text}: ulfm or none was expected")),
+    }
 }
 
 /// `--runtime-options`: what is so anyway, and what an option of ours does.

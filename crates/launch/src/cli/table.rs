@@ -37,6 +37,7 @@ pub enum Kind {
     Stdin,
     Setting,
     ContinueOnFailure,
+    WithFaultTolerance,
     ConfigFile,
     OutFile,
     ErrFile,
@@ -194,6 +195,7 @@ pub const TABLE: &[Spelling] = &[
         Kind::ContinueOnFailure,
         "\tsurvivors go on when a rank dies",
     ),
+    option(&["with-ft"], 1, Kind::WithFaultTolerance, "ulfm|none\tulfm: as --continue-on-failure"),
     option(&["configfile", "app"], 1, Kind::ConfigFile, "FILE\tread programs from a file, a line each"),
     option(
         &["outfile-pattern", "outfile"],
@@ -413,7 +415,6 @@ const REFUSED_WITH_VALUE: &[&str] = &[
     "tmpdir",
     "tune",
     "unset-env",
-    "with-ft",
     "xterm",
 ];
 
@@ -472,7 +473,7 @@ pub fn instead(shown: &str) -> &'static str {
         "unset-env" => "start the program by env: env -u VAR ./a.out",
         "append-env" | "append-envar" | "prepend-env" | "prepend-envar" => "write the whole value: -x VAR=VALUE:$VAR",
         "tune" | "am" | "amca" => "set variables by -x, and settings by --set",
-        "continuous" | "with-ft" | "max-restarts" => "use --continue-on-failure; no rank is started again",
+        "continuous" | "max-restarts" => "use --continue-on-failure; no rank is started again",
         "set-cwd-to-session-dir" => "use -wdir",
         "tmpdir" => "set TMPDIR for mpiexec",
         "initial-errhandler" => "set the error handler in the program",
