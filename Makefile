@@ -19,7 +19,7 @@ build:
 	$(CARGO) rustc --profile $(PROFILE) -p abi --lib --crate-type cdylib
 	$(CARGO) rustc --profile $(PROFILE) -p mpich_abi --lib --crate-type cdylib $(if $(filter release,$(PROFILE)),-- -C lto=thin)
 	mkdir -p $(DIST)/bin $(DIST)/lib/mpich $(DIST)/lib/pkgconfig $(DIST)/include $(DIST)/share/ferrule
-	install -m 644 crates/abi/include/mpi.h crates/abi/include/mpi_removed.h $(DIST)/include/
+	install -m 644 crates/abi/include/mpi.h crates/abi/include/mpi_removed.h crates/abi/include/mpi-ext.h $(DIST)/include/
 	install -m 755 $(TARGET)/libmpi_abi.so $(DIST)/lib/libmpi_abi.so.1
 	ln -sf libmpi_abi.so.1 $(DIST)/lib/libmpi_abi.so
 	install -m 755 $(TARGET)/libmpich_abi.so $(DIST)/lib/mpich/libmpi.so.12

@@ -149,6 +149,9 @@ def compile_all(programs: set[str], with_lib: Library, jobs: int) -> dict[str, s
     include = out / "include"
     include.mkdir(parents=True, exist_ok=True)
     headers = {name.name: name for name in with_lib.include.glob("*.h")} | {"mpi.h": with_lib.include / with_lib.header}
+    if with_lib.is_ours:
+        # MPICH has no such header; Ferrule's is for both of its ABIs.
+        headers["mpi-ext.h"] = libraries()["ferrule"].include / "mpi-ext.h"
     for name, source in headers.items():
         if not (include / name).exists() or (include / name).read_bytes() != source.read_bytes():
             shutil.copyfile(source, include / f"{name}.new")

@@ -12,6 +12,13 @@
 #include <time.h>
 #include <unistd.h>
 
+/* What calls raise that need a lost process: MPICH's ABI has a number of its own for it. */
+#ifdef MPIX_ERR_PROC_FAILED
+#define ERR_LOST MPIX_ERR_PROC_FAILED
+#else
+#define ERR_LOST MPI_ERR_PROC_ABORTED
+#endif
+
 static int check_rank = -1, check_size = 0, check_failed = 0;
 
 static inline void check_report(const char *file, int line, const char *fmt, ...)

@@ -16,7 +16,7 @@ const FLOORS: &[(u8, &[&str])] = &[
     // Communicators.
     (4, &["comm"]),
     // Collectives, and what is made with them: communicators, topologies, files and windows.
-    (5, &["coll", "constructors", "dynamic", "io", "partitioned", "rma", "tool", "topo"]),
+    (5, &["coll", "constructors", "dynamic", "io", "partitioned", "recovery", "rma", "tool", "topo"]),
     // What puts it all together.
     (6, &["init", "lib", "session", "waits"]),
 ];

@@ -45,6 +45,7 @@ const KNOW_RANKS: &[(&str, &str)] = &[
     ("channel/src/profile.rs", "for people"),
     ("channel/src/why.rs", "for people"),
     ("channel/src/protocols.rs", "for people: it plays two processes"),
+    ("mpi/src/recovery.rs", "mpiexec counts votes by rank"),
     ("mpi/src/job.rs", "what the launcher has told"),
     ("mpi/src/info.rs", "what the launcher has told"),
     ("mpi/src/psets.rs", "what the launcher has told"),

@@ -59,6 +59,7 @@ mod ch15_tools;
 mod ch16_deprecated;
 mod ch19_fortran_types;
 mod ch20_abi;
+mod faults;
 
 use api::Entry;
 
@@ -66,6 +67,9 @@ use api::Entry;
 pub fn functions() -> impl Iterator<Item = (&'static str, &'static Entry)> {
     CHAPTERS.iter().flat_map(|(chapter, table)| table.iter().map(move |entry| (*chapter, entry)))
 }
+
+/// Functions of extensions, which `mpi-ext.h` declares.
+pub const EXTENSIONS: &[Entry] = faults::TABLE;
 
 /// The tables by the name of their file.
 const CHAPTERS: &[(&str, &[Entry])] = &[

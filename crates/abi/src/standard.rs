@@ -388,6 +388,9 @@ impl Abi for Standard {
         (1016, Class::T_ERR_PVAR_NO_WRITE),
         (1017, Class::T_ERR_PVAR_NO_STARTSTOP),
         (1018, Class::T_ERR_PVAR_NO_ATOMIC),
+        // Of extensions, at the end of what the standard leaves: see mpi-ext.h.
+        (0x3f01, Class::ERR_PROC_FAILED_PENDING),
+        (0x3f02, Class::ERR_REVOKED),
     ];
 
     /// Our handles are such small integers that `_toint` is the identity, above all predefined ones.

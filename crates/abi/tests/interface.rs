@@ -122,6 +122,19 @@ fn header_declares_the_table() {
     }
 }
 
+#[test]
+fn the_extensions_header_declares_the_extensions() {
+    let header = include_dir().join("mpi-ext.h");
+    for prefix in ["MPIX_", "PMPIX_"] {
+        let mut found = declared(&header, prefix);
+        for entry in mpi_abi::EXTENSIONS {
+            let name = format!("{}{}", prefix, &entry.name[5..]);
+            assert_eq!(found.remove(&name), Some(prototype(entry, 0)), "{name}");
+        }
+        assert!(found.is_empty(), "mpi-ext.h declares what does not exist: {:?}", found.keys());
+    }
+}
+
 /// Compiles `source` with `dir` first on the include path; the path of the program, or the compiler's message.
 fn compile(scratch: &Scratch, dir: &Path, name: &str, source: &str, extra: &[&str]) -> Result<PathBuf, String> {
     let (input, output) = (scratch.0.join(format!("{name}.c")), scratch.0.join(name));

@@ -9,7 +9,9 @@
 pub struct Class(pub i32);
 
 macro_rules! classes {
-    ($($name:ident, $text:literal;)*) => {
+    (@name $name:ident) => { concat!("MPI_", stringify!($name)) };
+    (@name $name:ident $full:literal) => { $full };
+    ($($name:ident, $text:literal $(, $full:literal)?;)*) => {
         #[expect(non_camel_case_types, clippy::upper_case_acronyms, reason = "only counts the classes")]
         enum Number { $($name),* }
 
@@ -17,14 +19,14 @@ macro_rules! classes {
             $(#[doc = $text] pub const $name: Class = Class(Number::$name as i32);)*
 
             /// The predefined classes in the order of their numbers, with their names in the standard.
-            pub const PREDEFINED: &[(Class, &str)] = &[$((Class::$name, concat!("MPI_", stringify!($name)))),*];
+            pub const PREDEFINED: &[(Class, &str)] = &[$((Class::$name, classes!(@name $name $($full)?))),*];
 
             /// The standard text of a predefined class, `None` for any other number.
             pub fn text(self) -> Option<&'static str> {
                 if self == Class::ERR_LASTCODE {
                     return Some("MPI_ERR_LASTCODE: last predefined error code");
                 }
-                const TEXTS: &[&str] = &[$(concat!("MPI_", stringify!($name), ": ", $text)),*];
+                const TEXTS: &[&str] = &[$(concat!(classes!(@name $name $($full)?), ": ", $text)),*];
                 usize::try_from(self.0).ok().and_then(|at| TEXTS.get(at)).copied()
             }
         }
@@ -118,6 +120,8 @@ classes! {
     T_ERR_PVAR_NO_WRITE, "performance variable cannot be written";
     T_ERR_PVAR_NO_STARTSTOP, "performance variable cannot be started or stopped";
     T_ERR_PVAR_NO_ATOMIC, "performance variable cannot be read atomically";
+    ERR_PROC_FAILED_PENDING, "a receive from any source may wait for a process that has failed", "MPIX_ERR_PROC_FAILED_PENDING";
+    ERR_REVOKED, "the communicator is revoked", "MPIX_ERR_REVOKED";
 }
 
 impl std::fmt::Debug for Class {

@@ -14,7 +14,7 @@ mod pmi2;
 pub mod pmix;
 
 use base::ids::{JobId, ProcId};
-use base::{Result, WorldRank, ensure, fail, log};
+use base::{ContextId, Result, WorldRank, ensure, fail, log};
 use launcher::Launcher;
 use link::Link;
 use protocol::control::epoch::{Done, Order};
@@ -81,6 +81,8 @@ pub enum Event {
     Served,
     /// A step of a migration epoch: [`Bootstrap::tell_epoch`].
     Epoch(Order),
+    /// A communicator is revoked.
+    Revoked(ContextId),
 }
 
 /// What the launcher says of the other ranks, when endpoints are exchanged through it.

@@ -5,7 +5,7 @@
 
 use crate::bootstrap::{EndpointAddress, Event, JobInfo, SharedBootstrap};
 use crate::why::Why;
-use base::{Peer, Result, WorldRank, ensure, log};
+use base::{ContextId, Peer, Result, WorldRank, ensure, log};
 use protocol::control::epoch::{Done, Order};
 use protocol::control::exchange::Entry;
 use protocol::control::spawn::{Answer, Request};
@@ -25,6 +25,8 @@ pub enum Found {
     Gone(Peer),
     /// A step of a migration epoch.
     Epoch(Order),
+    /// The communicator of this context is revoked.
+    Revoked(ContextId),
 }
 
 /// See the head of this file.
@@ -171,6 +173,7 @@ impl Finder {
                 }
                 Ok(Some(Event::Answer { number, answer })) => drop(self.answers.insert(number, answer)),
                 Ok(Some(Event::Epoch(order))) => return Some(Found::Epoch(order)),
+                Ok(Some(Event::Revoked(context))) => return Some(Found::Revoked(context)),
                 Ok(Some(Event::Dump)) => self.bootstrap.borrow_mut().ask_for_report(),
                 Ok(Some(Event::Served)) => {}
                 Err(error) => {

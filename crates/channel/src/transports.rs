@@ -24,7 +24,7 @@ use crate::shm::{ShmHub, ShmLane, ShmPacket};
 use crate::tcp::{Net, NetPacket, ids};
 use crate::ucx::{UcxNet, UcxPacket};
 use crate::why::{self, Why};
-use base::{Class, Error, Peer, Result, log};
+use base::{Class, ContextId, Error, Peer, Result, log};
 use protocol::control::endpoint_address::UcxAddress;
 use protocol::control::epoch::Order;
 use protocol::control::report::LaneUse;
@@ -112,6 +112,7 @@ enum Change {
     Lost(Peer),
     Suspend(Vec<Peer>),
     Resume(Vec<Peer>),
+    Revoked(ContextId),
 }
 
 /// See the head of this file.

@@ -14,7 +14,9 @@ use crate::inside::Inside;
 use crate::life::World;
 use crate::p2p::buffered;
 use crate::thread::Level;
-use crate::{agent, attr, coll, cs, dynamic, engine, errhandler, job, life, losses, profile, progress, waits};
+use crate::{
+    agent, attr, coll, cs, dynamic, engine, errhandler, job, life, losses, profile, progress, recovery, waits,
+};
 use base::ids::Proposer;
 use base::{Class, ContextId, Error, Peer, Result, ensure, log};
 use channel::opened::Opened;
@@ -59,6 +61,12 @@ fn finalize_locked(cs: &mut Section) -> Result {
         // Whoever goes on after failures may leave after them.
         Err(error)
             if error.class == Class::ERR_PROC_ABORTED && job::current().is_some_and(|job| job.continue_on_failure) => {}
+        // No barrier can meet in a communicator that is revoked: mpiexec says when all have come.
+        Err(error) if error.class == Class::ERR_REVOKED => {
+            if let Some(world) = comm::world(cs) {
+                recovery::meet_at_end(cs, world)?;
+            }
+        }
         // MPI stays active, so that the error finds its handler, and an exit now is a failure that ends the job.
         met => met?,
     }
@@ -110,6 +118,7 @@ fn open(cs: &mut Section) -> Result {
     profile::begin(cs, profile);
     let mut engine = Engine::new(endpoints);
     engine.set_loss_policy(ends);
+    engine.set_revocation_hook(revoked);
     engine::set(cs, Some(engine));
     Ok(())
 }
@@ -129,7 +138,14 @@ fn close(cs: &mut Section) -> Result {
 fn ends(awaits: Awaits, lost: Peer) -> Option<Error> {
     // SAFETY: the engine runs inside, and its caller has lent the section to it.
     let cs = unsafe { Section::assume() };
-    losses::ends(awaits, lost, |context| comm::contains(cs, context, lost))
+    losses::ends(awaits, lost, |context| comm::may_wait_for(cs, context, lost))
+}
+
+/// What the engine tells of communicators that are revoked.
+fn revoked(context: ContextId) -> Option<ContextId> {
+    // SAFETY: as for `ends`.
+    let cs = unsafe { Section::assume() };
+    comm::mark_revoked(cs, context)
 }
 
 extern "C" fn close_at_exit() {

@@ -35,6 +35,7 @@ pub mod partitioned;
 pub mod profile;
 pub mod progress;
 pub mod psets;
+pub mod recovery;
 pub mod request;
 pub mod rma;
 pub mod session;

@@ -4,21 +4,27 @@
 //! |---|---|---|
 //! | send; receive that has its message | the process at the other end | the engine ends it: the data are lost |
 //! | receive or probe from a rank | that process | ends ([`ends`], which the engine asks) |
-//! | receive or probe from any source | all of the communicator | ends ([`ends`]), as the message may never come |
+//! | receive from any source | all of the communicator | is interrupted, as the message may never come, until the program has acknowledged the loss ([`ends`]) |
+//! | probe from any source | the same | ends until then ([`ends`]) |
 //! | collective; making a communicator | all members, on both sides | see below ([`Participants`], [`Fate`]) |
 //!
 //! An operation of several processes waits for nothing any more once one of them is known to be lost: what should come may hang on messages
 //! that the lost one, or somebody who has left before, never sends. What it has offered to others is taken back, as they may have left
-//! too. It still tells its own part to whoever waits for it. Its outcome is the loss, whatever else went wrong: that may only follow.
+//! too. A collective sends nothing any more, as its data may be wrong; the making of a communicator still tells its own part to whoever waits for it. Its
+//! outcome is the loss, whatever else went wrong: that may only follow.
 //!
 //! A loss of a process that an operation doesn't need changes nothing.
+//!
+//! A communicator that is revoked ends what waits in it as a loss does, with another error; no operation begins on it ([`ensure_valid`]).
 
 use crate::cs::Section;
 use crate::engine;
 use crate::group::Group;
 use crate::progress::{self, Awaited};
 use crate::transfer::{self, Transfer};
+use base::ids::{PLANE_MASK, Plane};
 use base::{Class, Error, Peer, Result};
+pub use protocol::engine::REVOKED;
 use protocol::engine::{Awaits, PEER_LOST};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -26,14 +32,38 @@ use std::rc::Rc;
 /// The error of an operation that needs a process which is lost.
 pub const LOST: Error = PEER_LOST;
 
-/// The error with which a loss ends a receive or probe that has no message yet; `None` if it goes on. `may_contain` says whether the communicator of
-/// a context contains the lost process.
+/// What `MPI_Wait` and its kin say of a receive from any source that may wait for a lost process, and goes on.
+pub const PENDING: Error = Error::new(
+    Class::ERR_PROC_FAILED_PENDING,
+    "a process of the communicator is gone, whose message this receive may wait for: acknowledge that, or cancel the receive",
+);
+
+/// The error with which a loss ends a receive or probe that has no message yet, or [`PENDING`], which interrupts a receive; `None` if it goes on.
+/// `may_contain` says whether the communicator of a context contains the lost process, and the program has not acknowledged that.
 pub fn ends(awaits: Awaits, lost: Peer, may_contain: impl FnOnce(u64) -> bool) -> Option<Error> {
-    let needs_it = match awaits {
-        Awaits::From(peer) => peer == lost,
-        Awaits::FromAny(context) => may_contain(context),
-    };
-    needs_it.then_some(LOST)
+    match awaits {
+        Awaits::From(peer) => (peer == lost).then_some(LOST),
+        Awaits::FromAny(context) if !may_contain(context) => None,
+        Awaits::FromAny(context) if context & PLANE_MASK == Plane::PointToPoint as u64 => Some(PENDING),
+        Awaits::FromAny(_) => Some(LOST),
+    }
+}
+
+/// Whether the communicator of this context ([`base::ContextId::plane`]) is revoked.
+#[inline]
+pub fn is_revoked(cs: &Section, context: u64) -> bool {
+    engine::with(cs, |engine| engine.is_revoked(context))
+}
+
+/// An error if that communicator is revoked: no operation begins on it.
+#[inline]
+pub fn ensure_valid(cs: &Section, context: u64) -> Result {
+    if is_revoked(cs, context) { Err(REVOKED) } else { Ok(()) }
+}
+
+/// Whether an error means that an operation of several processes waits for nothing any more.
+fn is_final(error: Error) -> bool {
+    error.class == Class::ERR_PROC_ABORTED || error.class == Class::ERR_REVOKED
 }
 
 /// The processes that an operation needs.
@@ -84,7 +114,7 @@ impl Participants {
     }
 }
 
-/// How many processes are known to be lost.
+/// How many processes are known to be lost, and communicators revoked.
 #[inline]
 pub fn count(cs: &Section) -> usize {
     engine::with(cs, |engine| engine.losses())
@@ -115,7 +145,7 @@ impl Fate {
     pub fn note(&mut self, result: Result) {
         if let Err(error) = result {
             let old = self.error.get_or_insert(error);
-            if error.class == Class::ERR_PROC_ABORTED {
+            if is_final(error) {
                 *old = error;
             }
         }
@@ -129,7 +159,7 @@ impl Fate {
 
     /// Whether it waits for nothing any more.
     pub fn is_lost(&self) -> bool {
-        self.error.is_some_and(|error| error.class == Class::ERR_PROC_ABORTED)
+        self.error.is_some_and(is_final)
     }
 
     /// Losses that have been looked into.
@@ -167,6 +197,9 @@ mod tests {
         fate.note(Err(LOST));
         fate.note(Err(other));
         assert_eq!((fate.outcome(), fate.is_lost()), (Err(LOST), true));
+        let mut fate = Fate::new(Some(truncated));
+        fate.note(Err(REVOKED));
+        assert_eq!((fate.outcome(), fate.is_lost()), (Err(REVOKED), true));
     }
 
     #[test]
@@ -175,7 +208,8 @@ mod tests {
         let contains = |context| context == 16;
         assert_eq!(ends(Awaits::From(Peer(3)), lost, contains), Some(LOST));
         assert_eq!(ends(Awaits::From(Peer(2)), lost, contains), None);
-        assert_eq!(ends(Awaits::FromAny(16), lost, contains), Some(LOST));
+        assert_eq!(ends(Awaits::FromAny(16), lost, contains), Some(PENDING));
+        assert_eq!(ends(Awaits::FromAny(17), lost, |_| true), Some(LOST), "a message of the library");
         assert_eq!(ends(Awaits::FromAny(24), lost, contains), None);
     }
 

@@ -86,6 +86,12 @@ pub fn test_with_status(cs: &Section, transfer: Transfer) -> Option<(Result, Sta
     }
 }
 
+/// Whether a receive from any source may wait for a process that is gone, and goes on unless its outcome is taken.
+#[inline]
+pub fn is_interrupted(cs: &Section, transfer: Transfer) -> bool {
+    transfer.op().is_some_and(|op| engine::with(cs, |engine| engine.losses() != 0 && engine.is_interrupted(op)))
+}
+
 /// The status of a complete transfer, which is not forgotten.
 pub fn peek(cs: &Section, transfer: Transfer) -> Status {
     match transfer {

@@ -109,8 +109,8 @@ impl Worker {
                 self.is_served = true;
                 self.resume();
             }
-            // A worker asks nothing of mpiexec, and a job with workers is not drained.
-            Event::Served | Event::Dump | Event::Answer { .. } | Event::Epoch(_) => {}
+            // A worker asks nothing of mpiexec, a job with workers is not drained, and ranks cancel what they have given to workers.
+            Event::Served | Event::Dump | Event::Answer { .. } | Event::Epoch(_) | Event::Revoked(_) => {}
         }
     }
 

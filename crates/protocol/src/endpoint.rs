@@ -20,7 +20,7 @@ use crate::order::Room;
 use crate::route::Route;
 use crate::transport::{Access, Caps, Event, Outcome, Packet, Source, Token, Transport};
 use crate::wire::Header;
-use base::Peer;
+use base::{ContextId, Peer};
 use incoming::Incoming;
 pub use several::LaneCount;
 use several::Several;
@@ -102,6 +102,8 @@ pub enum Arrival<P> {
     Resume(Vec<Peer>),
     /// No packet will come from this peer any more, and none can be sent.
     Lost(Peer),
+    /// As [`Event::Revoked`].
+    Revoked(ContextId),
 }
 
 /// All endpoints of one process, and the transport that carries them.
@@ -549,6 +551,7 @@ impl<T: Transport> Endpoints<T> {
             }
             Event::Suspend(peers) => Some(Arrival::Suspend(peers)),
             Event::Resume(peers) => Some(Arrival::Resume(peers)),
+            Event::Revoked(context) => Some(Arrival::Revoked(context)),
             Event::Packet(_) | Event::Landed { .. } | Event::Sent(_) | Event::Accessed(..) => None,
         }
     }

@@ -42,9 +42,9 @@ pub use crate::protocols::Mode;
 use crate::slab::Slab;
 use crate::transport::{Packet, Token, Transport, UnexpectedPool};
 use crate::wire::Header;
-use base::{Class, Error, Peer, Result};
+use base::{Class, ContextId, Error, Peer, Result};
 use flows::Flows;
-pub use losses::{Awaits, LossPolicy, PEER_LOST};
+pub use losses::{Awaits, LossPolicy, PEER_LOST, REVOKED, RevocationHook};
 use one_sided::{Accessing, Turns};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sending::Send;
@@ -106,6 +106,8 @@ struct Receive<S> {
 enum ReceiveState {
     /// Waits for its message.
     Posted,
+    /// As `Posted`, but the message may never come: the program is to be told, and the receive goes on.
+    Interrupted,
     /// Has its message; the lane to `peer` is still being opened.
     Matched { peer: Peer },
     /// Its message arrives in pieces.
@@ -205,6 +207,12 @@ pub struct Engine<T: Transport> {
     tells_settled: bool,
     lost: HashSet<Peer>,
     loss_policy: LossPolicy,
+    /// Told of each communicator that is revoked.
+    revocation_hook: RevocationHook,
+    /// Communicators that are revoked.
+    revoked: FxHashSet<ContextId>,
+    /// How many processes are lost, and communicators revoked.
+    losses: usize,
 }
 
 /// The error of a message that its sender has given up.
@@ -239,12 +247,20 @@ impl<T: Transport> Engine<T> {
             tells_settled: false,
             lost: HashSet::new(),
             loss_policy: losses::end_all,
+            revocation_hook: |_| None,
+            revoked: FxHashSet::default(),
+            losses: 0,
         }
     }
 
     /// Says what a loss means. Until then, it ends everything that may wait for the process.
     pub fn set_loss_policy(&mut self, policy: LossPolicy) {
         self.loss_policy = policy;
+    }
+
+    /// Says who is told of communicators that are revoked.
+    pub fn set_revocation_hook(&mut self, hook: RevocationHook) {
+        self.revocation_hook = hook;
     }
 
     /// The ways to the peers.
@@ -323,7 +339,7 @@ impl<T: Transport> Engine<T> {
     /// Starts a receive. `expected` is the process that `pattern.source` names, `None` for any source.
     #[inline(always)]
     pub fn post_recv(&mut self, pattern: Pattern, expected: Option<Peer>, sink: T::Sink) -> OpId {
-        if self.matching.has_unexpected() || !self.lost.is_empty() {
+        if self.matching.has_unexpected() || self.losses != 0 {
             // A copy, so that the sink of the short path stays in registers.
             return self.post_recv_after_a_look(pattern, expected, sink.clone());
         }
@@ -342,11 +358,18 @@ impl<T: Transport> Engine<T> {
         if let Some(message) = self.matching.take(&pattern) {
             return self.receive_unexpected(message, pattern, expected, sink);
         }
-        if let Some(error) = self.in_vain(&pattern, expected) {
+        let error = self.in_vain(&pattern, expected);
+        if let Some(error) = error.filter(|error| error.class != Class::ERR_PROC_FAILED_PENDING) {
             let state = ReceiveState::Ended(Box::new(failed(envelope_of(&pattern), error)));
             return OpId(self.receives.insert(Receive { sink, pattern, expected, state, found: NOTHING }));
         }
-        self.post_recv_unseen(pattern, expected, sink)
+        let op = self.post_recv_unseen(pattern, expected, sink);
+        if error.is_some()
+            && let Some(receive) = self.receives.get_mut(op.0)
+        {
+            receive.state = ReceiveState::Interrupted;
+        }
+        op
     }
 
     /// Starts a receive whose message is not there.
@@ -375,7 +398,9 @@ impl<T: Transport> Engine<T> {
         if let Some(found) = self.probe(pattern) {
             return Some(Ok(found));
         }
-        self.in_vain(pattern, expected).map(Err)
+        let error = self.in_vain(pattern, expected)?;
+        // A probe leaves nothing behind that could go on.
+        Some(Err(if error.class == Class::ERR_PROC_FAILED_PENDING { PEER_LOST } else { error }))
     }
 
     /// Takes a message out of the queue, for [`Engine::post_recv_message`]. Makes no progress.
@@ -402,7 +427,7 @@ impl<T: Transport> Engine<T> {
             return false;
         }
         let Some(receive) = self.receives.get_mut(op.0) else { return false };
-        let ReceiveState::Posted = receive.state else { return false };
+        let (ReceiveState::Posted | ReceiveState::Interrupted) = receive.state else { return false };
         self.matching.withdraw(&receive.pattern, op.0);
         let completion = Completion { cancelled: true, ..failed(envelope_of(&receive.pattern), PEER_LOST) };
         receive.state = ReceiveState::Ended(Box::new(Completion { error: None, ..completion }));
@@ -415,7 +440,9 @@ impl<T: Transport> Engine<T> {
         if op.is_send() {
             return self.send_outcome(op.0 & !SEND_BIT).is_some();
         }
-        self.receives.get(op.0).is_some_and(|r| matches!(r.state, ReceiveState::Received | ReceiveState::Ended(_)))
+        self.receives.get(op.0).is_some_and(|r| {
+            matches!(r.state, ReceiveState::Received | ReceiveState::Ended(_) | ReceiveState::Interrupted)
+        })
     }
 
     /// The outcome of a complete operation.
@@ -433,6 +460,9 @@ impl<T: Transport> Engine<T> {
             return self.take_send(op.0 & !SEND_BIT);
         }
         let completion = self.receives.get(op.0)?.outcome()?;
+        if self.is_interrupted(op) {
+            self.cancel(op);
+        }
         self.receives.discard(op.0);
         Some(completion)
     }
@@ -485,6 +515,7 @@ impl<T: Transport> Engine<T> {
             Arrival::Suspend(peers) => self.suspend_all(&peers),
             Arrival::Resume(peers) => self.resume_all(&peers),
             Arrival::Lost(peer) => self.on_lost(peer),
+            Arrival::Revoked(context) => self.revoke(context),
         }
     }
 

@@ -9,7 +9,7 @@
 use crate::matching::Found;
 use crate::memory::{Atomic, Key, Verbs};
 use crate::wire::Header;
-use base::Peer;
+use base::{ContextId, Peer};
 use std::ops::Range;
 
 /// What a lane can do.
@@ -116,6 +116,8 @@ pub enum Event<P, L> {
     Resume(Vec<Peer>),
     /// No packet will come from this peer any more, and none can be sent.
     Lost(Peer),
+    /// The communicator of this context is revoked.
+    Revoked(ContextId),
 }
 
 /// An incoming packet, header already copied out of foreign memory and validated.

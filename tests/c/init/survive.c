@@ -40,7 +40,7 @@ int main(int argc, char **argv)
         if (code != MPI_SUCCESS)
             MPI_Error_class(code, &class);
     }
-    EQ(class, MPI_ERR_PROC_ABORTED);
+    EQ(class, ERR_LOST);
     MPI_Group world, alive;
     MPI_Comm survivors;
     OK(MPI_Comm_group(MPI_COMM_WORLD, &world));

@@ -26,10 +26,10 @@ int main(int argc, char **argv)
     if (check_rank == 2)
         raise(SIGKILL);
     if (check_rank == 0)
-        FAILS(MPI_ERR_PROC_ABORTED, MPI_Recv(&word, 1, MPI_INT, 2, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        FAILS(ERR_LOST, MPI_Recv(&word, 1, MPI_INT, 2, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
     for (int form = 0; form < 4; form++) {
         if (check_rank == 0) {
-            FAILS(MPI_ERR_PROC_ABORTED, failing(form, &ours));
+            FAILS(ERR_LOST, failing(form, &ours));
             ours = -1;
             OK(MPI_Send(&word, 1, MPI_INT, 1, READY, MPI_COMM_WORLD));
             OK(MPI_Recv(&theirs, 1, MPI_INT, 1, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE));

@@ -45,7 +45,7 @@ int main(int argc, char **argv)
         }
         break;
     }
-    MPI_Error_class(code, &class); EQ(class, MPI_ERR_PROC_ABORTED);
+    MPI_Error_class(code, &class); EQ(class, ERR_LOST);
     OK(MPI_Comm_create_group(MPI_COMM_WORLD, others, 1, &survivors));
     /* They make a window of their own. */
     int *mine, left;

@@ -416,12 +416,16 @@ impl Abi for Mpich {
         (73, Class::T_ERR_INVALID_NAME),
         (74, Class::T_ERR_INVALID),
         (75, Class::ERR_SESSION),
+        // What MPICH says of a failed process, `MPIX_ERR_PROC_FAILED`; the first number of a class is the one that is returned.
+        (101, Class::ERR_PROC_ABORTED),
         (76, Class::ERR_PROC_ABORTED),
         (77, Class::ERR_VALUE_TOO_LARGE),
         (78, Class::T_ERR_NOT_SUPPORTED),
         (79, Class::T_ERR_NOT_ACCESSIBLE),
         (80, Class::ERR_ERRHANDLER),
         (81, Class::ERR_ABI),
+        (102, Class::ERR_PROC_FAILED_PENDING),
+        (103, Class::ERR_REVOKED),
     ];
 
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! The socket between a rank and its node agent: whole messages, with the descriptors that come along.
 
 use super::Event;
-use base::{Result, counters, ensure, fail, log};
+use base::{ContextId, Result, counters, ensure, fail, log};
 use protocol::control::frame::{self, Attached, Splitter};
 use protocol::control::{self, ToAgent, ToRank, VERSION};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -138,6 +138,7 @@ impl Link {
             }
             ToRank::PeerGone { peer, host, why } => Some(Event::PeerGone { peer, host, why }),
             ToRank::Answer { number, answer } => Some(Event::Answer { number, answer }),
+            ToRank::Revoked { context } => Some(Event::Revoked(ContextId::of_plane(context))),
             ToRank::Dump {} => Some(Event::Dump),
             ToRank::Served {} => Some(Event::Served),
             ToRank::Epoch { order } => Some(Event::Epoch(order)),

@@ -79,6 +79,8 @@ pub fn run(startup: &mut Startup<'_>, mut exchange: Box<dyn Exchange>) -> Result
             }
             // No epoch concerns a rank before `Initialized`: its agent refuses for it.
             Some(Arrival::Suspend(_) | Arrival::Resume(_)) => {}
+            // Nobody has communicators of this rank yet.
+            Some(Arrival::Revoked(_)) => {}
             Some(Arrival::Landed { .. } | Arrival::Sent(_) | Arrival::Accessed(..) | Arrival::Opened(_)) | None => {}
         }
     }

@@ -87,6 +87,7 @@ impl Transports {
             Change::Lost(peer) => Event::Lost(peer),
             Change::Suspend(peers) => Event::Suspend(peers),
             Change::Resume(peers) => Event::Resume(peers),
+            Change::Revoked(context) => Event::Revoked(context),
         })
     }
 
@@ -123,6 +124,7 @@ impl Transports {
                 Found::Address(peer, address, fds, far) => self.open_lane(peer, &address, fds, &far),
                 Found::Gone(peer) => self.gone.push_back(peer),
                 Found::Epoch(order) => self.on_order(order),
+                Found::Revoked(context) => self.changes.push_back(Change::Revoked(context)),
             }
         }
     }

@@ -5,7 +5,7 @@ use super::exchange::count_sent;
 use crate::link::{Frame, reframe};
 use crate::pollset::PollSet;
 use base::log;
-use protocol::control::tree::{ALL, Message, Packet, ROOT, next_hop};
+use protocol::control::tree::{ALL, Message, Packet, Phase, ROOT, next_hop};
 use protocol::control::{ToRank, decode};
 use std::time::Duration;
 
@@ -80,6 +80,13 @@ impl Agent {
             Message::Chunk { file, offset, bytes } => self.on_chunk(file, offset, &bytes),
             Message::Dump {} => self.on_dump(),
             Message::Epoch { order } => self.on_epoch(order),
+            Message::Revoked { context } => {
+                for rank in self.ranks.iter_mut().filter(|rank| rank.ended.is_none()) {
+                    if let Phase::Started {} | Phase::Initialized {} = rank.phase {
+                        rank.send(&ToRank::Revoked { context }, Vec::new());
+                    }
+                }
+            }
             Message::Table { rank, generation, offers } => {
                 self.answer_rank((rank, generation), &ToRank::Table { offers }, body.len());
             }

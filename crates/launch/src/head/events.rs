@@ -127,6 +127,8 @@ impl Head {
             let why = format!("{who} was ended by MPI_Abort");
             self.send(ALL, Message::PeerGone { peer: WorldRank(rank), why });
         }
+        // Behind the news of the death: who gets the verdict knows of it.
+        self.agreements_without(rank);
         if self.job.stdin_rank == rank {
             self.input.stop();
         }
@@ -246,6 +248,7 @@ impl Head {
                 self.ranks[rank].ended = true;
                 self.epoch_without(rank as u32);
                 self.send(ALL, Message::PeerGone { peer: WorldRank(rank as u32), why: why.clone() });
+                self.agreements_without(rank as u32);
             }
             self.verdict.add(why, 1, false);
             self.check_barrier();

@@ -5,6 +5,7 @@
 //! finish within [`END_LIMIT`] after the kill is given up.
 
 pub mod adopt;
+mod agree;
 mod containers;
 mod epoch;
 mod events;
@@ -88,6 +89,7 @@ struct Head {
     asked_late: bool,
     inquiry: Option<inquiry::Inquiry>,
     migration: epoch::Migration,
+    agreements: agree::Agreements,
     top: TopServer,
     spawning: spawn::Spawning,
     interrupts: u32,
@@ -204,6 +206,7 @@ impl Head {
             asked_late: false,
             inquiry: None,
             migration: epoch::Migration::default(),
+            agreements: agree::Agreements::default(),
             top: TopServer::default(),
             spawning: spawn::Spawning::default(),
             interrupts: 0,

@@ -101,7 +101,7 @@ impl Spawning {
                 }
                 _ => Answer::failed(Class::ERR_SERVICE, "no such service is published with this port"),
             },
-            Request::Spawn { .. } | Request::Connected { .. } => {
+            Request::Spawn { .. } | Request::Connected { .. } | Request::Agree { .. } | Request::Revoke { .. } => {
                 Answer::failed(Class::ERR_INTERN, "a head asks what only ranks may")
             }
         }
@@ -123,6 +123,8 @@ impl Head {
                     job.connected = true;
                 }
             }
+            Request::Agree { vote } => self.on_vote(rank, number, vote),
+            Request::Revoke { context } => self.revoke(context),
             request => self.ask_for_name(Asker::Rank(rank, number), request),
         }
     }
@@ -136,6 +138,11 @@ impl Head {
         }
         let answer = spawning.keep_names(request);
         self.answer(asker, answer);
+    }
+
+    /// Answers a rank of this job.
+    pub(super) fn answer_rank(&mut self, rank: u32, number: u64, answer: Answer) {
+        self.answer(Asker::Rank(rank, number), answer);
     }
 
     fn answer(&mut self, asker: Asker, answer: Answer) {

@@ -2,7 +2,8 @@
 //! schedules of others, and for the tests' simulator. It never touches memory: that is the [`Wire`]'s part.
 //!
 //! An error doesn't stop a schedule: other processes wait for our messages. It is remembered ([`Fate`]), nothing is
-//! reduced any more, and it is the outcome at the end. What a loss means, [`crate::losses`] decides.
+//! reduced any more, and it is the outcome at the end. What a loss means, [`crate::losses`] decides. After one nothing is sent any more: what we have
+//! is not what the others should get, and they learn of the loss, too.
 
 use super::schedule::{Schedule, Step, Ticket};
 use super::team::Via;
@@ -160,7 +161,12 @@ impl<T: Copy> Cursor<T> {
             self.next_step += 1;
             wire.came_to(self.next_step);
         }
-        self.settle_all::<BLOCK, W>(wire)
+        let ended = self.settle_all::<BLOCK, W>(wire);
+        // Also if nothing had to be waited for: no outcome is right without the lost process.
+        if ended && self.fate.losses() != wire.losses() {
+            self.look_for_losses(wire);
+        }
+        ended
     }
 
     #[inline]
@@ -251,6 +257,7 @@ impl<T: Copy> Cursor<T> {
             match *step {
                 Step::Await(ticket) => return self.settle::<BLOCK, W>(ticket, wire),
                 Step::Fence => return self.settle_all::<BLOCK, W>(wire),
+                Step::Send { .. } | Step::SendItems { .. } if self.fate.is_lost() => self.transfers.push(W::DONE),
                 Step::Send { from, len, peer, via } => self.started::<W>(wire.send(via, peer, from, len)),
                 Step::Recv { into, len, peer, via } => self.started::<W>(wire.recv(via, peer, into, len)),
                 Step::SendItems { from, count, datatype, peer, via } => {

@@ -138,14 +138,18 @@ impl Export {
             return Some(None);
         };
         if let Some(outcome) = workers.outcome(posted) {
-            let outcome = if run.cancelled { Err(losses::LOST) } else { result_of(outcome) };
+            let outcome = match run.cancelled {
+                true if losses::is_revoked(cs, comm.context.0) => Err(losses::REVOKED),
+                true => Err(losses::LOST),
+                false => result_of(outcome),
+            };
             ready.run = None;
             return Some(Some(outcome));
         }
         let count = losses::count(cs);
         if std::mem::replace(&mut run.losses, count) != count
             && !run.cancelled
-            && losses::any(cs, |peer| comm.needs(peer))
+            && (losses::any(cs, |peer| comm.needs(peer)) || losses::is_revoked(cs, comm.context.0))
         {
             run.cancelled = true;
             workers.cancel(posted);

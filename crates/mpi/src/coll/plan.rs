@@ -13,6 +13,7 @@ use crate::comm::choices::OFFLOAD_NEVER;
 use crate::comm::{Comm, watch};
 use crate::cs::Section;
 use crate::inside::Inside;
+use crate::losses;
 use crate::p2p::transfer::Transfer;
 use crate::progress::{self, Active};
 use crate::request::Operation;
@@ -218,6 +219,12 @@ impl Plan {
         }
     }
 
+    /// An error if the communicator is revoked.
+    #[inline]
+    fn ensure_valid(&mut self, cs: &Section) -> Result {
+        self.state().comm.as_ref().map_or(Ok(()), |comm| losses::ensure_valid(cs, comm.context.0))
+    }
+
     #[inline]
     fn rewind(&mut self) {
         let State { builder, cursor, .. } = self.state();
@@ -228,6 +235,7 @@ impl Plan {
 /// Runs a plan to its end: a blocking collective.
 #[inline]
 pub fn run(cs: &mut Section, mut plan: Plan) -> Result {
+    plan.ensure_valid(cs)?;
     plan.take_tags(Tags::blocking);
     plan.rewind();
     plan.tell(cs, true);
@@ -303,6 +311,7 @@ impl Active for Nonblocking {
 
 impl Operation for Nonblocking {
     fn start(&self, cs: &mut Section) -> Result {
+        self.plan.borrow_mut().ensure_valid(cs)?;
         self.plan.borrow_mut().rewind();
         self.outcome.set(None);
         self.is_offloaded.set(self.plan.borrow_mut().offer(cs)?);

@@ -13,7 +13,7 @@ use crate::cs::Section;
 use crate::group::Group;
 use crate::inside::Inside;
 use crate::job;
-use crate::losses::{Fate, LOST, Participants};
+use crate::losses::{self, Fate, LOST, Participants};
 use crate::p2p::transfer::{self, Transfer, start_recv_bytes, start_send_bytes};
 use crate::progress::{self, Active};
 use crate::request::Operation;
@@ -125,7 +125,7 @@ fn part(group: &Group, rank: i32, remote: Option<Peer>, is_lower: bool) -> Part 
 }
 
 /// Whether the first process of `group` proposes.
-fn is_lower(group: &Group, remote: Option<Peer>) -> bool {
+pub(crate) fn is_lower(group: &Group, remote: Option<Peer>) -> bool {
     remote.is_none_or(|remote| job::id_of(group.peer(0)) < job::id_of(remote))
 }
 
@@ -276,6 +276,7 @@ impl Active for Agreement {
 
 impl Operation for Agreement {
     fn start(&self, cs: &mut Section) -> Result {
+        losses::ensure_valid(cs, self.channel.context)?;
         // Also who needs to hear from nobody.
         if self.members.have_lost_one(cs) {
             self.fail(LOST);

@@ -9,7 +9,7 @@ use crate::engine;
 use crate::group::Group;
 use crate::inside::Inside;
 use crate::job;
-use crate::losses::{LOST, Participants};
+use crate::losses::{self, LOST, Participants};
 use crate::p2p::transfer::{self, Transfer, start_recv_bytes, start_send_bytes};
 use crate::progress::{self, Active, Awaited};
 use base::{Peer, Result, ensure};
@@ -72,6 +72,7 @@ fn run(
     members: &Participants,
     others: impl FnOnce(&[u8]) -> Vec<Peer>,
 ) -> Result<Vec<u8>> {
+    losses::ensure_valid(cs, channel.context)?;
     let gives_up = members.have_lost_one(cs);
     let out = said(number, (!gives_up).then_some(out));
     let sent = send(cs, channel, peer, &out);

@@ -7,6 +7,7 @@ pub mod agree;
 pub mod attributes;
 pub mod choices;
 pub mod exchange;
+pub mod failures;
 mod hints;
 pub mod layout;
 pub(crate) mod watch;
@@ -22,12 +23,14 @@ use crate::group::{Comparison, Group};
 use crate::handle::{Handle, Kind, Named, Table};
 use crate::inside::Inside;
 use crate::job;
+use crate::losses;
 use crate::owner::{self, Owner};
 use crate::p2p::buffered;
 use crate::p2p::space::Space;
 use base::ids::Plane;
 use base::{ContextId, Peer, Result, ensure, fail, log};
 use choices::Choices;
+use failures::Failures;
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::ops::Deref;
@@ -63,6 +66,8 @@ pub struct Comm {
     pub local: Option<Rc<Comm>>,
     /// The other side, for the communicator in `local`: its collectives are parts of larger ones, which are in vain without the others.
     others: Option<Rc<Group>>,
+    /// Failures of its processes that the program has seen.
+    pub failures: Failures,
     /// Hints (7.4.4).
     pub hints: RefCell<Hints>,
     /// Sequence number of the next collective; its message tag.
@@ -119,7 +124,8 @@ impl Comm {
         let contexts = [Some(context), local.as_ref().map(|local| local.context)];
         let owner = Rc::new(Owner::of_comm(errhandler, contexts, [Some(Rc::clone(&group)), remote.clone()]));
         Comm {
-            space: Space { owner, context, rank, group, remote, session },
+            space: Space::new(owner, context, rank, (group, remote), session),
+            failures: Failures::default(),
             local,
             others: None,
             hints: RefCell::default(),
@@ -285,15 +291,35 @@ pub(crate) fn of_context(cs: &Section, context: u64) -> Option<Rc<Comm>> {
     all(cs).find(|comm| comm.owner.contexts.contains(&Some(space)))
 }
 
-/// Whether the communicator of a message context contains a process, or may: what is not known is not ruled out.
-pub(crate) fn contains(cs: &Section, context: u64, peer: Peer) -> bool {
-    of_context(cs, context).is_none_or(|comm| comm.needs(peer))
+/// Whether a receive from any source in this context may wait for a process that is gone: one of the communicator, whose failure the program has not
+/// acknowledged. What is not known is not ruled out.
+pub(crate) fn may_wait_for(cs: &Section, context: u64, peer: Peer) -> bool {
+    of_context(cs, context).is_none_or(|comm| comm.needs(peer) && !comm.failures.has_acknowledged(peer))
+}
+
+/// The communicator of this context is revoked, if this process has it; the context of its local group, which is revoked with it.
+pub(crate) fn mark_revoked(cs: &Section, context: ContextId) -> Option<ContextId> {
+    let comm = of_context(cs, context.0)?;
+    comm.set_revoked();
+    let local = comm.local.as_ref().map(|local| local.context);
+    local.filter(|local| *local != context)
+}
+
+/// A communicator that is new here may have been revoked by another member already.
+pub(crate) fn learn_revocation(cs: &Section, comm: &Comm) {
+    if losses::is_revoked(cs, comm.context.0) {
+        comm.set_revoked();
+        if let Some(local) = &comm.local {
+            engine::with(cs, |engine| engine.revoke(local.context));
+        }
+    }
 }
 
 /// Gives a new communicator to the program.
 pub(crate) fn publish(cs: &Section, comm: Comm) -> Rc<Comm> {
     let comm = Rc::new(comm);
     COMMS.get(cs).enter(Rc::clone(&comm));
+    learn_revocation(cs, &comm);
     if hints::has_class(&comm) {
         apply_class(cs, &comm, false);
     }

@@ -95,6 +95,7 @@ fn start_duplicate(cs: &mut Section, comm: &Rc<Comm>, hints: Hints) -> Result<(H
     let agreement = Rc::new(Agreement::new(channel, &comm.group, comm.remote.as_ref(), move |cs, contexts| {
         let new = copy_of(&parent, contexts, hints).replacing(cs, &unborn);
         apply_class(cs, &new, false);
+        comm::learn_revocation(cs, &new);
         COMMS.get(cs).with(handle, |slot| *slot = Rc::new(new));
     }));
     agreement.start(cs)?;

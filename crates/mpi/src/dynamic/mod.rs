@@ -56,12 +56,12 @@ pub(crate) fn meet_parent(cs: &mut Section) -> Result {
 }
 
 /// Asks something of mpiexec; the number of the request.
-fn ask(cs: &Section, request: Request) -> Result<u64> {
+pub(crate) fn ask(cs: &Section, request: Request) -> Result<u64> {
     engine::with(cs, |engine| jobs::ask_mpiexec(engine.endpoints(), request))
 }
 
 /// The answer to a request if it is there.
-fn take_answer(cs: &Section, number: u64) -> Result<Option<Answer>> {
+pub(crate) fn take_answer(cs: &Section, number: u64) -> Result<Option<Answer>> {
     engine::with(cs, |engine| jobs::take_answer(engine.endpoints(), number))
 }
 
@@ -83,6 +83,6 @@ fn wait_for<R>(
 }
 
 /// Whether this process has a node agent to ask.
-fn has_agent(cs: &Section) -> bool {
+pub(crate) fn has_agent(cs: &Section) -> bool {
     agent::current(cs).is_some_and(|agent| agent.borrow().fd().is_some())
 }

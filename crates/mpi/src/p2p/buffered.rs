@@ -7,6 +7,7 @@ use crate::cs::Section;
 use crate::datatype;
 use crate::handle::Handle;
 use crate::inside::Inside;
+use crate::losses;
 use crate::owner::Owner;
 use crate::progress::{self, Active};
 use crate::request::{self, Operation, Request};
@@ -99,6 +100,7 @@ pub unsafe fn start(cs: &mut Section, m: &Outgoing<'_>) -> Result<Transfer> {
     if m.dest == PROC_NULL {
         return Ok(Transfer::Null);
     }
+    losses::ensure_valid(cs, m.comm.context.0)?;
     let Some(buffer) = find(cs, m) else { base::fail!(ERR_BUFFER, "no buffer is attached for a buffered send") };
     let len = m.count * m.datatype.size();
     is_drained(cs, &buffer);

@@ -5,6 +5,7 @@ use crate::cs::Section;
 use crate::engine;
 use crate::handle::{Handle, Kind, Table};
 use crate::inside::Inside;
+use crate::losses;
 use crate::owner::Owner;
 use crate::p2p::space::Space;
 use crate::progress::{self, Awaited};
@@ -63,6 +64,7 @@ pub fn iprobe(cs: &mut Section, source: i32, tag: i32, comm: &Space) -> Result<O
         return Ok(Some(Status::PROC_NULL));
     }
     let (pattern, expected) = pattern(comm, Plane::PointToPoint, source, tag);
+    losses::ensure_valid(cs, pattern.context)?;
     let found = look(cs, |cs| engine::with(cs, |engine| engine.probe_or_lost(&pattern, expected)));
     Ok(found.transpose()?.map(|found| status_of(&found)))
 }
@@ -73,6 +75,7 @@ pub fn probe(cs: &mut Section, source: i32, tag: i32, comm: &Space) -> Result<St
         return Ok(Status::PROC_NULL);
     }
     let (pattern, expected) = pattern(comm, Plane::PointToPoint, source, tag);
+    losses::ensure_valid(cs, pattern.context)?;
     let found =
         wait_for(cs, &pattern, expected, |cs| engine::with(cs, |engine| engine.probe_or_lost(&pattern, expected)));
     found.map(|found| status_of(&found))
@@ -96,6 +99,7 @@ pub fn improbe(cs: &mut Section, source: i32, tag: i32, comm: &Space) -> Result<
         return Ok(Some((Handle::MESSAGE_NO_PROC, Status::PROC_NULL)));
     }
     let (pattern, expected) = pattern(comm, Plane::PointToPoint, source, tag);
+    losses::ensure_valid(cs, pattern.context)?;
     let extracted = look(cs, |cs| extract(cs, &pattern, expected)).transpose()?;
     Ok(extracted.map(|(id, found)| enter(cs, id, &found, comm)))
 }
@@ -106,6 +110,7 @@ pub fn mprobe(cs: &mut Section, source: i32, tag: i32, comm: &Space) -> Result<(
         return Ok((Handle::MESSAGE_NO_PROC, Status::PROC_NULL));
     }
     let (pattern, expected) = pattern(comm, Plane::PointToPoint, source, tag);
+    losses::ensure_valid(cs, pattern.context)?;
     let (id, found) = wait_for(cs, &pattern, expected, |cs| extract(cs, &pattern, expected))?;
     Ok(enter(cs, id, &found, comm))
 }

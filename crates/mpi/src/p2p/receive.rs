@@ -6,6 +6,7 @@ use crate::cs::Section;
 use crate::datatype::Datatype;
 use crate::engine;
 use crate::handle::Handle;
+use crate::losses;
 use crate::owner::Owner;
 use crate::p2p::space::Space;
 use crate::progress::{self, Awaited};
@@ -62,6 +63,7 @@ pub unsafe fn recv(cs: &mut Section, m: &Incoming<'_>, status: &mut impl Place) 
     // SAFETY: complete, or waited for, when this returns.
     unsafe {
         if m.source != PROC_NULL
+            && !losses::is_revoked(cs, m.comm.context.0)
             && let Some(result) =
                 transfer::receive_soon(cs, m.comm, m.buf, m.count, m.datatype, m.source, m.tag, status)
         {

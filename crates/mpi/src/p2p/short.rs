@@ -37,7 +37,7 @@ pub fn bytes(address: usize, count: i64, datatype: &Datatype) -> Option<usize> {
 /// The bytes must be readable.
 #[inline(always)]
 pub unsafe fn send(cs: &Section, comm: &Space, buf: *const u8, len: usize, dest: i32, tag: i32) -> bool {
-    let Some(peer) = comm.peers().get(dest) else { return false };
+    let Some(peer) = comm.direct().get(dest) else { return false };
     let context = comm.context.plane(Plane::PointToPoint);
     let to = Address { peer, envelope: Envelope { context, source: comm.rank as u32, tag } };
     // SAFETY: the bytes by the caller, and nothing is kept; nothing else uses the engine.
@@ -48,9 +48,9 @@ pub unsafe fn send(cs: &Section, comm: &Space, buf: *const u8, len: usize, dest:
 /// The process that `source` names; `None` for any. An error for what else isn't a rank, `MPI_PROC_NULL` too, and for a wrong tag.
 #[inline(always)]
 fn sender(comm: &Space, source: i32, tag: i32) -> Result<Option<Peer>, ()> {
-    match comm.peers().get(source) {
+    match comm.direct().get(source) {
         _ if tag < 0 && tag != ANY_TAG => Err(()),
-        None if source != ANY_SOURCE => Err(()),
+        None if source != ANY_SOURCE || comm.is_revoked() => Err(()),
         peer => Ok(peer),
     }
 }
@@ -83,7 +83,7 @@ pub unsafe fn irecv(cs: &Section, comm: &Space, buf: *mut u8, len: usize, source
     }
     // SAFETY: the bytes by the caller; nothing else uses the engine.
     let (sink, engine) = unsafe { (RecvBuf::contiguous(buf, len), engine::borrow(cs)) };
-    let op = match comm.peers().get(source) {
+    let op = match comm.direct().get(source) {
         // Known to have no wildcard, its pattern needs no look at what it has.
         Some(peer) if tag >= 0 => {
             let context = comm.context.plane(Plane::PointToPoint);

@@ -4,6 +4,8 @@ use crate::group::Group;
 use crate::handle::Handle;
 use crate::owner::Owner;
 use base::{ContextId, Peer};
+use std::cell::{Cell, OnceCell};
+use std::ptr::NonNull;
 use std::rc::Rc;
 
 /// Where messages travel, and between whom.
@@ -21,9 +23,45 @@ pub struct Space {
     pub remote: Option<Rc<Group>>,
     /// The session that the communicator comes from; none in the World Model.
     pub session: Option<Rc<Owner>>,
+    /// The group of [`Space::direct`].
+    direct: Cell<NonNull<Group>>,
+    /// The empty group that takes its place in a revoked communicator.
+    nobody: OnceCell<Rc<Group>>,
 }
 
 impl Space {
+    /// A message space; this process has `rank` in `group`.
+    pub(crate) fn new(
+        owner: Rc<Owner>,
+        context: ContextId,
+        rank: i32,
+        (group, remote): (Rc<Group>, Option<Rc<Group>>),
+        session: Option<Rc<Owner>>,
+    ) -> Space {
+        let direct = Cell::new(NonNull::from(remote.as_deref().unwrap_or(&group)));
+        Space { owner, context, rank, group, remote, session, direct, nobody: OnceCell::new() }
+    }
+
+    /// The group to which the short path sends: that of [`Space::peers`], or nobody if the communicator is revoked. So calls on a revoked
+    /// communicator leave the short path, and those on others need no look for it.
+    #[inline(always)]
+    pub(super) fn direct(&self) -> &Group {
+        // SAFETY: it points into `group`, `remote` or `nobody`, whose counts this space holds, or a clone of it its own ones. Nobody assigns these
+        // fields, and what `nobody` holds once is never replaced.
+        unsafe { self.direct.get().as_ref() }
+    }
+
+    /// The communicator is revoked.
+    pub(crate) fn set_revoked(&self) {
+        let nobody = self.nobody.get_or_init(|| Rc::new(Group::new(Vec::new())));
+        self.direct.set(NonNull::from(&**nobody));
+    }
+
+    /// Whether the communicator is revoked.
+    pub fn is_revoked(&self) -> bool {
+        self.nobody.get().is_some()
+    }
+
     /// The program's handle.
     #[inline]
     pub fn handle(&self) -> Handle {

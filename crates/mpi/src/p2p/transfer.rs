@@ -3,6 +3,7 @@
 use crate::cs::Section;
 use crate::datatype::{self, Datatype};
 use crate::engine;
+use crate::losses;
 use crate::p2p::space::Space;
 use crate::profile;
 use crate::progress;
@@ -112,6 +113,7 @@ pub unsafe fn start_send(
         return Ok(Transfer::Null);
     }
     let envelope = Envelope { context: comm.context.plane(plane), source: comm.rank as u32, tag };
+    losses::ensure_valid(cs, envelope.context)?;
     // SAFETY: handed on from the caller.
     post_send(cs, comm.peer(dest), envelope, mode, unsafe { source(buf, count, datatype) })
 }
@@ -153,6 +155,7 @@ pub unsafe fn start_recv(
         return Ok(Transfer::Null);
     }
     let (pattern, expected) = pattern(comm, plane, source, tag);
+    losses::ensure_valid(cs, pattern.context)?;
     // SAFETY: handed on from the caller.
     let sink = unsafe { sink(buf, count, datatype) };
     Ok(Transfer::Pending(engine::with(cs, |engine| engine.post_recv(pattern, expected, sink))))

@@ -7,6 +7,7 @@ use crate::datatype::{self, Datatype};
 use crate::engine;
 use crate::handle::Handle;
 use crate::job;
+use crate::losses;
 use crate::p2p::transfer::{self, Transfer, start_recv_bytes};
 use crate::progress::{self, Active};
 use crate::request::{self, Operation, Partitions};
@@ -242,6 +243,7 @@ impl Partitions for Receiving {
 /// # Safety
 /// The items must be writable, and nobody else's, whenever the request is active.
 pub unsafe fn receive_init(cs: &mut Section, arguments: Arguments) -> Result<Handle> {
+    losses::ensure_valid(cs, arguments.space.context.0)?;
     let text = Box::new(UnsafeCell::new([0; SETUP_BYTES]));
     let setup = if arguments.is_null() {
         Setup::Nobody

@@ -6,6 +6,7 @@ use crate::comm::agree;
 use crate::cs::Section;
 use crate::handle::Handle;
 use crate::job;
+use crate::losses;
 use crate::p2p::space::Space;
 use crate::p2p::transfer::{self, Transfer, start_send, start_send_bytes};
 use crate::progress::{self, Active};
@@ -132,6 +133,7 @@ impl Partitions for Sending {
 /// The items must be readable whenever the request is active.
 pub unsafe fn send_init(cs: &mut Section, arguments: Arguments) -> Result<Handle> {
     let (mut text, mut setup, mut data) = (Box::new([0; SETUP_BYTES]), None, arguments.space.clone());
+    losses::ensure_valid(cs, arguments.space.context.0)?;
     if !arguments.is_null() {
         let [counter] = agree::take_counters(cs).ok_or(agree::NO_CONTEXT)?;
         data.context = ContextId::new(job::proposer(arguments.space.context, job::me()), counter);

@@ -161,7 +161,9 @@ fn tell<S: Place>(ended: &Ended, k: usize, statuses: &mut Statuses<'_, S>, faile
 fn wait_and_take(cs: &mut Section, places: &mut [impl Holder]) -> Result<Ended> {
     if let Some(first) = places[0].request() {
         if let Some(ended) = end_message(cs, first) {
-            places[0].clear();
+            if ended.freed {
+                places[0].clear();
+            }
             return Ok(ended);
         }
         wait_for_first(cs, first, &&*places)?;

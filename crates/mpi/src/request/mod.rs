@@ -10,6 +10,7 @@ use crate::cs::Section;
 use crate::engine;
 use crate::handle::{Handle, Kind, Table};
 use crate::inside::Inside;
+use crate::losses;
 use crate::owner::Owner;
 use crate::progress::{self, Active, Awaited, Requests};
 use crate::status::Status;
@@ -396,6 +397,11 @@ fn end_short(cs: &Section, handle: Handle) -> Option<Status> {
 /// As [`end`], if the request is just a message and complete.
 #[inline]
 fn end_message(cs: &Section, handle: Handle) -> Option<Ended> {
+    if losses::count(cs) != 0
+        && let Some(ended) = interruption(cs, handle)
+    {
+        return Some(ended);
+    }
     let ended = REQUESTS.get(cs).remove_if(handle, |request| match request {
         Request::Transfer { transfer, .. } => transfer::test_with_status(cs, *transfer),
         _ => None,
@@ -405,6 +411,21 @@ fn end_message(cs: &Section, handle: Handle) -> Option<Ended> {
         set_error_comm(cs, request.owner());
     }
     Some(Ended { result, status, freed: true })
+}
+
+/// What the program is told of a receive from any source that may wait for a process that is gone: the request stays active.
+#[cold]
+fn interruption(cs: &Section, handle: Handle) -> Option<Ended> {
+    let owner = REQUESTS.get(cs).with(handle, |request| {
+        let transfer = match request {
+            Request::Transfer { transfer, .. } => Some(*transfer),
+            Request::Persistent(p) => p.transfer,
+            _ => None,
+        };
+        transfer.is_some_and(|transfer| transfer::is_interrupted(cs, transfer)).then(|| request.owner())
+    });
+    set_error_comm(cs, owner.flatten()?);
+    Some(Ended { result: Err(losses::PENDING), status: Status::EMPTY, freed: false })
 }
 
 /// [`end`] of whatever isn't just a message.

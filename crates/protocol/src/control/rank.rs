@@ -259,6 +259,11 @@ wire! {
             /// It.
             answer: Answer,
         },
+        /// A communicator is revoked.
+        Revoked = 14 {
+            /// Its context.
+            context: u64,
+        },
         /// A step of a migration epoch; answered by `Epoch` when the rank is in MPI, and not before.
         Epoch = 13 {
             /// It.

@@ -1,4 +1,5 @@
-//! What ranks ask of mpiexec beside their own job: to start other jobs (MPI-5.0, 11.8), and to keep names of services (11.9.4).
+//! What ranks ask of mpiexec beside their own job: to start other jobs (MPI-5.0, 11.8), to keep names of services (11.9.4), and to agree after failures
+//! ([`Verdict`]).
 //!
 //! A request travels from the rank over its agent to mpiexec, which answers it with the request's number. Numbers are the rank's own.
 
@@ -62,7 +63,66 @@ wire! {
             /// The port.
             port: Vec<u8>,
         },
+        /// Takes part in an agreement of all members of a communicator that live; answered by a [`Verdict`].
+        Agree = 6 {
+            /// It.
+            vote: Vote,
+        },
+        /// Revokes a communicator: all ranks are told. Not answered.
+        Revoke = 7 {
+            /// Its context.
+            context: u64,
+        },
     }
+}
+
+wire! {
+    /// What one member says in an agreement.
+    pub struct Vote {
+        /// Context of the communicator.
+        pub context: u64,
+        /// Number of the agreement on this communicator.
+        pub number: u64,
+        /// Ranks of all members, in runs of first and count, ascending.
+        pub members: Vec<(u32, u32)>,
+        /// The bits that all must have.
+        pub flag: u32,
+        /// Members whose failure this one has acknowledged, as `members`.
+        pub acknowledged: Vec<(u32, u32)>,
+        /// Contexts for a new communicator; none if it can propose none.
+        pub contexts: Vec<u64>,
+    }
+}
+
+wire! {
+    /// What all members of an agreement that live are told.
+    pub struct Verdict {
+        /// The bits that all who have voted had.
+        pub flag: u32,
+        /// Members that have failed or left, as [`Vote::members`].
+        pub dead: Vec<(u32, u32)>,
+        /// Whether all who have voted had acknowledged all of these.
+        pub acknowledged: bool,
+        /// Contexts for a new communicator; none if nobody could propose any.
+        pub contexts: Vec<u64>,
+    }
+}
+
+/// Ascending ranks as runs of first and count.
+pub fn runs(ranks: impl IntoIterator<Item = u32>) -> Vec<(u32, u32)> {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for rank in ranks {
+        match runs.last_mut() {
+            Some((first, count)) if *first + *count == rank => *count += 1,
+            _ => runs.push((rank, 1)),
+        }
+    }
+    runs
+}
+
+/// The ranks of runs, of which none is `end` or more.
+pub fn ranks_of(runs: &[(u32, u32)], end: u32) -> impl Iterator<Item = u32> {
+    runs.iter().flat_map(move |(first, count)| *first..first.saturating_add(*count).min(end))
 }
 
 wire! {
@@ -123,6 +183,16 @@ mod tests {
                 assert_eq!(encode(&request), hostile);
             }
         }
+    }
+
+    #[test]
+    fn runs_are_the_ranks_again() {
+        for ranks in [vec![], vec![0], vec![0, 1, 2], vec![1, 3, 4, 9]] {
+            assert_eq!(ranks_of(&runs(ranks.clone()), 10).collect::<Vec<_>>(), ranks);
+        }
+        assert_eq!(runs([4, 5, 7]), [(4, 2), (7, 1)]);
+        // Whatever a rank sends, no rank beyond the job comes of it.
+        assert_eq!(ranks_of(&[(2, u32::MAX), (u32::MAX, 7)], 4).collect::<Vec<_>>(), [2, 3]);
     }
 
     #[test]

@@ -410,6 +410,11 @@ wire! {
             /// It.
             answer: Answer,
         },
+        /// Down: a communicator is revoked.
+        Revoked = 84 {
+            /// Its context.
+            context: u64,
+        },
         /// Down: a step of a migration epoch.
         Epoch = 82 {
             /// It.

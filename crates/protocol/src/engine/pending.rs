@@ -67,7 +67,7 @@ impl<T: Transport> Engine<T> {
     pub fn pending(&self) -> Vec<Pending> {
         let receives = self.receives.iter().filter_map(|(id, r)| {
             let (peer, stage) = match r.state {
-                ReceiveState::Posted => (r.expected, Stage::NoMessage),
+                ReceiveState::Posted | ReceiveState::Interrupted => (r.expected, Stage::NoMessage),
                 ReceiveState::Matched { peer } => (Some(peer), Stage::Opening),
                 ReceiveState::Streaming(ref s) => (Some(s.peer), Stage::Partial(s.arrived, s.until)),
                 ReceiveState::Received | ReceiveState::Ended(_) => return None,

@@ -3,7 +3,7 @@
 //! | | packets | the message at the receiver |
 //! |---|---|---|
 //! | withdrawn, because a process is lost | `WITHDRAW`, back: `FINISHED` | fails whoever receives it |
-//! | cancelled (MPI-5.0, 3.8.4) | `CANCEL`, back: `CANCELLED` | is gone as if it had never been sent |
+//! | cancelled (MPI-5.0, 3.8.4), or its communicator is revoked | `CANCEL`, back: `CANCELLED` | is gone as if it had never been sent |
 //!
 //! A message that still waits for room is taken back at once. If the receiver has matched the message, it doesn't answer: the answer to the
 //! match is on its way, and the send ends with that. So a cancelled send ends when the receiver makes progress, whether it receives the message or
@@ -18,6 +18,7 @@ use crate::kind::Kind;
 use crate::lanes::Class;
 use crate::transport::{Packet, Transport};
 use crate::wire::Header;
+use base::ContextId;
 
 /// Whether a send is taken back.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -38,6 +39,9 @@ impl<T: Transport> Engine<T> {
             return;
         };
         let peer = send.to.peer;
+        if !self.revoked.is_empty() && self.revoked.contains(&ContextId::of_plane(send.to.envelope.context)) {
+            return self.cancel_send(id);
+        }
         match send.state {
             SendState::Queued => {
                 send.recall = Recall::Withdrawn;

@@ -3,6 +3,7 @@
 use super::eager::envelope;
 use super::{
     Buffer, Completion, Content, Engine, Fetch, Offered, OpId, PEER_LOST, Receive, ReceiveState, Unexpected, WITHDRAWN,
+    envelope_of, failed,
 };
 use crate::endpoint::Way;
 use crate::kind::Kind;
@@ -40,6 +41,7 @@ impl<S> Receive<S> {
         match self.state {
             ReceiveState::Received => Some(completed(&self.found, self.found.length)),
             ReceiveState::Ended(ref completion) => Some(**completion),
+            ReceiveState::Interrupted => Some(failed(envelope_of(&self.pattern), PEER_LOST)),
             ReceiveState::Posted | ReceiveState::Matched { .. } | ReceiveState::Streaming(_) => None,
         }
     }

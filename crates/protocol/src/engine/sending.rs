@@ -5,7 +5,7 @@ use super::one_sided::payload_max;
 use super::pending::Stage;
 use super::recall::Recall;
 use super::receiving::reject;
-use super::{Address, Completion, Engine, Mode, OpId, PEER_LOST, SEND_BIT};
+use super::{Address, Completion, Engine, Mode, OpId, PEER_LOST, REVOKED, SEND_BIT, failed};
 use crate::endpoint::{Endpoints, State, Way};
 use crate::kind::{BODY_MAX, Kind};
 use crate::lanes::Class;
@@ -102,6 +102,9 @@ enum Started {
 impl<T: Transport> Engine<T> {
     /// Starts a send. `None`: it has left, the source may be reused.
     pub fn post_send(&mut self, to: Address, mode: Mode, source: T::Source) -> Result<Option<OpId>> {
+        if self.is_revoked(to.envelope.context) {
+            return Err(REVOKED);
+        }
         let id = self.sends.next();
         let class = self.class_of(to.envelope.context);
         let route = self.route(to.peer, to.envelope.context, class);
@@ -351,6 +354,9 @@ impl<T: Transport> Engine<T> {
             return None;
         }
         let cancelled = send.recall == Recall::Cancelled;
+        if cancelled && self.is_revoked(send.to.envelope.context) {
+            return Some(failed(send.to.envelope, REVOKED));
+        }
         Some(Completion { envelope: send.to.envelope, length: 0, error, cancelled })
     }
 

@@ -194,6 +194,7 @@ impl<R: Rig> Stage<R> {
             }
             Event::Wanted(peer) => self.connect(at, peer),
             Event::Suspend(_) | Event::Resume(_) => panic!("nobody has ordered a migration"),
+            Event::Revoked(_) => panic!("nobody has revoked anything"),
             Event::Lost(peer) => {
                 process.seen.push(Seen::Lost(peer));
                 process.lanes.remove(&peer);
