@@ -8,7 +8,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 PYTHON ?= python3
 DEPS ?= build demo test
 
-.PHONY: deps demo test test-rust test-oracle test-mpi4py test-kill test-environment test-diagnosis test-rails test-resources bench test-locality \
+.PHONY: deps demo test test-rust test-oracle test-mpi4py test-mpi4py-all test-programs test-kill test-environment test-diagnosis test-rails test-resources bench test-locality \
   test-install test-deps test-groups test-licences test-flaky
 
 deps:
@@ -41,7 +41,12 @@ test-oracle: build build/peers/mpich/bin/mpiexec
 	$(PYTHON) tests/run.py --lib ferrule
 
 test-mpi4py: build
-	$(PYTHON) tests/mpi4py.py --ranks 1,2,4
+	$(PYTHON) tests/mpi4py.py --ranks 2,4
+
+test-mpi4py-all: build
+	$(PYTHON) tests/mpi4py.py --ranks 1,2,3,4,5
+
+test-programs: test-mpi4py-all
 
 test-kill: build
 	$(PYTHON) tests/kill.py --moments 200
