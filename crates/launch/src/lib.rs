@@ -17,6 +17,7 @@ pub mod cli;
 pub mod compare;
 pub mod container;
 pub mod dial;
+pub mod doctor;
 pub mod drain;
 pub mod environment;
 pub mod fabric;

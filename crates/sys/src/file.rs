@@ -18,6 +18,19 @@ pub enum LockKind {
     Exclusive,
 }
 
+/// Bytes of the file system that holds `path`: all, and those that this user may still use.
+pub fn space(path: &std::path::Path) -> Result<(u64, u64)> {
+    use std::os::unix::ffi::OsStrExt;
+    let path = std::ffi::CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: an all-zero statvfs is valid.
+    let mut all: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the path is terminated, the place writable.
+    if unsafe { libc::statvfs(path.as_ptr(), &raw mut all) } < 0 {
+        return Err(Error::last_os_error());
+    }
+    Ok((all.f_blocks * all.f_frsize, all.f_bavail * all.f_frsize))
+}
+
 /// The result of a call that returns a number of bytes, or -1.
 fn transferred(bytes: isize) -> Result<usize> {
     usize::try_from(bytes).map_err(|_| Error::last_os_error())

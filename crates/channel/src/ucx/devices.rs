@@ -60,6 +60,20 @@ impl NotUsed {
     }
 }
 
+fn load() -> Result<Ucx, String> {
+    Ucx::load(if UCX_LIBRARY.value().is_empty() { "libucp.so.0" } else { UCX_LIBRARY.value() })
+}
+
+/// The version of the UCX library that would be loaded, whether it is wanted or not (`ferrule doctor`).
+pub fn library_version() -> Result<String, String> {
+    load().map(|ucx| ucx.version().to_string())
+}
+
+/// Whether this host has RDMA devices.
+pub fn has_devices() -> bool {
+    Path::new(DEVICES).read_dir().is_ok_and(|mut devices| devices.next().is_some())
+}
+
 /// Looks whether UCX is wanted and can be used.
 pub fn find() -> Result<Found, NotUsed> {
     let wish = wish();
@@ -69,8 +83,7 @@ pub fn find() -> Result<Found, NotUsed> {
     if !locality::allowed().ucx {
         return Err(NotUsed::because("FERRULE_CHANNELS lacks ucx".into()));
     }
-    let has_devices = Path::new(DEVICES).read_dir().is_ok_and(|mut devices| devices.next().is_some());
-    if wish == Wish::Auto && !has_devices {
+    if wish == Wish::Auto && !has_devices() {
         return Err(NotUsed::because("this host has no RDMA devices (FERRULE_UCX=on uses UCX without)".into()));
     }
     let security = crate::tcp::security::Security::configured().map_err(NotUsed::because)?;
@@ -79,9 +92,7 @@ pub fn find() -> Result<Found, NotUsed> {
             "FERRULE_TCP_SECURITY={security} asks for protection, which UCX doesn't have"
         )));
     }
-    let file = if UCX_LIBRARY.value().is_empty() { "libucp.so.0" } else { UCX_LIBRARY.value() };
-    let ucx =
-        Ucx::load(file).map_err(|why| NotUsed::because(format!("{why} (Debian: libucx0; FERRULE_UCX_LIBRARY)")))?;
+    let ucx = load().map_err(|why| NotUsed::because(format!("{why} (Debian: libucx0; FERRULE_UCX_LIBRARY)")))?;
     let transports = match (UCX_TRANSPORTS.value(), wish) {
         ("", Wish::Auto) => "ib".into(),
         (set, _) => set.to_string(),

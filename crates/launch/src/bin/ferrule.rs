@@ -9,6 +9,7 @@ usage: ferrule info [--config]          version, or every setting with its value
        ferrule info --protocols [--size BYTES]   which protocol a message takes, by size and by where the receiver is
        ferrule info --abi FILE...       which MPI library each program or library needs, and whether it runs here
        ferrule info --lanes [--json]    lanes of a pair over a network, their classes and the marks of their packets
+       ferrule doctor [--json] [FILE...]   what works here, what would make it faster, and how to mend it; whether programs run here
        ferrule top [--once] [--waits] [PID]   what the ranks of running jobs do; pending operations and the wait-for graph
        ferrule drain [--help]           suspends what goes to and from some hosts of a job, which may then get other addresses; resumes it
        ferrule migrate [--help]         moves virtual machines to other hosts while a job runs in them
@@ -25,6 +26,7 @@ fn main() {
         Some("info") if words.get(1).is_some_and(|w| w == "--abi") => abis(&words[2..]),
         Some("info") if words[1..].iter().any(|w| w == "--lanes") => lanes(words[1..].iter().any(|w| w == "--json")),
         Some("info") => info(words[1..].iter().any(|w| w == "--config")),
+        Some("doctor") => launch::doctor::main(&words[1..]),
         Some("why") => why(&words[1..]),
         Some("top") => top(&words[1..]),
         Some(verb @ ("drain" | "resume")) => drain(verb, &words[1..]),

@@ -13,7 +13,7 @@
 
 pub mod advice;
 pub mod argv;
-mod calls;
+pub(crate) mod calls;
 pub(crate) mod jobdir;
 mod spec;
 pub mod supervisor;

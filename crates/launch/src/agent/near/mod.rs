@@ -14,7 +14,7 @@ pub(crate) mod by_file;
 pub mod hints;
 mod inboxes;
 mod meet;
-mod regions;
+pub(crate) mod regions;
 mod talk;
 
 use super::Agent;

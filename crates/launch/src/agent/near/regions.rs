@@ -246,7 +246,7 @@ fn candidates(job: &JobSpec) -> Vec<PathBuf> {
 }
 
 /// The memory of the ivshmem devices of this machine.
-fn devices() -> Vec<PathBuf> {
+pub(crate) fn devices() -> Vec<PathBuf> {
     // One short file tells whether it is worth while to look through the devices.
     let list = std::fs::read_to_string("/proc/bus/pci/devices").unwrap_or_default();
     if !list.contains("1af41110") {
