@@ -85,10 +85,10 @@ def enter() -> int:
     return enclosure.run(inner, dict(os.environ, **{MARK: "1"}))
 
 
-def queue_commands(device: str, mbit: float, classes: bool) -> list[str]:
-    """Commands for `tc -batch` that limit what `device` sends to `mbit` Mb/s, with the queues of QUEUES or with one for all."""
+def queue_commands(device: str, mbit: float, classes: bool, mtu: int) -> list[str]:
+    """Commands for `tc -batch` that limit what `device` sends to `mbit` Mb/s, with the queues of QUEUES or with one for all. Queues of one rank take turns packet by packet."""
     burst = round(mbit * 1e6 / 8 * BURST_S)
-    quantum = frame_bytes(mbit) + 100
+    quantum = mtu + 100
     bursts = f"burst {burst} cburst {burst}"
 
     def one(number: int, rank: int, rate: float) -> list[str]:
@@ -108,16 +108,16 @@ def queue_commands(device: str, mbit: float, classes: bool) -> list[str]:
 
 
 class Bed:
-    """The hosts n1, n2 … with a link of `mbit` Mb/s each and on each rail; host i has the address 10.45.RAIL.i on rail 0, 1 …
+    """The hosts n1, n2 … with a link of `mbit` Mb/s each and on each rail; host i has the address 10.45.RAIL.i on rail 0, 1 … `mtu` is that of the links, in bytes; 0: as `frame_bytes` says.
 
     Raises BedError for sizes that can't be, RuntimeError if a command of iproute2 fails.
     """
 
-    def __init__(self, hosts: int = 2, mbit: float = 100, classes: bool = True, rails: int = 1) -> None:
+    def __init__(self, hosts: int = 2, mbit: float = 100, classes: bool = True, rails: int = 1, mtu: int = 0) -> None:
         if not (2 <= hosts <= 200 and 1 <= rails <= 4 and 1 <= mbit <= 10_000):
             raise BedError(f"2 to 200 hosts, 1 to 4 rails and 1 to 10000 Mb/s can be had, asked for are {hosts}, {rails} and {mbit:g}")
         self.names = [f"n{i}" for i in range(1, hosts + 1)]
-        self.mbit, self.classes, self.rails = mbit, classes, rails
+        self.mbit, self.classes, self.rails, self.mtu = mbit, classes, rails, mtu or frame_bytes(mbit)
 
     def __enter__(self) -> Bed:
         try:
@@ -160,14 +160,14 @@ class Bed:
         port, device = self.port(name, rail), f"eth{rail}"
         enclosure.call("ip", "link", "add", port, "type", "veth", "peer", "name", device, "netns", name)
         # Packets have the size that they have on a wire: a queue of packets of 64 KiB would be another network.
-        mtu = str(frame_bytes(self.mbit))
+        mtu = str(self.mtu)
         enclosure.call("ip", "link", "set", port, "gso_max_segs", "1", "mtu", mtu)
         enclosure.call("ip", "-n", name, "link", "set", device, "gso_max_segs", "1", "mtu", mtu)
         enclosure.call("ip", "link", "set", port, "master", f"br{rail}", "up")
         enclosure.call("ip", "-n", name, "addr", "add", f"{self.address(name, rail)}/24", "dev", device)
         enclosure.call("ip", "-n", name, "link", "set", device, "up")
         for words, end in ((("tc",), port), (("tc", "-n", name), device)):
-            lines = "\n".join(queue_commands(end, self.mbit, self.classes)) + "\n"
+            lines = "\n".join(queue_commands(end, self.mbit, self.classes, self.mtu)) + "\n"
             done = subprocess.run([*words, "-batch", "-"], input=lines, text=True, capture_output=True)
             if done.returncode:
                 raise RuntimeError(f"tc: {done.stderr.strip()}")
