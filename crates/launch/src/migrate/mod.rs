@@ -19,10 +19,10 @@ use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 const USAGE: &str = "\
-usage: ferrule migrate --vm NAME [--vm NAME …] --to HOST [options]   moves virtual machines with ranks of a running job
-       ferrule migrate --status | --abort [--job PID] [--json]      how far it is; undoes it, if that is still possible
+usage: ferrule migrate [PID] --vm NAME [--vm NAME …] --to HOST [options]   moves virtual machines with ranks of a running job
+       ferrule migrate [PID] --status | --abort [--json]                  how far it is; undoes it, if that is still possible
   --config FILE            describes the machines: docs/user/migration.md (/etc/ferrule/vms.json)
-  --job PID                mpiexec's process; needed if several jobs of this user run
+  PID, --job PID           mpiexec's process; needed if several jobs of this user run
   --plan, --dry-run        finds out whether it is possible, and changes nothing
   --limit SECONDS          how long each step may take before it counts as failed (30)
   --migrate-limit SECONDS  the same for the migration itself (300)
@@ -77,7 +77,10 @@ fn parse(words: &[String]) -> Result<Options, String> {
             "--plan" | "--dry-run" => verbs.push(Verb::Plan),
             "--status" => verbs.push(Verb::Status),
             "--abort" => verbs.push(Verb::Abort),
-            other => return Err(format!("{other} is not understood")),
+            other => match other.parse() {
+                Ok(pid) if options.job.is_none() => options.job = Some(pid),
+                _ => return Err(format!("{other} is neither an option nor a pid of mpiexec")),
+            },
         }
     }
     verbs.dedup();
@@ -188,6 +191,7 @@ mod tests {
         assert_eq!((both.job, both.vms.len(), both.json, both.verb), (Some(7), 2, true, Verb::Plan));
         assert_eq!((both.limit.as_secs(), both.config.as_str(), both.to.as_str()), (3, "x", "h2"));
         assert_eq!(options("--abort --job 7").unwrap().verb, Verb::Abort);
+        assert_eq!(options("7 --vm a --to h").unwrap().job, Some(7));
         for wrong in [
             "",
             "--vm a",
@@ -199,6 +203,7 @@ mod tests {
             "--status --abort",
             "--status --vm a",
             "--vm a --to h --job x",
+            "7 --vm a --to h 8",
         ] {
             assert!(options(wrong).is_err(), "{wrong}");
         }
