@@ -15,27 +15,66 @@
 #include <string.h>
 
 #ifdef FORTRAN_PROFILING
-#define CALL(name) PMPI_##name
-#define NAME(name) pmpi_##name##_
-#define F08(name)  pmpi_##name##_f08_
+#define CALL(name)  PMPI_##name
+#define XCALL(name) PMPIX_##name
+#define NAME(name)  pmpi_##name##_
+#define XNAME(name) pmpix_##name##_
 #else
-#define CALL(name) MPI_##name
-#define NAME(name) mpi_##name##_
-#define F08(name)  mpi_##name##_f08_
+#define CALL(name)  MPI_##name
+#define XCALL(name) MPIX_##name
+#define NAME(name)  mpi_##name##_
+#define XNAME(name) mpix_##name##_
 #endif
 
 #define QUOTED(symbol) #symbol
 #define QUOTE(symbol)  QUOTED(symbol)
 
-/* mpi_x_f08_ is mpi_x_ under another name */
+/* mpi_x_f08_ is mpi_x_ under another name. Programs for MPICH don't know it: there only procedures with large counts have it, and it stays inside. */
+#ifdef MPICH_ABI
+#define ALIAS(name)
+#ifdef FORTRAN_PROFILING
+#define F08(name) inner_p_##name
+#else
+#define F08(name) inner_##name
+#endif
+#else
+#ifdef FORTRAN_PROFILING
+#define F08(name) pmpi_##name##_f08_
+#else
+#define F08(name) mpi_##name##_f08_
+#endif
 #define ALIAS(name) extern __typeof__(NAME(name)) F08(name) __attribute__((alias(QUOTE(NAME(name)))));
+#endif
 #define ALSO(name, other) extern __typeof__(NAME(name)) NAME(other) __attribute__((alias(QUOTE(NAME(name)))));
 
 /* Common blocks whose addresses stand for something; the program's copies of them are these (runtime/convert.c) */
+#ifdef MPICH_ABI
+extern struct {
+    int bottom, in_place, status_ignore[MPI_F_STATUS_SIZE];
+} mpipriv1_;
+extern struct {
+    int statuses_ignore[MPI_F_STATUS_SIZE], errcodes_ignore[1];
+} mpipriv2_;
+extern struct {
+    char argvs_null[1], argv_null[1];
+} mpiprivc_;
+extern int mpifcmb5_[1], mpifcmb9_[1], mpifcmba_;
+#define mpi_fortran_bottom_           mpipriv1_.bottom
+#define mpi_fortran_in_place_         mpipriv1_.in_place
+#define mpi_fortran_status_ignore_    mpipriv1_.status_ignore
+#define mpi_fortran_statuses_ignore_  mpipriv2_.statuses_ignore
+#define mpi_fortran_errcodes_ignore_  mpipriv2_.errcodes_ignore
+#define mpi_fortran_argvs_null_       mpiprivc_.argvs_null
+#define mpi_fortran_argv_null_        mpiprivc_.argv_null
+#define mpi_fortran_unweighted_       mpifcmb5_
+#define mpi_fortran_weights_empty_    mpifcmb9_
+#define mpi_fortran_buffer_automatic_ mpifcmba_
+#else
 extern int mpi_fortran_bottom_, mpi_fortran_in_place_, mpi_fortran_buffer_automatic_;
 extern int mpi_fortran_status_ignore_[MPI_F_STATUS_SIZE], mpi_fortran_statuses_ignore_[MPI_F_STATUS_SIZE];
 extern int mpi_fortran_errcodes_ignore_[1], mpi_fortran_unweighted_[1], mpi_fortran_weights_empty_[1];
 extern char mpi_fortran_argv_null_[1], mpi_fortran_argvs_null_[1];
+#endif
 
 /* Arrays of handles up to this length are converted without malloc */
 enum { FEW = 32 };
@@ -99,6 +138,17 @@ static inline void leave(void *used, void *few)
 {
     if (used != few)
         free(used);
+}
+
+/* The key in C of an attribute: MPICH has an even number in Fortran and the odd one before it in C for each predefined attribute */
+static inline int keyval_in(int keyval)
+{
+#ifdef MPICH_ABI
+    int predefined = (keyval > MPI_TAG_UB && keyval <= MPI_APPNUM + 1) || (keyval > MPI_WIN_BASE && keyval <= MPI_WIN_MODEL + 1);
+    return predefined && keyval % 2 == 0 ? keyval - 1 : keyval;
+#else
+    return keyval;
+#endif
 }
 
 static inline void from_one(int *index)

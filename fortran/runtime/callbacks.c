@@ -28,6 +28,38 @@ static int slot_of(Function **slots, Function *function)
     return slot;
 }
 
+#define ERRHANDLER(n, Type, slots) \
+    static void slots##_##n(MPI_##Type *object, int *error_code, ...) \
+    { \
+        int handle = PMPI_##Type##_toint(*object); \
+        ((FortranErrhandler *)slots[n])(&handle, error_code); \
+    }
+#define IN_C(Result, name, Argument, slots, prefix) \
+    Result *name(Argument *function) \
+    { \
+        static Result *const in_c[SLOTS] = {EACH_SLOT(prefix)}; \
+        int slot = slot_of(slots, (Function *)function); \
+        return slot < SLOTS ? in_c[slot] : NULL; \
+    }
+#define SLOT_FILE(n) of_files_##n,
+
+#ifdef MPICH_ABI
+/* C passes addresses of integers as Fortran does, so it calls the Fortran function itself; only files are pointers there */
+#define DIRECT(Result, name, Argument) \
+    Result *name(Argument *function) \
+    { \
+        return (Result *)(Function *)function; \
+    }
+DIRECT(MPI_User_function, op_in_c, FortranOp)
+DIRECT(MPI_User_function_c, op_in_c_large, FortranOpLarge)
+DIRECT(MPI_Comm_errhandler_function, comm_errhandler_in_c, FortranErrhandler)
+DIRECT(MPI_Win_errhandler_function, win_errhandler_in_c, FortranErrhandler)
+DIRECT(MPI_Session_errhandler_function, session_errhandler_in_c, FortranErrhandler)
+
+static Function *of_files[SLOTS];
+#define FILES(n) ERRHANDLER(n, File, of_files)
+EACH_SLOT(FILES)
+#else
 static Function *ops[SLOTS], *large_ops[SLOTS], *of_comms[SLOTS], *of_files[SLOTS], *of_wins[SLOTS], *of_sessions[SLOTS];
 
 /* Slot numbers are octal: two digits make 0 to 63 */
@@ -44,35 +76,22 @@ static Function *ops[SLOTS], *large_ops[SLOTS], *of_comms[SLOTS], *of_files[SLOT
     }
 EACH_SLOT(OP)
 
-#define ERRHANDLER(n, Type, slots) \
-    static void slots##_##n(MPI_##Type *object, int *error_code, ...) \
-    { \
-        int handle = PMPI_##Type##_toint(*object); \
-        ((FortranErrhandler *)slots[n])(&handle, error_code); \
-    }
 #define ERRHANDLERS(n) ERRHANDLER(n, Comm, of_comms) ERRHANDLER(n, File, of_files) ERRHANDLER(n, Win, of_wins) \
     ERRHANDLER(n, Session, of_sessions)
 EACH_SLOT(ERRHANDLERS)
 
-#define IN_C(Result, name, Argument, slots, prefix) \
-    Result *name(Argument *function) \
-    { \
-        static Result *const in_c[SLOTS] = {EACH_SLOT(prefix)}; \
-        int slot = slot_of(slots, (Function *)function); \
-        return slot < SLOTS ? in_c[slot] : NULL; \
-    }
 #define SLOT_OP(n) op_##n,
 #define SLOT_LARGE_OP(n) large_op_##n,
 #define SLOT_COMM(n) of_comms_##n,
-#define SLOT_FILE(n) of_files_##n,
 #define SLOT_WIN(n) of_wins_##n,
 #define SLOT_SESSION(n) of_sessions_##n,
 IN_C(MPI_User_function, op_in_c, FortranOp, ops, SLOT_OP)
 IN_C(MPI_User_function_c, op_in_c_large, FortranOpLarge, large_ops, SLOT_LARGE_OP)
 IN_C(MPI_Comm_errhandler_function, comm_errhandler_in_c, FortranErrhandler, of_comms, SLOT_COMM)
-IN_C(MPI_File_errhandler_function, file_errhandler_in_c, FortranErrhandler, of_files, SLOT_FILE)
 IN_C(MPI_Win_errhandler_function, win_errhandler_in_c, FortranErrhandler, of_wins, SLOT_WIN)
 IN_C(MPI_Session_errhandler_function, session_errhandler_in_c, FortranErrhandler, of_sessions, SLOT_SESSION)
+#endif
+IN_C(MPI_File_errhandler_function, file_errhandler_in_c, FortranErrhandler, of_files, SLOT_FILE)
 
 int grequest_query(void *state, MPI_Status *status)
 {

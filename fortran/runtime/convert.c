@@ -4,10 +4,17 @@
 
 /* Aligned as gfortran aligns its common blocks */
 #define COMMON __attribute__((aligned(32)))
+#ifdef MPICH_ABI
+COMMON __typeof__(mpipriv1_) mpipriv1_;
+COMMON __typeof__(mpipriv2_) mpipriv2_;
+COMMON __typeof__(mpiprivc_) mpiprivc_ = {" ", " "};
+COMMON int mpifcmb5_[1], mpifcmb9_[1], mpifcmba_;
+#else
 COMMON int mpi_fortran_bottom_, mpi_fortran_in_place_, mpi_fortran_buffer_automatic_;
 COMMON int mpi_fortran_status_ignore_[MPI_F_STATUS_SIZE], mpi_fortran_statuses_ignore_[MPI_F_STATUS_SIZE];
 COMMON int mpi_fortran_errcodes_ignore_[1], mpi_fortran_unweighted_[1], mpi_fortran_weights_empty_[1];
 COMMON char mpi_fortran_argv_null_[1] = " ", mpi_fortran_argvs_null_[1] = " ";
+#endif
 
 /* Tells the library the bit patterns of gfortran's logicals after it was initialised from Fortran, unless somebody has done so */
 int tell_logicals(int error)
@@ -23,7 +30,7 @@ void *allocate(size_t bytes)
 {
     void *memory = malloc(bytes ? bytes : 1);
     if (!memory) {
-        fprintf(stderr, "libmpifort_abi: no memory for %zu bytes of converted arguments\n", bytes);
+        fprintf(stderr, "MPI for Fortran: no memory for %zu bytes of converted arguments\n", bytes);
         abort();
     }
     return memory;

@@ -23,7 +23,7 @@ static Keyval *new_keyval(FortranCopy *copy, FortranDelete *remove, MPI_Aint ext
     void NAME(of##_set_attr)(int *object, int *keyval, MPI_Aint *value, int *ierror) \
     { \
         void *stored = stored_attribute(*value); \
-        int error = CALL(Of##_set_attr)(PMPI_##Of##_fromint(*object), *keyval, stored); \
+        int error = CALL(Of##_set_attr)(PMPI_##Of##_fromint(*object), keyval_in(*keyval), stored); \
         if (error != MPI_SUCCESS) \
             forget_attribute(stored); \
         give(ierror, error); \
@@ -32,9 +32,9 @@ static Keyval *new_keyval(FortranCopy *copy, FortranDelete *remove, MPI_Aint ext
     void NAME(of##_get_attr)(int *object, int *keyval, MPI_Aint *value, int *flag, int *ierror) \
     { \
         void *found = NULL; \
-        int error = CALL(Of##_get_attr)(PMPI_##Of##_fromint(*object), *keyval, &found, flag); \
+        int error = CALL(Of##_get_attr)(PMPI_##Of##_fromint(*object), keyval_in(*keyval), &found, flag); \
         if (error == MPI_SUCCESS && *flag) \
-            *value = attribute_value(*keyval, found); \
+            *value = attribute_value(keyval_in(*keyval), found); \
         give(ierror, error); \
     } \
     ALIAS(of##_get_attr)
@@ -58,7 +58,7 @@ ALIAS(keyval_create)
 void NAME(attr_put)(int *comm, int *keyval, int *value, int *ierror)
 {
     void *stored = stored_attribute(*value);
-    int error = CALL(Attr_put)(PMPI_Comm_fromint(*comm), *keyval, stored);
+    int error = CALL(Attr_put)(PMPI_Comm_fromint(*comm), keyval_in(*keyval), stored);
     if (error != MPI_SUCCESS)
         forget_attribute(stored);
     give(ierror, error);
@@ -68,9 +68,9 @@ ALIAS(attr_put)
 void NAME(attr_get)(int *comm, int *keyval, int *value, int *flag, int *ierror)
 {
     void *found = NULL;
-    int error = CALL(Attr_get)(PMPI_Comm_fromint(*comm), *keyval, &found, flag);
+    int error = CALL(Attr_get)(PMPI_Comm_fromint(*comm), keyval_in(*keyval), &found, flag);
     if (error == MPI_SUCCESS && *flag)
-        *value = (int)attribute_value(*keyval, found);
+        *value = (int)attribute_value(keyval_in(*keyval), found);
     give(ierror, error);
 }
 ALIAS(attr_get)

@@ -193,7 +193,13 @@ fn copies(options: &Options, agent: &str) -> Result<Vec<(String, String)>, Strin
     let text = |path: PathBuf| path.to_str().map(String::from).ok_or("a path to copy is not UTF-8".to_string());
     let (root, _) = installation(Path::new(agent));
     let mut all = vec![(agent.to_string(), "bin/mpiexec".to_string())];
-    for name in ["lib/libmpi_abi.so.1", "lib/mpich/libmpi.so.12", "lib/mpich/libmpich.so.12"] {
+    for name in [
+        "lib/libmpi_abi.so.1",
+        "lib/mpich/libmpi.so.12",
+        "lib/mpich/libmpich.so.12",
+        "lib/mpich/libmpifort.so.12",
+        "lib/mpich/libmpichfort.so.12",
+    ] {
         let library = root.join(name);
         if library.is_file() {
             all.push((text(library)?, name.into()));

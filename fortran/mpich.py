@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Generates what `libmpifort.so.12`, for programs built with MPICH's or Intel MPI's wrappers, needs beside `runtime/` (decision 0057).
+
+Usage: mpich.py OUT   writes prototypes.h and external.c into the folder OUT
+
+The C layer is that of the standard ABI (`clayer.py`, `runtime/`), compiled with `mpich/mpi.h`. `prototypes.h` has the callback types and functions of
+our `mpi.h`, whose handles are MPICH's there. `external.c` has all external procedures in one file, and each under the four names that Fortran
+compilers may give it: `mpi_send_`, `mpi_send__`, `mpi_send`, `MPI_SEND`.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import sys
+
+import clayer
+import table
+
+#: Hand-written external procedures that aren't in the API table; those of `mpix` begin with it.
+OTHERS = (
+    "status_f2f08", "status_f082f", "f_sync_reg",
+    "address", "type_extent", "type_lb", "type_ub", "type_hvector", "type_hindexed", "type_struct",
+    "errhandler_create", "errhandler_set", "errhandler_get",
+)
+FAILURES = ("comm_revoke", "comm_shrink", "comm_agree", "comm_failure_ack", "comm_failure_get_acked")
+#: Predefined callbacks (runtime/predefined.c).
+PREDEFINED = (
+    "dup_fn", "null_copy_fn", "null_delete_fn", "conversion_fn_null", "conversion_fn_null_c",
+    *(f"{of}_{what}" for of in ("comm", "type", "win") for what in ("dup_fn", "null_copy_fn", "null_delete_fn")),
+)
+_MARKS = ("/* ---- Callback types ---- */", "/* Predefined callbacks:", "/* ---- Functions ---- */", "/* Conversion to and from Fortran")
+
+
+def prototypes() -> str:
+    """Callback types and prototypes of our `mpi.h`, without the tool interface."""
+    text = (table.ABI / "include/mpi.h").read_text()
+    places = [text.find(mark) for mark in _MARKS]
+    if -1 in places or places != sorted(places):
+        raise SystemExit(f"fortran/mpich.py: mpi.h has not the sections {_MARKS} in this order")
+    code = re.sub(r"/\*.*?\*/", "", text[places[0]:places[1]] + text[places[2]:places[3]], flags=re.DOTALL)
+    statements = [" ".join(statement.split()) + ";" for statement in code.split(";") if statement.strip()]
+    kept = [statement for statement in statements if "MPI_T_" not in statement]
+    if len(kept) < 1000:
+        raise SystemExit(f"fortran/mpich.py: {len(kept)} prototypes in mpi.h")
+    return "/* Made by fortran/mpich.py from mpi.h; not to be edited. */\n" + "\n".join(kept) + "\n"
+
+
+def _names(prefix: str, base: str, target: str) -> list[str]:
+    """The names of a procedure that `target` hasn't."""
+    name = f"{prefix}_{base}"
+    wanted = [f"{name}_", f"{name}__", name, name.upper()]
+    return [f'extern __typeof__({target}) {other} __attribute__((alias("{target}")));\n' for other in wanted if other != target]
+
+
+def _aliases(functions: list[table.Function], prefix: str) -> str:
+    """All names of all procedures; `prefix` is "" or "p"."""
+    lines: list[str] = []
+    inner = "inner_p_" if prefix else "inner_"
+    for function in functions:
+        base = function.base
+        lines += _names(f"{prefix}mpi", f"{base}_c", f"{inner}{base}_c") if function.large else _names(f"{prefix}mpi", base, f"{prefix}mpi_{base}_")
+    for base in (*OTHERS, *(f"{name}_cptr" for name in clayer.WITH_C_PTR)):
+        lines += _names(f"{prefix}mpi", base, f"{prefix}mpi_{base}_")
+    for base in FAILURES:
+        lines += _names(f"{prefix}mpix", base, f"{prefix}mpix_{base}_")
+    if not prefix:
+        for base in PREDEFINED:
+            lines += _names("mpi", base, f"mpi_{base}_") + _names("pmpi", base, f"mpi_{base}_")
+    return "".join(lines)
+
+
+def external(functions: list[table.Function]) -> str:
+    """The file of all external procedures: generated and hand-written ones, then their other names."""
+    parts = ["/* Made by fortran/mpich.py; not to be edited. Compiled twice, see runtime/binding.h. */\n"]
+    for part in ("special", "keys", "functions", "spawn"):
+        parts.append(f'#include "{part}.c"\n')
+    parts += ['#include "removed.c"\n', clayer.source(functions), "#ifdef FORTRAN_PROFILING\n", _aliases(functions, "p"), "#else\n"]
+    # These are macros until here.
+    parts += ["#undef ATTRIBUTES\n#undef MPI_CONVERSION_FN_NULL\n#undef MPI_CONVERSION_FN_NULL_C\n", '#include "predefined.c"\n', _aliases(functions, ""), "#endif\n"]
+    return "\n".join(parts)
+
+
+def main() -> int:
+    out = pathlib.Path(sys.argv[1])
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "prototypes.h").write_text(prototypes())
+    (out / "external.c").write_text(external(table.functions()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
