@@ -97,7 +97,7 @@ int grequest_query(void *state, MPI_Status *status)
 {
     Grequest *request = state;
     int error = MPI_SUCCESS;
-    request->query(&request->extra_state, (int *)status, &error);
+    request->query(request->extra_state, (int *)status, &error);
     return error;
 }
 
@@ -105,7 +105,7 @@ int grequest_free(void *state)
 {
     Grequest *request = state;
     int error = MPI_SUCCESS;
-    request->release(&request->extra_state, &error);
+    request->release(request->extra_state, &error);
     free(request);
     return error;
 }
@@ -114,7 +114,7 @@ int grequest_cancel(void *state, int complete)
 {
     Grequest *request = state;
     int error = MPI_SUCCESS;
-    request->cancel(&request->extra_state, &complete, &error);
+    request->cancel(request->extra_state, &complete, &error);
     return error;
 }
 
@@ -122,7 +122,7 @@ int datarep_extent(MPI_Datatype datatype, MPI_Aint *extent, void *state)
 {
     Datarep *rep = state;
     int error = MPI_SUCCESS, type = PMPI_Type_toint(datatype);
-    rep->extent(&type, extent, &rep->extra_state, &error);
+    rep->extent(&type, extent, rep->extra_state, &error);
     return error;
 }
 
@@ -131,7 +131,7 @@ int datarep_extent(MPI_Datatype datatype, MPI_Aint *extent, void *state)
     { \
         Datarep *rep = state; \
         int error = MPI_SUCCESS, type = PMPI_Type_toint(datatype); \
-        rep->function(userbuf, &type, &count, filebuf, &position, &rep->extra_state, &error); \
+        rep->function(userbuf, &type, &count, filebuf, &position, rep->extra_state, &error); \
         return error; \
     }
 CONVERSION(datarep_read, int, read)

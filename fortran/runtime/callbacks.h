@@ -33,23 +33,26 @@ MPI_File_errhandler_function *file_errhandler_in_c(FortranErrhandler *function);
 MPI_Win_errhandler_function *win_errhandler_in_c(FortranErrhandler *function);
 MPI_Session_errhandler_function *session_errhandler_in_c(FortranErrhandler *function);
 
-/* What a generalized request's functions get as extra state */
+/*
+ * What a generalized request's functions get as extra state. They are passed a copy of the program's extra state (`kept`), or, as programs for
+ * MPICH know it, the program's variable itself.
+ */
 typedef struct {
     FortranQuery *query;
     FortranFree *release;
     FortranCancel *cancel;
-    MPI_Aint extra_state;
+    MPI_Aint kept, *extra_state;
 } Grequest;
 int grequest_query(void *state, MPI_Status *status);
 int grequest_free(void *state);
 int grequest_cancel(void *state, int complete);
 
-/* What a data representation's functions get; it stays as long as MPI does */
+/* What a data representation's functions get, likewise; it stays as long as MPI does */
 typedef struct {
     FortranConversion *read, *write;
     FortranConversionLarge *read_large, *write_large;
     FortranExtent *extent;
-    MPI_Aint extra_state;
+    MPI_Aint kept, *extra_state;
 } Datarep;
 int datarep_extent(MPI_Datatype datatype, MPI_Aint *extent, void *state);
 int datarep_read(void *userbuf, MPI_Datatype datatype, int count, void *filebuf, MPI_Offset position, void *state);

@@ -12,6 +12,18 @@ static int too_many(void)
     return MPI_ERR_INTERN;
 }
 
+/* Where the functions of a generalized request or a data representation find their extra state */
+static MPI_Aint *state_of(MPI_Aint *given, MPI_Aint *kept)
+{
+#ifdef MPICH_ABI
+    (void)kept;
+    return given;
+#else
+    (void)given;
+    return kept;
+#endif
+}
+
 void NAME(op_create)(FortranOp *function, int *commute, int *op, int *ierror)
 {
     MPI_Op made = MPI_OP_NULL;
@@ -51,7 +63,7 @@ void NAME(grequest_start)(FortranQuery *query, FortranFree *release, FortranCanc
 {
     MPI_Request made = MPI_REQUEST_NULL;
     Grequest *state = allocate(sizeof *state);
-    *state = (Grequest){query, release, cancel, *extra_state};
+    *state = (Grequest){query, release, cancel, *extra_state, state_of(extra_state, &state->kept)};
     int error = CALL(Grequest_start)(grequest_query, grequest_free, grequest_cancel, state, &made);
     if (error != MPI_SUCCESS)
         free(state);
@@ -65,7 +77,7 @@ void NAME(register_datarep)(char *datarep, FortranConversion *read, FortranConve
 {
     char *name = text_in(datarep, datarep_len);
     Datarep *state = allocate(sizeof *state);
-    *state = (Datarep){.read = read, .write = write, .extent = extent, .extra_state = *extra_state};
+    *state = (Datarep){.read = read, .write = write, .extent = extent, .kept = *extra_state, .extra_state = state_of(extra_state, &state->kept)};
     int error = CALL(Register_datarep)(name, read == mpi_conversion_fn_null_ ? MPI_CONVERSION_FN_NULL : datarep_read,
         write == mpi_conversion_fn_null_ ? MPI_CONVERSION_FN_NULL : datarep_write, datarep_extent, state);
     if (error != MPI_SUCCESS)
@@ -80,7 +92,7 @@ void F08(register_datarep_c)(char *datarep, FortranConversionLarge *read, Fortra
 {
     char *name = text_in(datarep, datarep_len);
     Datarep *state = allocate(sizeof *state);
-    *state = (Datarep){.read_large = read, .write_large = write, .extent = extent, .extra_state = *extra_state};
+    *state = (Datarep){.read_large = read, .write_large = write, .extent = extent, .kept = *extra_state, .extra_state = state_of(extra_state, &state->kept)};
     int error = CALL(Register_datarep_c)(name,
         read == mpi_conversion_fn_null_c_ ? MPI_CONVERSION_FN_NULL_C : datarep_read_large,
         write == mpi_conversion_fn_null_c_ ? MPI_CONVERSION_FN_NULL_C : datarep_write_large, datarep_extent, state);
