@@ -2,7 +2,7 @@
 # make test-mpich-fortran-abi   libmpifort.so.12: its symbols, Fortran tests compiled for MPICH's ABI
 # make test-all         `make test`, then test-programs
 # make test-programs-mpich-fortran-abi   MPICH's Fortran test programs, built against Debian's MPICH (38 MB) and run on libmpifort.so.12 (a minute); part of test-programs
-# make test-programs    programs of others; of this file: prebuilt ones for MPICH's ABI (IMB, NetPIPE, mpi4py's wheel; about ten minutes, 140 MB from PyPI)
+# make test-programs    programs of others; of this file: prebuilt ones for MPICH's ABI (IMB, NetPIPE, MOCASSIN, mpi4py's wheel; about ten minutes, 140 MB from PyPI)
 
 .PHONY: test-mpich-abi test-mpich-fortran-abi test-programs-mpich-fortran-abi test-all test-programs test-prebuilt
 test-mpich-abi: build build/peers/mpich/bin/mpiexec
