@@ -16,7 +16,7 @@ import cases
 from mpich_abi import DIST, ROOT, expect, run, symbols
 
 sys.path.insert(0, str(ROOT / "fortran"))
-import table  # noqa: E402  (of the generator)
+import table
 
 LIBRARY = DIST / "lib/mpich/libmpifort.so.12"
 SOURCES = ROOT / "tests/fortran"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Programs that others have built for MPICH's ABI, unchanged, on dist/lib/mpich/libmpi.so.12 and libmpifort.so.12.
 
-The Intel MPI Benchmarks of PyPI's `impi-rt` (IMB-MPI1, IMB-NBC, IMB-RMA, IMB-P2P, IMB-MT), Debian's `netpipe-mpich2`, Debian's
-`mocassin`, which is Fortran, and mpi4py's wheel with its own suite. They are fetched into build/prebuilt; a program that can't be had is a skip with its reason. Nothing is measured: each must end well, and must
+The Intel MPI Benchmarks of PyPI's `impi-rt` (IMB-MPI1, IMB-NBC, IMB-RMA, IMB-P2P, IMB-MT), Debian's `netpipe-mpich2` and `mocassin` (the latter in Fortran), and mpi4py's
+wheel with its own suite. They are fetched into build/prebuilt; a program that can't be had is a skip with its reason. Nothing is measured: each must end well, and must
 have run every benchmark that was asked for.
 
 Usage: tests/programs/prebuilt.py [NAME ...]
