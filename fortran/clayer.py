@@ -131,6 +131,13 @@ def _convert(function: Function, argument: Argument, names: set[str], body: _Bod
     return f"int *{name}"
 
 
+def signature(function: Function) -> tuple[list[str], list[str]]:
+    """Declarations of the arguments that Fortran has, without the error code, and of the hidden lengths behind it."""
+    names = {argument.name for argument in arguments(function)}
+    body = _Body([], [], [], [], [])
+    return [_convert(function, argument, names, body) for argument in arguments(function)], body.hidden
+
+
 def _indices(names: set[str]) -> list[str]:
     """Fortran counts array elements from 1."""
     if "index" in names and "array_of_requests" in names:

@@ -29,6 +29,8 @@ PREDEFINED = (
     "dup_fn", "null_copy_fn", "null_delete_fn", "conversion_fn_null", "conversion_fn_null_c",
     *(f"{of}_{what}" for of in ("comm", "type", "win") for what in ("dup_fn", "null_copy_fn", "null_delete_fn")),
 )
+#: Hand-written procedures that give an address in mpi_f08 only.
+ADDRESS_OUT = ("buffer_detach", "comm_detach_buffer", "session_detach_buffer")
 _MARKS = ("/* ---- Callback types ---- */", "/* Predefined callbacks:", "/* ---- Functions ---- */", "/* Conversion to and from Fortran")
 
 
@@ -70,14 +72,51 @@ def _aliases(functions: list[table.Function], prefix: str) -> str:
     return "".join(lines)
 
 
+def _with_descriptors(function: table.Function, name: str, target: str) -> str:
+    """A procedure of mpi_f08 whose buffers are array descriptors."""
+    declarations, hidden = clayer.signature(function)
+    arguments = clayer.arguments(function)
+    choices = [argument.name for argument in arguments if argument.kind.way == "choice"]
+    declared = [f"Descriptor *{argument.name}" if argument.name in choices else text for argument, text in zip(arguments, declarations, strict=True)]
+    passed = [f"{argument.name}->base" if argument.name in choices else argument.name for argument in arguments]
+    lengths = [text.split()[-1] for text in hidden]
+    returns = "" if function.returns == "int" else function.returns
+    if returns:
+        raise SystemExit(f"fortran/mpich.py: {function.name} has a buffer and returns a value")
+    contiguous = " && ".join(f"is_contiguous({choice})" for choice in choices)
+    return (f"void {name}({', '.join([*declared, 'int *ierror', *hidden])})\n{{\n"
+            f"    if ({contiguous})\n        {target}({', '.join([*passed, 'ierror', *lengths])});\n"
+            f"    else\n        give(ierror, refuse_section(\"{function.name}\"));\n}}\n")
+
+
+def f08(functions: list[table.Function], prefix: str) -> str:
+    """The procedures of MPICH's module mpi_f08; those for PMPI begin with pmpir."""
+    start, inner = (f"{prefix}mpir" if prefix else "mpi"), ("inner_p_" if prefix else "inner_")
+    parts = []
+    for function in functions:
+        base, large = function.base, "large_" if function.large else ""
+        target = f"{inner}{base}_c" if function.large else f"{inner}{base}" if base in ADDRESS_OUT else f"{prefix}mpi_{base}_"
+        if any(argument.kind.way == "choice" for argument in clayer.arguments(function)):
+            parts.append(_with_descriptors(function, f"{start}_{base}_f08ts_{large}", target))
+        else:
+            parts.append(f'extern __typeof__({target}) {start}_{base}_f08_{large} __attribute__((alias("{target}")));\n')
+    parts.append(f"void {start}_f_sync_reg_f08ts_(Descriptor *buffer)\n{{\n    (void)buffer;\n}}\n")
+    if not prefix:
+        for base in PREDEFINED:
+            parts.append(f'extern __typeof__(mpi_{base}_) __mpi_f08_callbacks_MOD_mpi_{base} __attribute__((alias("mpi_{base}_")));\n')
+        for base in ("status_f2f08", "status_f082f"):
+            parts.append(f'extern __typeof__(mpi_{base}_) __mpi_f08_types_MOD_mpi_{base} __attribute__((alias("mpi_{base}_")));\n')
+    return "".join(parts)
+
+
 def external(functions: list[table.Function]) -> str:
     """The file of all external procedures: generated and hand-written ones, then their other names."""
     parts = ["/* Made by fortran/mpich.py; not to be edited. Compiled twice, see runtime/binding.h. */\n"]
     for part in ("special", "keys", "functions", "spawn"):
         parts.append(f'#include "{part}.c"\n')
-    parts += ['#include "removed.c"\n', clayer.source(functions), "#ifdef FORTRAN_PROFILING\n", _aliases(functions, "p"), "#else\n"]
+    parts += ['#include "removed.c"\n#include "f08.h"\n', clayer.source(functions), "#ifdef FORTRAN_PROFILING\n", _aliases(functions, "p"), f08(functions, "p"), "#else\n"]
     # These are macros until here.
-    parts += ["#undef ATTRIBUTES\n#undef MPI_CONVERSION_FN_NULL\n#undef MPI_CONVERSION_FN_NULL_C\n", '#include "predefined.c"\n', _aliases(functions, ""), "#endif\n"]
+    parts += ["#undef ATTRIBUTES\n#undef MPI_CONVERSION_FN_NULL\n#undef MPI_CONVERSION_FN_NULL_C\n", '#include "predefined.c"\n', _aliases(functions, ""), f08(functions, ""), "#endif\n"]
     return "\n".join(parts)
 
 

@@ -59,6 +59,13 @@ extern struct {
     char argvs_null[1], argv_null[1];
 } mpiprivc_;
 extern int mpifcmb5_[1], mpifcmb9_[1], mpifcmba_;
+/* Those of its module mpi_f08 are other variables */
+extern int MPIR_F08_MPI_BOTTOM, MPIR_F08_MPI_IN_PLACE, MPIR_F08_MPI_BUFFER_AUTOMATIC;
+extern int MPIR_F08_MPI_STATUS_IGNORE_OBJ[MPI_F_STATUS_SIZE], MPIR_F08_MPI_STATUSES_IGNORE_OBJ[MPI_F_STATUS_SIZE];
+extern int __mpi_f08_link_constants_MOD_mpi_unweighted[1], __mpi_f08_link_constants_MOD_mpi_weights_empty[1];
+extern int __mpi_f08_link_constants_MOD_mpi_errcodes_ignore[1];
+extern char __mpi_f08_link_constants_MOD_mpi_argv_null[1], __mpi_f08_link_constants_MOD_mpi_argvs_null[1];
+#define OR_F08(place, name) || (void *)(place) == (void *)name
 #define mpi_fortran_bottom_           mpipriv1_.bottom
 #define mpi_fortran_in_place_         mpipriv1_.in_place
 #define mpi_fortran_status_ignore_    mpipriv1_.status_ignore
@@ -70,6 +77,7 @@ extern int mpifcmb5_[1], mpifcmb9_[1], mpifcmba_;
 #define mpi_fortran_weights_empty_    mpifcmb9_
 #define mpi_fortran_buffer_automatic_ mpifcmba_
 #else
+#define OR_F08(place, name)
 extern int mpi_fortran_bottom_, mpi_fortran_in_place_, mpi_fortran_buffer_automatic_;
 extern int mpi_fortran_status_ignore_[MPI_F_STATUS_SIZE], mpi_fortran_statuses_ignore_[MPI_F_STATUS_SIZE];
 extern int mpi_fortran_errcodes_ignore_[1], mpi_fortran_unweighted_[1], mpi_fortran_weights_empty_[1];
@@ -92,11 +100,11 @@ MPI_Count neighbors_recv(const void *sendbuf, const int *comm);
 /* Address of a choice buffer */
 static inline void *choice(void *address)
 {
-    if (address == &mpi_fortran_bottom_)
+    if (address == &mpi_fortran_bottom_ OR_F08(address, &MPIR_F08_MPI_BOTTOM))
         return MPI_BOTTOM;
-    if (address == &mpi_fortran_in_place_)
+    if (address == &mpi_fortran_in_place_ OR_F08(address, &MPIR_F08_MPI_IN_PLACE))
         return MPI_IN_PLACE;
-    if (address == &mpi_fortran_buffer_automatic_)
+    if (address == &mpi_fortran_buffer_automatic_ OR_F08(address, &MPIR_F08_MPI_BUFFER_AUTOMATIC))
         return MPI_BUFFER_AUTOMATIC;
     return address;
 }
@@ -104,7 +112,8 @@ static inline void *choice(void *address)
 /* A status: eight integers in Fortran as in C */
 static inline MPI_Status *status_in(int *place)
 {
-    if (place == mpi_fortran_status_ignore_ || place == mpi_fortran_statuses_ignore_)
+    if (place == mpi_fortran_status_ignore_ || place == mpi_fortran_statuses_ignore_
+        OR_F08(place, MPIR_F08_MPI_STATUS_IGNORE_OBJ) OR_F08(place, MPIR_F08_MPI_STATUSES_IGNORE_OBJ))
         return MPI_STATUS_IGNORE;
     return (MPI_Status *)place;
 }
@@ -116,16 +125,28 @@ static inline MPI_Status *statuses_in(int *place)
 
 static inline int *weights_in(int *place)
 {
-    if (place == mpi_fortran_unweighted_)
+    if (place == mpi_fortran_unweighted_ OR_F08(place, __mpi_f08_link_constants_MOD_mpi_unweighted))
         return MPI_UNWEIGHTED;
-    if (place == mpi_fortran_weights_empty_)
+    if (place == mpi_fortran_weights_empty_ OR_F08(place, __mpi_f08_link_constants_MOD_mpi_weights_empty))
         return MPI_WEIGHTS_EMPTY;
     return place;
 }
 
 static inline int *errcodes_in(int *place)
 {
-    return place == mpi_fortran_errcodes_ignore_ ? MPI_ERRCODES_IGNORE : place;
+    if (place == mpi_fortran_errcodes_ignore_ OR_F08(place, __mpi_f08_link_constants_MOD_mpi_errcodes_ignore))
+        return MPI_ERRCODES_IGNORE;
+    return place;
+}
+
+static inline int is_argv_null(const char *argv)
+{
+    return argv == mpi_fortran_argv_null_ OR_F08(argv, __mpi_f08_link_constants_MOD_mpi_argv_null);
+}
+
+static inline int is_argvs_null(const char *argvs)
+{
+    return argvs == mpi_fortran_argvs_null_ OR_F08(argvs, __mpi_f08_link_constants_MOD_mpi_argvs_null);
 }
 
 /* Room for n handles: the caller's few, or memory that leave() frees */

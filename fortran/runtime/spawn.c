@@ -37,7 +37,7 @@ void NAME(comm_spawn)(char *command, char *argv, int *maxprocs, int *info, int *
     /* Other processes than the root may pass anything */
     int read = rank == *root;
     char *program = read ? text_in(command, command_len) : NULL;
-    char **list = read && argv != mpi_fortran_argv_null_ ? list_in(argv, argv_len, argv_len) : MPI_ARGV_NULL;
+    char **list = read && !is_argv_null(argv) ? list_in(argv, argv_len, argv_len) : MPI_ARGV_NULL;
     int error = CALL(Comm_spawn)(program, list, *maxprocs, PMPI_Info_fromint(*info), *root, from, &made,
         errcodes_in(array_of_errcodes));
     *intercomm = PMPI_Comm_toint(made);
@@ -56,7 +56,7 @@ void NAME(comm_spawn_multiple)(int *count, char *array_of_commands, char *array_
     PMPI_Comm_rank(from, &rank);
     size_t n = rank == *root && *count > 0 ? (size_t)*count : 0;
     char **programs = allocate(n * sizeof *programs);
-    char ***lists = array_of_argv == mpi_fortran_argvs_null_ ? MPI_ARGVS_NULL : allocate(n * sizeof *lists);
+    char ***lists = is_argvs_null(array_of_argv) ? MPI_ARGVS_NULL : allocate(n * sizeof *lists);
     MPI_Info *infos = allocate(n * sizeof *infos);
     for (size_t i = 0; i < n; i++) {
         programs[i] = text_in(array_of_commands + i * command_len, command_len);
