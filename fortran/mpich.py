@@ -5,7 +5,7 @@ Usage: mpich.py OUT   writes prototypes.h and external.c into the folder OUT
 
 The C layer is that of the standard ABI (`clayer.py`, `runtime/`), compiled with `mpich/mpi.h`. `prototypes.h` has the callback types and functions of
 our `mpi.h`, whose handles are MPICH's there. `external.c` has all external procedures in one file, and each under the four names that Fortran
-compilers may give it: `mpi_send_`, `mpi_send__`, `mpi_send`, `MPI_SEND`.
+compilers may give it: `mpi_send_`, `mpi_send__`, `mpi_send`, `MPI_SEND`. Then those that the module mpi_f08 of MPICH calls.
 """
 
 from __future__ import annotations
@@ -29,6 +29,10 @@ PREDEFINED = (
     "dup_fn", "null_copy_fn", "null_delete_fn", "conversion_fn_null", "conversion_fn_null_c",
     *(f"{of}_{what}" for of in ("comm", "type", "win") for what in ("dup_fn", "null_copy_fn", "null_delete_fn")),
 )
+#: Functions that take the address of a buffer, or nothing of it.
+ADDRESS_ONLY = re.compile(r"get_address|file_.*_end")
+#: Functions where the count beside a buffer is for all of it.
+ONE_BUFFER = re.compile(r"i?[bsr]?send(_init)?|i?m?recv(_init)?|i?sendrecv(_replace)?|i?bcast(_init)?|r?(put|get|accumulate|get_accumulate)|pack|unpack|file_i?(read|write).*")
 #: Hand-written procedures that give an address in mpi_f08 only.
 ADDRESS_OUT = ("buffer_detach", "comm_detach_buffer", "session_detach_buffer")
 _MARKS = ("/* ---- Callback types ---- */", "/* Predefined callbacks:", "/* ---- Functions ---- */", "/* Conversion to and from Fortran")
@@ -72,18 +76,43 @@ def _aliases(functions: list[table.Function], prefix: str) -> str:
     return "".join(lines)
 
 
+def _sections(function: table.Function) -> dict[str, tuple[str, str]]:
+    """Count and datatype that follow a buffer and say what is in it, by buffer; none in collectives where each process has its part."""
+    arguments = clayer.arguments(function)
+    found = {}
+    for buffer, count, datatype in zip(arguments, arguments[1:], arguments[2:], strict=False):
+        if buffer.kind.way == "choice" and count.kind.way == "value" and datatype.kind.way == "in" and datatype.kind.handle == "MPI_Datatype":
+            found[buffer.name] = (count.name, datatype.name)
+    return found if ONE_BUFFER.fullmatch(function.base) else {}
+
+
 def _with_descriptors(function: table.Function, name: str, target: str) -> str:
-    """A procedure of mpi_f08 whose buffers are array descriptors."""
+    """A procedure of mpi_f08 whose buffers are array descriptors (mpich/f08.h)."""
     declarations, hidden = clayer.signature(function)
     arguments = clayer.arguments(function)
     choices = [argument.name for argument in arguments if argument.kind.way == "choice"]
     declared = [f"Descriptor *{argument.name}" if argument.name in choices else text for argument, text in zip(arguments, declarations, strict=True)]
     passed = [f"{argument.name}->base" if argument.name in choices else argument.name for argument in arguments]
     lengths = [text.split()[-1] for text in hidden]
-    returns = "" if function.returns == "int" else function.returns
-    if returns:
+    if function.returns != "int":
         raise SystemExit(f"fortran/mpich.py: {function.name} has a buffer and returns a value")
-    contiguous = " && ".join(f"is_contiguous({choice})" for choice in choices)
+    sections = _sections(function)
+    if ADDRESS_ONLY.fullmatch(function.base):
+        return f"void {name}({', '.join([*declared, 'int *ierror', *hidden])})\n{{\n    {target}({', '.join([*passed, 'ierror', *lengths])});\n}}\n"
+    number = "MPI_Count" if function.large else "int"
+    before = after = ""
+    for buffer, (count, datatype) in sections.items():
+        passed[passed.index(count)], passed[passed.index(datatype)] = f"&({number}){{(int)s_{buffer}.count}}", f"&s_{buffer}.type"
+        before += f"    Section s_{buffer};\n"
+        after += f"    free_section({buffer}, &s_{buffer});\n"
+    if function.large:
+        passed = [text.replace("(int)", "") for text in passed]
+    contiguous = " && ".join(f"take_section({buffer}, *{sections[buffer][0]}, *{sections[buffer][1]}, &s_{buffer})" if buffer in sections else f"is_contiguous({buffer})"
+                             for buffer in choices)
+    if sections:
+        return (f"void {name}({', '.join([*declared, 'int *ierror', *hidden])})\n{{\n{before}"
+                f"    if (!({contiguous})) {{\n        give(ierror, refuse_section(\"{function.name}\"));\n        return;\n    }}\n"
+                f"    {target}({', '.join([*passed, 'ierror', *lengths])});\n{after}}}\n")
     return (f"void {name}({', '.join([*declared, 'int *ierror', *hidden])})\n{{\n"
             f"    if ({contiguous})\n        {target}({', '.join([*passed, 'ierror', *lengths])});\n"
             f"    else\n        give(ierror, refuse_section(\"{function.name}\"));\n}}\n")
