@@ -81,6 +81,13 @@ def removed(tmp: pathlib.Path) -> None:
     all_ranks(build(tmp, [SOURCES / "mpich/removed.F90", SOURCES / "mpich/knows.c"], "-no-pie", "-fno-pie"), tmp)
 
 
+def sections(tmp: pathlib.Path) -> None:
+    program = build(tmp, [SOURCES / "mpich/sections.f90"])
+    for ranks in (1, 2, 4):
+        said = run(DIST / "bin/mpiexec", "-n", ranks, program)
+        assert said.count("MPI_Allreduce: a buffer is an array section") == ranks and said.count("MPI_Send: a buffer is an array section") == 2 * ranks, said
+
+
 def info(tmp: pathlib.Path) -> None:
     program = build(tmp, [SOURCES / "fixed.f"])
     expect(run(DIST / "bin/ferrule", "info", "--abi", program), "the ABI of MPICH", "libmpifort.so.12")
@@ -107,6 +114,7 @@ CASES: list[cases.Case] = [
     ("the same with -fsecond-underscore", second_underscore),
     ("fixed form, on libmpichfort.so.12", fixed_form),
     ("names that MPI-3.0 removed, sentinels, user functions", removed),
+    ("array sections of mpi_f08", sections),
     ("ferrule info --abi, and a mixture", info),
     ("a build without a compiler", no_compiler),
 ]

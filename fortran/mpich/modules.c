@@ -1,5 +1,5 @@
 /*
- * What MPICH's module mpi calls beside the external procedures: MPI_SIZEOF, comparisons of handles. Names are those of gfortran and of Intel's
+ * What MPICH's modules mpi and mpi_f08 call beside the external procedures: MPI_SIZEOF, comparisons of handles. Names are those of gfortran and of Intel's
  * compilers (and of MPICH's modules, mpi_sizeofs and mpi_constants). And what the C library must know of Fortran when it is loaded.
  */
 #include "binding.h"
