@@ -113,7 +113,8 @@ def same_bytes_again(made: pathlib.Path, tmp: pathlib.Path) -> None:
         if path.is_file() and not path.is_symlink() and os.access(path, os.X_OK):
             (tmp / "dist" / path.relative_to(ROOT / "dist")).chmod(0o700)
     make(tmp / "again", tmp / "dist", umask=0o077)
-    assert (made / "SHA256SUMS").read_text() == (tmp / "again/SHA256SUMS").read_text()
+    first, second = ((folder / "SHA256SUMS").read_text().splitlines() for folder in (made, tmp / "again"))
+    assert first == second, f"{set(first) ^ set(second)}"
 
 
 def deb(made: pathlib.Path, tmp: pathlib.Path) -> None:
@@ -194,6 +195,10 @@ def rpm(made: pathlib.Path, tmp: pathlib.Path) -> None:
                 assert package.extractfile(member).read() == path.read_bytes(), f"{name} differs"
     files = {str(path.relative_to(tmp)) for path in tmp.rglob("*") if not path.is_dir() or path.is_symlink()} - {"usr/share/doc/ferrule/copyright"}
     assert files <= names, files - names
+    # rpm removes only directories that the package lists.
+    listed = {f"{headers['dirnames'][index].decode()}{base.decode()}".lstrip("/") for base, index in zip(headers["basenames"], headers["dirindexes"])}
+    folders = {str(path.relative_to(tmp)) for path in (tmp / "opt/ferrule").rglob("*") if path.is_dir()} | {"opt/ferrule", "usr/share/licenses/ferrule"}
+    assert listed == names | folders, listed ^ (names | folders)
 
 
 def image(made: pathlib.Path, tmp: pathlib.Path) -> None:
