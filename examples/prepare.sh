@@ -32,6 +32,7 @@ for want in "$@"; do
       need_python
       need ip iproute2
       need valgrind valgrind
+      need tclsh tcl
       need ucx_info ucx-utils
       need gfortran gfortran
       [ -e /usr/include/ucp/api/ucp.h ] || missing libucx-dev
