@@ -34,6 +34,7 @@ build:
 	sed 's/@NAME@/mpi/; s/@PCVERSION@/5.0/' crates/abi/wrappers/mpi.pc.in > $(DIST)/lib/pkgconfig/mpi.pc
 	sed 's/@NAME@/ferrule/; s/@PCVERSION@/$(VERSION)/' crates/abi/wrappers/mpi.pc.in > $(DIST)/lib/pkgconfig/ferrule.pc
 	@fortran/build.sh $(TARGET)/fortran $(DIST)
+	$(DIST)/bin/ferrule info --pages $(DIST)
 
 install:
 	@mk/install.sh install $(DIST) $(DESTDIR)$(PREFIX)
