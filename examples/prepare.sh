@@ -34,6 +34,9 @@ for want in "$@"; do
       need valgrind valgrind
       need ucx_info ucx-utils
       need gfortran gfortran
+      need groff groff-base
+      need zsh zsh
+      need fish fish
       [ -e /usr/include/ucp/api/ucp.h ] || missing libucx-dev
       ;;
     suites)
