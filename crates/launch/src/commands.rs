@@ -115,7 +115,7 @@ pub const COMMANDS: &[Command] = &[
             ("--status", "how far it is"),
             ("--abort", "undoes it, if that is still possible"),
             ("--config FILE", "describes the machines: docs/user/migration.md (/etc/ferrule/vms.json)"),
-            ("--job PID", "mpiexec's process, as PID alone; needed if several jobs of this user run"),
+            ("--job PID", "mpiexec's process, the same as a plain PID; needed if several jobs of this user run"),
             ("--plan, --dry-run", "finds out whether it is possible, and changes nothing"),
             ("--limit SECONDS", "how long each step may take before it counts as failed (30)"),
             ("--migrate-limit SECONDS", "the same for the migration itself (300)"),
