@@ -35,6 +35,7 @@ build:
 	sed 's/@NAME@/ferrule/; s/@PCVERSION@/$(VERSION)/' crates/abi/wrappers/mpi.pc.in > $(DIST)/lib/pkgconfig/ferrule.pc
 	@fortran/build.sh $(TARGET)/fortran $(DIST)
 	@fortran/mpich.sh $(TARGET)/fortran-mpich $(DIST)
+	$(DIST)/bin/ferrule info --pages $(DIST)
 
 install:
 	@mk/install.sh install $(DIST) $(DESTDIR)$(PREFIX)

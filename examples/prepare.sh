@@ -35,6 +35,9 @@ for want in "$@"; do
       need tclsh tcl
       need ucx_info ucx-utils
       need gfortran gfortran
+      need groff groff-base
+      need zsh zsh
+      need fish fish
       [ -e /usr/include/ucp/api/ucp.h ] || missing libucx-dev
       ;;
     suites)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 Case = tuple[str, Callable[[pathlib.Path], None]]
 
 
-def run(group: str, cases: Iterable[Case], below: str | None = None) -> int:
-    """The exit code: 1 if a case failed. The folders are in `below`, or where temporary files are."""
+def run(group: str, cases: Iterable[Case], below: str | None = None, skipped: int = 0) -> int:
+    """The exit code: 1 if a case failed. The folders are in `below`, or where temporary files are; `skipped` is how many the caller has left out."""
     passed = failed = 0
     for name, case in cases:
         with tempfile.TemporaryDirectory(prefix=f"ferrule-{group}-", dir=below) as place:
@@ -23,5 +23,5 @@ def run(group: str, cases: Iterable[Case], below: str | None = None) -> int:
             except (AssertionError, OSError, RuntimeError, subprocess.SubprocessError) as error:
                 failed += 1
                 print(f"FAIL {name}: {error}", flush=True)
-    print(f"{group}: {passed} passed, {failed} failed, 0 skipped")
+    print(f"{group}: {passed} passed, {failed} failed, {skipped} skipped")
     return int(failed > 0)

@@ -87,6 +87,26 @@ def moved_and_run(tmp: pathlib.Path) -> None:
     assert not place.exists(), entries(place)
 
 
+def pages_beside_those_of_others(tmp: pathlib.Path) -> None:
+    """Man pages and completion are where man and the shells look; uninstalling leaves other programs' pages."""
+    other = tmp / "share/man/man1/other.1"
+    other.parent.mkdir(parents=True)
+    other.write_text("other")
+    make("install", f"PREFIX={tmp}")
+    share = tmp / "share"
+    for name in ("man/man1/mpiexec.1", "man/man1/ferrule.1", "man/man1/mpicc.1", "man/man7/ferrule-settings.7", "bash-completion/completions/ferrule",
+                 "zsh/site-functions/_mpiexec", "zsh/site-functions/_ferrule", "fish/vendor_completions.d/mpiexec.fish", "fish/vendor_completions.d/ferrule.fish"):
+        assert (share / name).stat().st_size > 500, name
+    for name, target in (("man/man1/mpirun.1", "mpiexec.1"), ("man/man1/mpifort.1", "mpicc.1"), ("bash-completion/completions/mpiexec", "ferrule"),
+                         ("fish/vendor_completions.d/mpirun.fish", "mpiexec.fish")):
+        assert (share / name).is_file() and os.readlink(share / name) == target, name
+    if shutil.which("man"):
+        found = subprocess.run(["man", "-w", "mpirun"], env={"PATH": f"{tmp}/bin:/usr/bin:/bin"}, capture_output=True, text=True, timeout=patience.WATCHDOG_S)
+        assert str(share) in found.stdout, f"man finds {found.stdout}{found.stderr}"
+    make("uninstall", f"PREFIX={tmp}")
+    assert entries(tmp) == {"share", "share/man", "share/man/man1", "share/man/man1/other.1"}, entries(tmp)
+
+
 def uninstall_leaves_nothing(tmp: pathlib.Path) -> None:
     make("install", f"PREFIX={tmp}/new/prefix")
     make("uninstall", f"PREFIX={tmp}/new/prefix")
@@ -134,7 +154,7 @@ def in_open_folder(case: Callable[[pathlib.Path], None], place: pathlib.Path) ->
 
 
 def main() -> int:
-    each = (owners_and_modes, moved_and_run, uninstall_leaves_nothing, foreign_files_stay, newer_version, nothing_built)
+    each = (owners_and_modes, moved_and_run, pages_beside_those_of_others, uninstall_leaves_nothing, foreign_files_stay, newer_version, nothing_built)
     return cases.run("install", [(case.__name__, functools.partial(in_open_folder, case)) for case in each], below="/tmp")  # The other user may not be able to enter TMPDIR.
 
 

@@ -52,7 +52,7 @@ HEAD = """# Options of other launchers
 
 `mpiexec` reads the options of Hydra (MPICH's `mpiexec.hydra`) and of Open MPI's `mpirun`; one dash or two make no difference. Each is honoured, or refused with what to
 do instead, and then nothing is started. Options that change only what is shown are ignored with a warning. Others are how things are anyway. `mpiexec --help` lists
-all that `mpiexec` has.
+all that `mpiexec` has, and so does [options.md](../reference/options.md).
 
 ## Where ranks run, and on which processors
 A rank file says it for each rank, one line each: `rank N=HOST slot=CORES`. `#` begins a comment.

@@ -1,22 +1,12 @@
 //! `ferrule drain` and `ferrule resume`: suspends all endpoints of some hosts' ranks in a running job, so that the hosts may get other addresses or move to
 //! other machines, and resumes them.
 
+use crate::commands;
 use crate::top::find::{self, Job};
 use protocol::control::VERSION;
 use protocol::control::epoch::Outcome;
 use protocol::control::inquiry::{Answer, Question};
 use std::time::Duration;
-
-const USAGE: &str = "\
-usage: ferrule drain [options] HOST[,HOST…]    suspends all that goes to and from the ranks of these hosts (names as given to mpiexec)
-       ferrule resume [options]                resumes it, at the addresses that the hosts have then
-       ferrule drain --status [options]        how far it is
-  --job PID        mpiexec's process; needed if several jobs of this user run
-  --for SECONDS    resumes after that time, and waits for it
-  --hold SECONDS   resumes after that time, if nobody has resumed before (600)
-  --limit SECONDS  how long each step may take before everything is rolled back (30)
-  --json           the outcome as one JSON object
-";
 
 /// Beside what mpiexec may take by its own limits.
 const SLACK: Duration = Duration::from_secs(10);
@@ -81,14 +71,10 @@ fn seconds(name: &str, text: &str) -> Result<Duration, String> {
 
 /// Runs with these words; returns the exit code: 0 if it was done, 1 if not, 2 for words that are not understood.
 pub fn run(verb: &str, words: &[String]) -> i32 {
-    if words.iter().any(|word| word == "--help" || word == "-h") {
-        print!("{USAGE}");
-        return 0;
-    }
     let options = match parse(verb, words) {
         Ok(options) => options,
         Err(why) => {
-            eprint!("ferrule {verb}: {why}\n{USAGE}");
+            eprint!("ferrule {verb}: {why}\n{}", commands::usage(verb));
             return 2;
         }
     };

@@ -1,6 +1,6 @@
 //! `ferrule lab lanes`: figures of virtual lanes from the packet-level simulator `netsim::lanes`.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use netsim::lanes::figures::{self, Figure, Inputs};
 use netsim::lanes::opensm;
 use serde_json::{Value, json};
@@ -41,6 +41,11 @@ struct Lanes {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// The command line, for its pages.
+pub fn command() -> clap::Command {
+    Lab::command()
 }
 
 /// Runs the command; `words` are those after `lab`.

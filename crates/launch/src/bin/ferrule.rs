@@ -1,27 +1,23 @@
 //! `ferrule`: one tool for what is not `mpiexec`.
 
+use launch::commands::asks_for_help;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-const HELP: &str = "\
-usage: ferrule info [--config]          version, or every setting with its value, default and range
-       ferrule info --protocols [--size BYTES]   which protocol a message takes, by size and by where the receiver is
-       ferrule info --abi FILE...       which MPI library each program or library needs, and whether it runs here
-       ferrule info --lanes [--json]    lanes of a pair over a network, their classes and the marks of their packets
-       ferrule doctor [--json] [FILE...]   what works here, what would make it faster, and how to mend it; whether programs run here
-       ferrule top [--once] [--waits] [PID]   what the ranks of running jobs do; pending operations and the wait-for graph
-       ferrule drain [--help]           suspends what goes to and from some hosts of a job, which may then get other addresses; resumes it
-       ferrule migrate [--help]         moves virtual machines to other hosts while a job runs in them
-       ferrule why [--] MPIEXEC-ARGS    run a job and print the channel of each pair of ranks, and why not the others
-       ferrule startup [--help]         compares ways to start a job, and launchers; fits models and predicts
-       ferrule lab lanes [--help]       simulates virtual lanes of InfiniBand: the published figures, and tables of OpenSM
-       ferrule help
-";
-
 fn main() {
     let words: Vec<_> = std::env::args_os().skip(1).collect();
     let code = match words.first().and_then(|w| w.to_str()) {
+        // `why` hands its words on, and clap knows the help of `startup` and `lab`.
+        Some(name @ ("info" | "doctor" | "top" | "drain" | "resume" | "migrate")) if asks_for_help(&words[1..]) => {
+            print!("{}", launch::commands::usage(name));
+            0
+        }
+        Some("why") if words.get(1).is_some_and(|word| asks_for_help(std::slice::from_ref(word))) => {
+            print!("{}", launch::commands::usage("why"));
+            0
+        }
+        Some("info") if words.get(1).is_some_and(|w| w == "--pages") => pages(&words[2..]),
         Some("info") if words[1..].iter().any(|w| w == "--protocols") => protocols(&words[1..]),
         Some("info") if words.get(1).is_some_and(|w| w == "--abi") => abis(&words[2..]),
         Some("info") if words[1..].iter().any(|w| w == "--lanes") => lanes(words[1..].iter().any(|w| w == "--json")),
@@ -34,7 +30,7 @@ fn main() {
         Some("startup") => launch::compare::main(&words[1..]),
         Some("lab") => launch::lab::main(&words[1..]),
         Some("help" | "--help" | "-h") => {
-            print!("{HELP}");
+            print!("{}", launch::commands::overview());
             0
         }
         Some("--version") => {
@@ -42,7 +38,7 @@ fn main() {
             0
         }
         _ => {
-            eprint!("{HELP}");
+            eprint!("{}", launch::commands::overview());
             2
         }
     };
@@ -116,6 +112,20 @@ fn abis(files: &[std::ffi::OsString]) -> i32 {
         }
     }
     code
+}
+
+fn pages(words: &[std::ffi::OsString]) -> i32 {
+    let [place] = words else {
+        eprintln!("ferrule info: --pages needs one directory");
+        return 2;
+    };
+    match launch::pages::write(std::path::Path::new(place)) {
+        Ok(()) => 0,
+        Err(why) => {
+            eprintln!("ferrule info: {why}");
+            1
+        }
+    }
 }
 
 fn lanes(json: bool) -> i32 {

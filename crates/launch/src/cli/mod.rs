@@ -6,6 +6,7 @@ mod output;
 mod parse;
 pub mod rankfile;
 pub mod table;
+pub mod values;
 
 use crate::container::ContainerOptions;
 pub use binding::bind_to;

@@ -109,6 +109,35 @@ pub struct Spelling {
     pub help: &'static str,
 }
 
+impl Spelling {
+    /// The names of the words that follow; empty if there are none.
+    pub fn metavar(&self) -> &'static str {
+        self.help.split_once('\t').map_or("", |(words, _)| words)
+    }
+
+    /// One line that says what it does.
+    pub fn meaning(&self) -> &'static str {
+        self.help.split_once('\t').map_or(self.help, |(_, text)| text)
+    }
+
+    /// All names as they are written, with commas between them.
+    pub fn shown(&self) -> String {
+        self.names.iter().map(|name| shown(name)).collect::<Vec<_>>().join(", ")
+    }
+
+    /// All names, and the words that follow.
+    pub fn head(&self) -> String {
+        // `[=FILE]` belongs to the name.
+        let gap = if self.metavar().is_empty() || self.metavar().starts_with('[') { "" } else { " " };
+        format!("{}{gap}{}", self.shown(), self.metavar())
+    }
+}
+
+/// A name as the help writes it.
+pub fn shown(name: &str) -> String {
+    format!("{}{name}", if name.len() < 3 { "-" } else { "--" })
+}
+
 const fn option(names: &'static [&'static str], words: usize, kind: Kind, help: &'static str) -> Spelling {
     Spelling { names, words, kind, help }
 }
@@ -496,22 +525,26 @@ pub fn nearest(name: &str) -> Option<&'static str> {
     )
 }
 
+/// What mpiexec's exit code says.
+pub const EXIT_CODE: &str = "\
+    The exit code is that of the first rank that fails (128 + number for a signal), the code given to MPI_Abort, 124 after\n\
+    --timeout, 126 or 127 if a program can't be run or found, 2 for a wrong command line, 1 if an agent is lost.\n";
+
+/// The options that the help shows.
+pub fn own() -> impl Iterator<Item = &'static Spelling> {
+    TABLE.iter().filter(|s| !s.help.is_empty())
+}
+
 /// The text of `--help`.
 pub fn help() -> String {
     let mut out = String::from(
         "usage: mpiexec [options] program [arguments] [: [options] program [arguments]]...\n\n\
          Starts an MPI job. Options may be written with one dash or two.\n\n",
     );
-    for spelling in TABLE.iter().filter(|s| !s.help.is_empty()) {
-        let (words, text) = spelling.help.split_once('\t').unwrap_or(("", spelling.help));
-        let names: Vec<String> =
-            spelling.names.iter().map(|n| format!("{}{n}", if n.len() < 3 { "-" } else { "--" })).collect();
-        let head = format!("  {} {words}", names.join(", "));
-        out.push_str(&format!("{head}\n      {text}\n"));
+    for spelling in own() {
+        out.push_str(&format!("  {}\n      {}\n", spelling.head(), spelling.meaning()));
     }
-    out.push_str(
-        "\nThe exit code is that of the first rank that fails (128 + number for a signal), the code given to MPI_Abort, 124 after\n\
-         --timeout, 126 or 127 if a program can't be run or found, 2 for a wrong command line, 1 if an agent is lost.\n",
-    );
+    out.push('\n');
+    out.push_str(EXIT_CODE);
     out
 }

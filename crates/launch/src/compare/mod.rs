@@ -14,12 +14,17 @@ mod schemes;
 mod sleepers;
 mod table;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use options::Options;
 use results::{Machine, Results};
 use run::Failed;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+
+/// The command line, for its pages.
+pub fn command() -> clap::Command {
+    Options::command()
+}
 
 /// Runs the command; `words` are those after `startup`.
 pub fn main(words: &[std::ffi::OsString]) -> i32 {

@@ -13,12 +13,6 @@ use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-const HELP: &str = "\
-usage: ferrule doctor [--json] [FILE...]
-Says what works on this host, what would make it faster, and the line that mends it. FILEs are programs or libraries: which MPI library
-they need, and whether they run here. Exit code 0 if a job of two ranks runs here, and every FILE; 1 if not.
-";
-
 /// How it is with one thing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -87,12 +81,8 @@ pub fn main(words: &[OsString]) -> i32 {
     for word in words {
         match word.to_str() {
             Some("--json") => json = true,
-            Some("--help" | "-h") => {
-                print!("{HELP}");
-                return 0;
-            }
             Some(option) if option.starts_with('-') => {
-                eprint!("ferrule doctor: there is no option {option}\n{HELP}");
+                eprint!("ferrule doctor: there is no option {option}\n{}", crate::commands::usage("doctor"));
                 return 2;
             }
             _ => files.push(PathBuf::from(word)),

@@ -18,17 +18,6 @@ use ::migrate::config::{self, Config};
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
-const USAGE: &str = "\
-usage: ferrule migrate [PID] --vm NAME [--vm NAME …] --to HOST [options]   moves virtual machines with ranks of a running job
-       ferrule migrate [PID] --status | --abort [--json]                  how far it is; undoes it, if that is still possible
-  --config FILE            describes the machines: docs/user/migration.md (/etc/ferrule/vms.json)
-  PID, --job PID           mpiexec's process; needed if several jobs of this user run
-  --plan, --dry-run        finds out whether it is possible, and changes nothing
-  --limit SECONDS          how long each step may take before it counts as failed (30)
-  --migrate-limit SECONDS  the same for the migration itself (300)
-  --json                   the outcome as one JSON object; progress goes to standard error
-";
-
 const CONFIG: &str = "/etc/ferrule/vms.json";
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -113,14 +102,10 @@ fn seconds(name: &str, text: &str) -> Result<Duration, String> {
 
 /// Runs with these words; returns the exit code: 0 if it was done, 1 if not, 2 for words that are not understood.
 pub fn run(words: &[String]) -> i32 {
-    if words.iter().any(|word| word == "--help" || word == "-h") {
-        print!("{USAGE}");
-        return 0;
-    }
     let options = match parse(words) {
         Ok(options) => options,
         Err(why) => {
-            eprint!("ferrule migrate: {why}\n{USAGE}");
+            eprint!("ferrule migrate: {why}\n{}", crate::commands::usage("migrate"));
             return 2;
         }
     };

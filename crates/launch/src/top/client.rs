@@ -2,6 +2,7 @@
 
 use super::find::{self, Job};
 use super::{lanes, table};
+use crate::commands;
 use protocol::control::VERSION;
 use protocol::control::inquiry::{Answer, Question};
 use std::collections::HashMap;
@@ -14,14 +15,6 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(400);
 /// Columns, where no terminal says how many.
 const WIDE: usize = 4096;
-
-const USAGE: &str = "\
-usage: ferrule top [--once] [--waits | --lanes] [--interval SECONDS] [PID]
-  Shows what the ranks of running jobs do: of mpiexec's process PID, or of all jobs of this user in this network namespace.
-  --once      one table instead of one every second
-  --lanes     what ranks have sent over the lanes of each class, and how long packets waited for them
-  --waits     pending operations and the wait-for graph: deadlocks by name, or the rank for which the others wait
-";
 
 /// What is shown.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -74,7 +67,7 @@ fn parse(words: &[String]) -> Result<Options, String> {
 pub fn run(words: &[String]) -> i32 {
     match parse(words) {
         Err(why) => {
-            eprint!("ferrule top: {why}\n{USAGE}");
+            eprint!("ferrule top: {why}\n{}", commands::usage("top"));
             2
         }
         Ok(options) => watch(&options),
