@@ -83,7 +83,7 @@ def stage(dist: pathlib.Path, place: pathlib.Path, made: Release) -> None:
     documents = place / "share/doc/ferrule"
     modules = place / "share/modulefiles/ferrule"
     for folder in (documents, modules):
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
     for name in LICENCE_FILES:
         shutil.copyfile(ROOT / name, documents / pathlib.Path(name).name)
     (documents / "licences-of-crates.txt").write_text(crate_licences())
