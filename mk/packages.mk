@@ -18,4 +18,4 @@ release-check:
 	$(PYTHON) packaging/release.py --notes $(RELEASE_NOTES)
 
 test-packages: build packaging-tools
-	build/venv/bin/python tests/packages.py
+	build/venv/bin/python tests/packaged.py
