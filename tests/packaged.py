@@ -3,7 +3,7 @@
 
 Run by the Python of build/venv, which has rpmfile, EasyBuild's framework and rattler-build (mk/packages.mk).
 
-Usage: tests/packages.py
+Usage: tests/packaged.py
 """
 
 from __future__ import annotations
