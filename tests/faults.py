@@ -70,14 +70,7 @@ def one_moment(lib: runner.Library, words: list[str], launch: list[str], setting
         complaint = "exit code 0 although ranks have died"
     if not complaint and text.count("the survivors agree") != 1:
         complaint = "the survivors have not said that all is right"
-    files = [str(p.relative_to(tmp)) for p in tmp.rglob("*") if not p.is_dir() and p.name != "out"]
-    if not complaint and files:
-        complaint = f"files left: {files}"
-    if not complaint and runner.sockets_of(process.pid):
-        complaint = f"sockets left: {runner.sockets_of(process.pid)}"
-    new = runner.shm_objects() - shm
-    if not complaint and new:
-        complaint = f"objects left in /dev/shm: {sorted(new)}"
+    complaint = complaint or runner.remains(process.pid, tmp, shm)
     shutil.rmtree(tmp, ignore_errors=True)
     return complaint and f"{complaint}\n{' '.join(command)}\n{text[-2500:]}"
 

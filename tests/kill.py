@@ -104,14 +104,7 @@ def one_moment(lib: runner.Library, rng: random.Random, ranks: int, launch: list
         text = out.read()
     if not complaint and wanted != "mpiexec":
         complaint = message_fault(process.returncode, text, wanted, victim)
-    files = [str(p.relative_to(tmp)) for p in tmp.rglob("*") if not p.is_dir() and p.name != "out"]
-    if not complaint and files:
-        complaint = f"files left: {files}"
-    if not complaint and runner.sockets_of(process.pid):
-        complaint = f"sockets left: {runner.sockets_of(process.pid)}"
-    new = runner.shm_objects() - shm
-    if not complaint and new:
-        complaint = f"objects left in /dev/shm: {sorted(new)}"
+    complaint = complaint or runner.remains(process.pid, tmp, shm)
     shutil.rmtree(tmp, ignore_errors=True)
     return wanted, complaint and f"{complaint}\n{text[-1500:]}"
 

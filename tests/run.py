@@ -298,6 +298,17 @@ def shm_objects() -> set[str]:
         return set()
 
 
+def remains(pid: int, tmp: pathlib.Path, shm: set[str]) -> str:
+    """What is left of mpiexec `pid` beside processes, whose temporary folder was `tmp`; `shm` is what /dev/shm had before. `tmp/out` is the caller's."""
+    if files := [str(path.relative_to(tmp)) for path in tmp.rglob("*") if not path.is_dir() and path.name != "out"]:
+        return f"files left: {files}"
+    if sockets := sockets_of(pid):
+        return f"sockets left: {sockets}"
+    if new := shm_objects() - shm:
+        return f"objects left in /dev/shm: {sorted(new)}"
+    return ""
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("patterns", nargs="*", help="run only the programs that match, such as 'coll/*'")

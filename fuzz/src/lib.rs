@@ -14,6 +14,7 @@ pub mod input;
 pub mod offload;
 pub mod packet_table;
 pub mod pmi;
+pub mod qmp;
 pub mod rank_files;
 pub mod region;
 pub mod schedule;
@@ -29,6 +30,7 @@ pub mod tcp_record;
 pub mod topology;
 pub mod ucx_hello;
 pub mod views;
+pub mod virtual_machines;
 
 /// A target: its name and what it does with an input.
 pub type Target = (&'static str, fn(&[u8]));
@@ -45,6 +47,7 @@ pub const TARGETS: &[Target] = &[
     ("offload", offload::run),
     ("packet_table", packet_table::run),
     ("pmi", pmi::run),
+    ("qmp", qmp::run),
     ("rank_files", rank_files::run),
     ("region", region::run),
     ("schedule", schedule::run),
@@ -60,4 +63,5 @@ pub const TARGETS: &[Target] = &[
     ("topology", topology::run),
     ("ucx_hello", ucx_hello::run),
     ("views", views::run),
+    ("virtual_machines", virtual_machines::run),
 ];

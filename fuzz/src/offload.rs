@@ -20,7 +20,9 @@ pub fn run(data: &[u8]) {
     let mut input = Input::new(head);
     let channel = (input.byte().into(), if input.byte() == 0 { u64::MAX } else { 3 });
     let request = Request { address: 1, len: bytes.len() as u64, id: 1, channels: [channel; 2] };
-    let (Ok(_), Ok(schedule)) = (metadata::schedule_len(&request), metadata::schedule(bytes, ENDPOINTS_MAX)) else { return };
+    let (Ok(_), Ok(schedule)) = (metadata::schedule_len(&request), metadata::schedule(bytes, ENDPOINTS_MAX)) else {
+        return;
+    };
     let schedule = Rc::new(schedule);
     let mut runs = Vec::new();
     for process in 0..2 {

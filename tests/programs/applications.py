@@ -13,10 +13,10 @@ import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import cases
 import jobs
 
 WORK = jobs.ROOT / "build/prebuilt"
@@ -29,8 +29,18 @@ LIMIT_S = 240
 #: Of the sodium chloride lattice: energy of an ion in units of q²/distance of neighbours, times two.
 MADELUNG = 1.747564594633
 
+#: The tables that `rows` reads.
+TABLE = "thermo_style custom step temp pe etotal press\nthermo_modify format float %.10g\n"
+#: Forces of the liquid, after the box or the restart file.
+FORCES = f"""pair_coeff 1 1 1.0 1.0 2.5
+neighbor 0.3 bin
+neigh_modify every 20 delay 0 check no
+fix 1 all nve
+{TABLE}thermo 20
+"""
+
 #: 4000 atoms of a liquid of Lennard-Jones particles at constant energy.
-LIQUID = """
+LIQUID = f"""
 units lj
 lattice fcc 0.8442
 region box block 0 10 0 10 0 10
@@ -39,18 +49,11 @@ create_atoms 1 box
 mass 1 1.0
 velocity all create 1.44 87287 loop geom
 pair_style lj/cut 2.5
-pair_coeff 1 1 1.0 1.0 2.5
-neighbor 0.3 bin
-neigh_modify every 20 delay 0 check no
-fix 1 all nve
-thermo_style custom step temp pe etotal press
-thermo_modify format float %.10g
-thermo 20
-run 200
+{FORCES}run 200
 """
 
 #: A crystal of sodium chloride, neighbours at a distance of 1, charges of 1: long-range forces by a distributed FFT (PPPM).
-SALT = """
+SALT = f"""
 units lj
 atom_style charge
 lattice custom 1.0 a1 2 0 0 a2 0 2 0 a3 0 0 2 basis 0 0 0 basis 0.5 0.5 0 basis 0.5 0 0.5 basis 0 0.5 0.5 basis 0.5 0 0 basis 0 0.5 0 basis 0 0 0.5 basis 0.5 0.5 0.5
@@ -63,22 +66,13 @@ set type 2 charge -1.0
 pair_style coul/long 3.5
 pair_coeff * *
 kspace_style pppm 1.0e-6
-thermo_style custom step temp pe etotal press
-thermo_modify format float %.10g
-run 0
+{TABLE}run 0
 """
 
 RESTART_WRITE = LIQUID + "write_restart liquid.restart\nrun 40\n"
-RESTART_READ = """
+RESTART_READ = f"""
 read_restart liquid.restart
-pair_coeff 1 1 1.0 1.0 2.5
-neighbor 0.3 bin
-neigh_modify every 20 delay 0 check no
-fix 1 all nve
-thermo_style custom step temp pe etotal press
-thermo_modify format float %.10g
-thermo 20
-run 40
+{FORCES}run 40
 """
 
 #: Each cell's spike excites the next one of a ring of 32; every rank prints the spikes of all.
@@ -219,12 +213,12 @@ def ring(place: pathlib.Path) -> None:
             spikes = found[3]
 
 
-CASES: dict[str, Callable[[pathlib.Path], None]] = {
-    "lammps: a liquid, on 1, 2 and 4 ranks": liquid,
-    "lammps: rock salt by PPPM": salt,
-    "lammps: a restart on fewer ranks": restart,
-    "lammps: two simulations in one job": partitions,
-    "neuron: a ring of 32 cells on 1, 2 and 4 ranks": ring,
+CASES: dict[str, tuple[str, Callable[[pathlib.Path], None]]] = {
+    "lammps: a liquid, on 1, 2 and 4 ranks": (LAMMPS, liquid),
+    "lammps: rock salt by PPPM": (LAMMPS, salt),
+    "lammps: a restart on fewer ranks": (LAMMPS, restart),
+    "lammps: two simulations in one job": (LAMMPS, partitions),
+    "neuron: a ring of 32 cells on 1, 2 and 4 ranks": (NEURON, ring),
 }
 
 
@@ -232,23 +226,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("word", nargs="?", default="")
     options = parser.parse_args()
-    counts = {"pass": 0, "FAIL": 0, "skip": 0}
-    for name, case in CASES.items():
+    chosen: list[cases.Case] = []
+    skipped = 0
+    for name, (requirement, case) in CASES.items():
         if options.word not in name:
             continue
-        why = ""
-        with tempfile.TemporaryDirectory(prefix="fp-") as place:
-            try:
-                case(pathlib.Path(place))
-                state = "pass"
-            except Unavailable as error:
-                state, why = "skip", f": {error}"
-            except AssertionError as error:
-                state, why = "FAIL", f": {error}"
-        counts[state] += 1
-        print(f"{state}  {name}{why}", flush=True)
-    print(f"applications: {counts['pass']} passed, {counts['FAIL']} failed, {counts['skip']} skipped")
-    return 1 if counts["FAIL"] else 0
+        try:
+            python_with(requirement)
+            chosen.append((name, case))
+        except Unavailable as error:
+            skipped += 1
+            print(f"skip {name}: {error}", flush=True)
+    return cases.run("applications", chosen, skipped=skipped)
 
 
 if __name__ == "__main__":

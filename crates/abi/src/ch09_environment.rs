@@ -4,7 +4,7 @@ use crate::api::{api, plain};
 use crate::attributes::refresh;
 use crate::callbacks::create_errhandler;
 use crate::chosen::{ABI_NAME, Chosen, MAX_PROCESSOR_NAME};
-use crate::convert::Abi;
+use crate::convert::{Abi, known};
 use crate::kinds::*;
 use crate::lookup;
 use core::ffi::c_int;
@@ -67,7 +67,12 @@ api! {
 
     /// Class of an error code
     MPI_Error_class => (errorcode: Int, errorclass: OutInt) on anytime {
-        errorclass.set(Chosen::code(errors::class_of(cs, Chosen::class(errorcode))?));
+        // A class is its own class, also where two of them are one to the core.
+        let class = match known(Chosen::CODES, errorcode) {
+            Some(_) => errorcode,
+            None => Chosen::code(errors::class_of(cs, Chosen::class(errorcode))?),
+        };
+        errorclass.set(class);
         Ok(())
     }
 

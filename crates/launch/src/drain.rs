@@ -49,9 +49,9 @@ fn parse(verb: &str, words: &[String]) -> Result<Options, String> {
             "--json" => options.json = true,
             "--status" if verb == "drain" => options.verb = Verb::Status,
             "--job" => options.job = Some(value()?.parse().map_err(|_| "--job needs a pid of mpiexec")?),
-            "--limit" => options.limit = seconds(word, value()?)?,
-            "--hold" if verb == "drain" => options.hold = seconds(word, value()?)?,
-            "--for" if verb == "drain" => options.stay = Some(seconds(word, value()?)?),
+            "--limit" => options.limit = seconds(word, value()?, 0.0)?,
+            "--hold" if verb == "drain" => options.hold = seconds(word, value()?, 0.0)?,
+            "--for" if verb == "drain" => options.stay = Some(seconds(word, value()?, 0.0)?),
             hosts if verb == "drain" && !hosts.starts_with('-') && options.hosts.is_empty() => {
                 options.hosts = hosts.split(',').map(String::from).collect();
             }
@@ -64,9 +64,10 @@ fn parse(verb: &str, words: &[String]) -> Result<Options, String> {
     Ok(options)
 }
 
-fn seconds(name: &str, text: &str) -> Result<Duration, String> {
-    let seconds = text.parse::<f64>().ok().filter(|s| (0.0..=1e6).contains(s));
-    seconds.map(Duration::from_secs_f64).ok_or(format!("{name} needs seconds, from 0 to 1000000"))
+/// The value of an option: seconds, at least so many.
+pub(crate) fn seconds(name: &str, text: &str, least: f64) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok().filter(|s| (least..=1e6).contains(s));
+    seconds.map(Duration::from_secs_f64).ok_or(format!("{name} needs seconds, from {least} to 1000000"))
 }
 
 /// Runs with these words; returns the exit code: 0 if it was done, 1 if not, 2 for words that are not understood.

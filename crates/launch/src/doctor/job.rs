@@ -94,7 +94,7 @@ fn compile(bin: &Path, place: &Path, wrapper: &str, file: &str, text: &str) -> (
             return (None, Finding::new("compilers", wrapper, State::Error, why, "install all of Ferrule's files"));
         }
     };
-    if in_path(&compiler).is_none() && !Path::new(&compiler).is_file() {
+    if in_path(&compiler).is_none() {
         let variable = if wrapper == "mpifort" { "MPIFORT_FC" } else { "MPICC_CC" };
         return missing(
             format!("the compiler {compiler} is not in PATH"),

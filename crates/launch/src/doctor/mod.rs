@@ -7,10 +7,11 @@ mod host;
 mod job;
 mod peers;
 
+use crate::environment::find_program;
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// How it is with one thing.
@@ -147,9 +148,8 @@ fn shown(findings: &[Finding], runs: bool) -> String {
 
 /// The file that a shell would run for this name.
 fn in_path(name: &str) -> Option<PathBuf> {
-    use std::os::unix::fs::PermissionsExt;
-    let runs = |file: &PathBuf| file.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0);
-    std::env::split_paths(&std::env::var_os("PATH")?).map(|dir| dir.join(name)).find(runs)
+    let file = find_program(name.as_bytes(), std::env::var_os("PATH").as_deref(), None).ok()?;
+    Some(OsString::from_vec(file.into_bytes()).into())
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Agreements at a time.
 const AGREEMENTS_MAX: usize = 1 << 16;
+/// Communicators that are known to be revoked. Another one is told again each time that a rank revokes it, which does no harm.
+const REVOKED_MAX: usize = 1 << 20;
 
 /// See the head of this file.
 #[derive(Default)]
@@ -112,7 +114,9 @@ impl Head {
 
     /// All ranks are told that a communicator is revoked, once.
     pub(super) fn revoke(&mut self, context: u64) {
-        if self.agreements.revoked.insert(context) {
+        let revoked = &mut self.agreements.revoked;
+        let is_known = if revoked.len() < REVOKED_MAX { !revoked.insert(context) } else { revoked.contains(&context) };
+        if !is_known {
             self.send(ALL, Message::Revoked { context });
         }
     }

@@ -19,6 +19,8 @@ use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 const CONFIG: &str = "/etc/ferrule/vms.json";
+/// Shortest limit of a step, in seconds.
+const LEAST_S: f64 = 0.1;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Verb {
@@ -60,8 +62,8 @@ fn parse(words: &[String]) -> Result<Options, String> {
             "--to" => options.to = value()?.clone(),
             "--config" => options.config = value()?.clone(),
             "--job" => options.job = Some(value()?.parse().map_err(|_| "--job needs a pid of mpiexec")?),
-            "--limit" => options.limit = seconds(word, value()?)?,
-            "--migrate-limit" => options.migrate_limit = seconds(word, value()?)?,
+            "--limit" => options.limit = drain::seconds(word, value()?, LEAST_S)?,
+            "--migrate-limit" => options.migrate_limit = drain::seconds(word, value()?, LEAST_S)?,
             "--json" => options.json = true,
             "--plan" | "--dry-run" => verbs.push(Verb::Plan),
             "--status" => verbs.push(Verb::Status),
@@ -93,11 +95,6 @@ fn parse(words: &[String]) -> Result<Options, String> {
         return Err("a virtual machine is named twice".into());
     }
     Ok(options)
-}
-
-fn seconds(name: &str, text: &str) -> Result<Duration, String> {
-    let seconds = text.parse::<f64>().ok().filter(|s| (0.1..=1e6).contains(s));
-    seconds.map(Duration::from_secs_f64).ok_or(format!("{name} needs seconds, from 0.1 to 1000000"))
 }
 
 /// Runs with these words; returns the exit code: 0 if it was done, 1 if not, 2 for words that are not understood.

@@ -120,9 +120,15 @@ pub fn runs(ranks: impl IntoIterator<Item = u32>) -> Vec<(u32, u32)> {
     runs
 }
 
-/// The ranks of runs, of which none is `end` or more.
+/// The ranks of runs, of which none is `end` or more. Each comes once: what lies below the end of an earlier run is left out, so the work is bounded whatever
+/// the runs are.
 pub fn ranks_of(runs: &[(u32, u32)], end: u32) -> impl Iterator<Item = u32> {
-    runs.iter().flat_map(move |(first, count)| *first..first.saturating_add(*count).min(end))
+    let mut next = 0;
+    runs.iter().flat_map(move |(first, count)| {
+        let run = next.max(*first)..first.saturating_add(*count).min(end);
+        next = next.max(run.end);
+        run
+    })
 }
 
 wire! {
@@ -193,6 +199,7 @@ mod tests {
         assert_eq!(runs([4, 5, 7]), [(4, 2), (7, 1)]);
         // Whatever a rank sends, no rank beyond the job comes of it.
         assert_eq!(ranks_of(&[(2, u32::MAX), (u32::MAX, 7)], 4).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(ranks_of(&[(1, 2), (0, 4), (1, 9)], 8).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7], "each once");
     }
 
     #[test]
