@@ -13,7 +13,7 @@
 //!
 //! Invariants: each step is ordered once; the next one follows when every rank that lives has answered; an answer that isn't awaited changes nothing.
 
-use crate::control::epoch::{Done, Order, Outcome, PhaseTime, Step};
+use crate::control::epoch::{Done, NOTHING_SUSPENDED, Order, Outcome, PhaseTime, Step};
 use std::collections::BTreeSet;
 
 /// What mpiexec does next.
@@ -154,7 +154,7 @@ impl Epochs {
         match self.stage {
             Stage::Ready => Ok(self.leave_hold(now)),
             Stage::Stepping(Step::Publish {} | Step::Activate {}) => Ok(Vec::new()),
-            Stage::Over => Err("nothing is suspended".into()),
+            Stage::Over => Err(NOTHING_SUSPENDED.into()),
             Stage::Stepping(_) => Err(format!("not everything is suspended yet: {}", self.describe())),
         }
     }

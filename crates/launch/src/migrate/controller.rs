@@ -9,7 +9,7 @@ use crate::drain;
 use crate::top::find::Job;
 use ::migrate::machine::{Action, Limits, Machine, Order, Report, Step};
 use protocol::control::VERSION;
-use protocol::control::epoch::{Outcome, PhaseTime};
+use protocol::control::epoch::{NOTHING_SUSPENDED, Outcome, PhaseTime};
 use protocol::control::inquiry::Question;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
@@ -232,7 +232,7 @@ fn judge(is_suspend: bool, outcome: &Outcome) -> Result<Report, String> {
         // It has rolled back, or it was never suspended.
         (false, true) => Ok(Report::Refused(outcome.text.clone())),
         // Its hold was over before, or the suspension was never reached.
-        (false, false) if outcome.text == "nothing is suspended" => Ok(Report::Done),
+        (false, false) if outcome.text == NOTHING_SUSPENDED => Ok(Report::Done),
         (false, false) => Err(outcome.text.clone()),
     }
 }

@@ -64,6 +64,9 @@ wire! {
     }
 }
 
+/// The text of an [`Outcome`] when there is no epoch to resume: to who wants everything resumed, nothing is left to do.
+pub const NOTHING_SUSPENDED: &str = "nothing is suspended";
+
 wire! {
     /// What `ferrule drain` is told.
     #[derive(Default)]
