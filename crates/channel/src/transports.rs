@@ -33,7 +33,7 @@ use protocol::memory::Verbs;
 use protocol::processes::SharedProcesses;
 use protocol::transport::Packet;
 use protocol::wire::Header;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -140,6 +140,8 @@ pub struct Transports {
     finder: Finder,
     /// Peers that are reported lost when nothing of them is left to be read.
     gone: VecDeque<Peer>,
+    /// Peers that were reported lost: the node agent and a transport may both notice it.
+    lost: HashSet<Peer>,
     changes: VecDeque<Change>,
     /// Where peers whose endpoints are suspended go on.
     moved: HashMap<Peer, Vec<SocketAddr>>,
@@ -191,6 +193,7 @@ impl Transports {
             instead_of_ucx: HashMap::new(),
             finder: Finder::new(Rc::clone(&job), bootstrap),
             gone: VecDeque::new(),
+            lost: HashSet::new(),
             changes: VecDeque::new(),
             moved: HashMap::new(),
             moved_over_ucx: HashMap::new(),
@@ -335,11 +338,13 @@ impl Transports {
         }
     }
 
-    /// No lane any more; reported by the next polls.
+    /// No lane any more; reported once, by the next polls.
     fn lose(&mut self, peer: Peer) {
         self.parked.remove(&peer);
         self.hubs().for_each(|hub| hub.forget(peer));
-        self.changes.push_back(Change::Lost(peer));
+        if self.lost.insert(peer) {
+            self.changes.push_back(Change::Lost(peer));
+        }
     }
 
     /// Whether the kernel has everything that was sent.
