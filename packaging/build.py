@@ -76,6 +76,8 @@ def cargo_home() -> pathlib.Path:
 def stage(dist: pathlib.Path, place: pathlib.Path, made: Release) -> None:
     """What `make install` installs, without debug information and the builder's paths; licences and the module file beside it."""
     output("mk/install.sh", "install", str(dist), str(place))
+    # Plug-ins that `make spank` and `make pmpi` add: they need the Slurm and the MPI library of their site, so each site builds them.
+    shutil.rmtree(place / "lib/ferrule", ignore_errors=True)
     (place / "share/ferrule/installed").unlink()
     for path in programs(place):
         output("strip", "--strip-debug", str(path))

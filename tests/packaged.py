@@ -107,8 +107,10 @@ def check_tree(tree: pathlib.Path, owner: tuple[int, int]) -> None:
 
 
 def same_bytes_again(made: pathlib.Path, tmp: pathlib.Path) -> None:
-    """From a copy with other times, under another umask."""
+    """From a copy with other times and a plug-in of the site, under another umask."""
     shutil.copytree(ROOT / "dist", tmp / "dist", symlinks=True, copy_function=shutil.copyfile)
+    (tmp / "dist/lib/ferrule").mkdir(exist_ok=True)
+    (tmp / "dist/lib/ferrule/plugin.so").write_text("of the site")
     for path in (ROOT / "dist").rglob("*"):
         if path.is_file() and not path.is_symlink() and os.access(path, os.X_OK):
             (tmp / "dist" / path.relative_to(ROOT / "dist")).chmod(0o700)
