@@ -55,12 +55,23 @@ def program_with_workers(program: str, workers: int, _: pathlib.Path) -> None:
         check(RUN_BY_WORKER in text, f"{program} {form}: no worker has run anything")
 
 
+def on_nodes(hosts: int, ranks: int = 2) -> tuple[str, ...]:
+    """Options for nodes that know nothing of each other, so that their workers talk over TCP."""
+    return ("--launcher", "fork", "--hosts", ",".join(f"h{i}:{ranks}" for i in range(hosts)))
+
+
 def over_nodes(hosts: int, _: pathlib.Path) -> None:
-    """Ranks of several nodes run their collectives themselves, beside workers that run those of one node: the results are right."""
-    options = ("--launcher", "fork", "--hosts", ",".join(f"h{i}:2" for i in range(hosts)))
+    """Workers of several nodes run the collectives of their ranks together."""
     for program in PROGRAMS:
-        for form in FORMS if hosts == 2 else FORMS[:1]:
-            job(2 * hosts, program, form, workers=hosts - 1, options=options)
+        for form in FORMS if hosts == 2 else FORMS[:2]:
+            text = job(2 * hosts, program, form, workers=hosts - 1, options=on_nodes(hosts))
+            check(RUN_BY_WORKER in text, f"{program} {form}: no worker has run anything")
+
+
+def mixed_over_nodes(settings: dict[str, str], _: pathlib.Path) -> None:
+    """Several collectives at once, with settings of the links between workers."""
+    for words in (("rounds",), ("persist", "60"), ("long",)):
+        check(RUN_BY_WORKER in job(5, "offload", *words, workers=2, options=on_nodes(3), **settings), f"{words}: no worker has run anything")
 
 
 def measured(hosts: int, folder: pathlib.Path) -> None:
@@ -70,7 +81,7 @@ def measured(hosts: int, folder: pathlib.Path) -> None:
     done = subprocess.run([sys.executable, str(runner.ROOT / "bench/offload.py"), *words], capture_output=True, text=True, timeout=patience.WATCHDOG_S, check=False)
     check(done.returncode == 0, f"exit code {done.returncode}: {done.stderr[-1000:]}")
     rows = json.loads(figures.read_text())
-    check([row["run_by"] for row in rows] == ["rank", "worker" if hosts == 1 else "rank"], f"collectives were run by {[row['run_by'] for row in rows]}")
+    check([row["run_by"] for row in rows] == ["rank", "worker"], f"collectives were run by {[row['run_by'] for row in rows]}")
     check(all(row["pure_us"] > 0 and row["total_us"] >= row["pure_us"] / 2 for row in rows), f"figures that can't be: {rows}")
     if hosts > 1:
         # 64 KiB at 400 Mb/s take 1.3 ms: in less, they did not go over the link.
@@ -103,12 +114,13 @@ def choice(_: pathlib.Path) -> None:
     """By default only what is large, and nothing where the setting or the hint says so."""
     sizes = [int(size) for size in re.findall(r"a collective of (\d+) bytes is run by a worker", job(2, "offload", FERRULE_COLL_OFFLOAD="auto"))]
     check(bool(sizes) and min(sizes) >= 32768, f"workers have run collectives of {sorted(set(sizes))[:5]} bytes")
+    check(RUN_BY_WORKER in job(4, "offload", FERRULE_COLL_OFFLOAD="auto", options=on_nodes(2)), "nothing is run by workers of two nodes")
     check(RUN_BY_WORKER not in job(2, "offload", FERRULE_COLL_OFFLOAD="off"), "a worker has run something although it is off")
     check(RUN_BY_WORKER not in job(2, "offload", workers=0), "there are no workers")
     hints = job(2, "offload", "hint", FERRULE_COLL_OFFLOAD="auto")
     check(RUN_BY_WORKER in hints, "the hint has no effect")
-    text = job(4, "offload", options=("--launcher", "fork", "--hosts", "left:2,right:2"))
-    check("its processes are on several nodes" in text, "nothing says why collectives of two nodes stay with the ranks")
+    text = job(4, "offload", options=on_nodes(2), FERRULE_CHANNELS="ucx", FERRULE_UCX="on", UCX_TLS="tcp,self")
+    check("workers of several nodes need TCP" in text, "nothing says why collectives of two nodes stay with the ranks")
 
 
 def bad_settings(_: pathlib.Path) -> None:
@@ -125,11 +137,12 @@ def bad_settings(_: pathlib.Path) -> None:
     check(alone.returncode == 1 and "only node agents start it" in alone.stderr, f"a worker without agent: {alone.stderr}")
 
 
-def rank_dies(_: pathlib.Path) -> None:
+def rank_dies(hosts: int, _: pathlib.Path) -> None:
     program = str(TESTS / "coll/offload")
-    going_on = mpiexec("--offload", "1", "--continue-on-failure", "-n", "3", program, "die", FERRULE_COLL_OFFLOAD="all")
+    words = ["--offload", "1", *(on_nodes(hosts) if hosts > 1 else ())]
+    going_on = mpiexec(*words, "--continue-on-failure", "-n", "4", program, "die", FERRULE_COLL_OFFLOAD="all")
     check("the survivors agree" in going_on.text, f"exit code {going_on.code}: {going_on.text[-800:]}")
-    done = mpiexec("--offload", "1", "-n", "3", program, "die", FERRULE_COLL_OFFLOAD="all")
+    done = mpiexec(*words, "-n", "4", program, "die", FERRULE_COLL_OFFLOAD="all")
     check(done.code != 0, "a job whose rank was killed ends well")
 
 
@@ -147,17 +160,17 @@ def cpu_ticks(pid: int) -> int:
     return int(words[11]) + int(words[12])
 
 
-def start(ranks: int, workers: int, *words: str, **env: str) -> tuple[subprocess.Popen[str], str]:
+def start(ranks: int, workers: int, *words: str, options: tuple[str, ...] = ()) -> tuple[subprocess.Popen[str], str]:
     mark = uuid.uuid4().hex
-    given = {**os.environ, "FERRULE_COLL_OFFLOAD": "all", **env, runner.MARKER: mark}
-    command = [MPIEXEC, "--offload", str(workers), "-n", str(ranks), *words]
+    given = {**os.environ, "FERRULE_COLL_OFFLOAD": "all", runner.MARKER: mark}
+    command = [MPIEXEC, "--offload", str(workers), *options, "-n", str(ranks), *words]
     process = subprocess.Popen(command, env=given, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
     return process, mark
 
 
-def workers_die(moments: int, _: pathlib.Path) -> None:
+def workers_die(moments: int, hosts: int, words: tuple[str, str], _: pathlib.Path) -> None:
     """Workers are killed again and again while they run operations; nothing is lost, and each death is logged once."""
-    process, mark = start(3, 2, str(TESTS / "coll/offload"), "rounds", "150")
+    process, mark = start(4, 2, str(TESTS / "coll/offload"), *words, options=on_nodes(hosts) if hosts > 1 else ())
     killed = 0
     while process.poll() is None and killed < moments:
         time.sleep(random.random() * 0.2)
@@ -222,11 +235,14 @@ def main() -> int:
         ("long buffers and derived types", long_ones),
         ("choice: size, setting, hint, nodes", choice),
         *((f"collectives over {hosts} nodes", functools.partial(over_nodes, hosts)) for hosts in (2, 3)),
+        *((f"several at once over three nodes, {' '.join(f'{name}={value}' for name, value in settings.items()) or 'plain'}", functools.partial(mixed_over_nodes, settings))
+          for settings in ({}, {"FERRULE_TCP_SECURITY": "mac"}, {"FERRULE_TCP_EAGER_MAX": "256", "FERRULE_LANES": "2"})),
         ("the measurement on this host", functools.partial(measured, 1)),
         *([] if lane_bed.unavailable() else [("the measurement on hosts with links", functools.partial(measured, 2))]),
         ("bad settings", bad_settings),
-        ("a rank dies", rank_dies),
-        ("workers die", functools.partial(workers_die, options.moments)),
+        *((f"a rank of {hosts} nodes dies", functools.partial(rank_dies, hosts)) for hosts in (1, 2)),
+        *((f"workers of {hosts} nodes die, {words[0]}", functools.partial(workers_die, options.moments, hosts, words))
+          for hosts in (1, 2) for words in (("rounds", "150"), ("persist", "2000"))),
         *((f"nothing is left when {victim} is killed", functools.partial(nothing_left, victim)) for victim in ("mpiexec", "a rank")),
         ("an idle worker sleeps", idle),
     ]

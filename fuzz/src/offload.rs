@@ -19,7 +19,7 @@ pub fn run(data: &[u8]) {
     let (head, bytes) = data.split_at(data.len().min(16));
     let mut input = Input::new(head);
     let channel = (input.byte().into(), if input.byte() == 0 { u64::MAX } else { 3 });
-    let request = Request { address: 1, len: bytes.len() as u64, id: 1, channels: [channel; 2] };
+    let request = Request { address: 1, len: bytes.len() as u64, id: 1, channels: [channel; 2], round: 0 };
     let (Ok(_), Ok(schedule)) = (metadata::schedule_len(&request), metadata::schedule(bytes, ENDPOINTS_MAX)) else {
         return;
     };

@@ -25,6 +25,7 @@ use protocol::control::{self, ToAgent, ToRank, VERSION};
 use protocol::processes::{Processes, SharedProcesses};
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
@@ -83,6 +84,15 @@ pub enum Event {
     Epoch(Order),
     /// A communicator is revoked.
     Revoked(ContextId),
+    /// To a worker: where the worker of the same index is on another node.
+    WorkerAt {
+        /// That node.
+        node: u32,
+        /// Which one in a row of those that have followed each other.
+        incarnation: u32,
+        /// Where it listens.
+        tcp: Vec<SocketAddr>,
+    },
 }
 
 /// What the launcher says of the other ranks, when endpoints are exchanged through it.
@@ -230,7 +240,11 @@ impl Bootstrap {
             ERR_OTHER,
             "the job's description is wrong"
         );
-        base::log::set_prefix(format!("{}@{}", job.rank.0, job.node_names[job.node_of[job.rank.0 as usize] as usize]));
+        let host = &job.node_names[job.node_of[job.rank.0 as usize] as usize];
+        base::log::set_prefix(match job.offload.index {
+            Some(index) => format!("worker {index}@{host}"),
+            None => format!("{}@{host}", job.rank.0),
+        });
         let joined_ns = (began_ns, sys::clock::now_ns());
         Ok(Bootstrap {
             processes: processes_of(&job),
@@ -429,6 +443,11 @@ impl Bootstrap {
             Some(link) => link.write(&ToAgent::Offload {}, &fds),
             None => Ok(()),
         }
+    }
+
+    /// A worker asks where the worker of the same index is on another node: [`Event::WorkerAt`] answers, also when another one takes its place.
+    pub fn find_worker(&mut self, node: u32) -> Result {
+        self.send(&ToAgent::FindWorker { node })
     }
 
     /// The agent asks what this rank waits for ([`Event::Dump`]).

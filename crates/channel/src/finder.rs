@@ -175,7 +175,7 @@ impl Finder {
                 Ok(Some(Event::Epoch(order))) => return Some(Found::Epoch(order)),
                 Ok(Some(Event::Revoked(context))) => return Some(Found::Revoked(context)),
                 Ok(Some(Event::Dump)) => self.bootstrap.borrow_mut().ask_for_report(),
-                Ok(Some(Event::Served)) => {}
+                Ok(Some(Event::Served | Event::WorkerAt { .. })) => {}
                 Err(error) => {
                     log!(Error, "no word from the node agent any more: {}", error.origin);
                     self.agent_lost = true;

@@ -25,6 +25,7 @@ pub mod unexpected;
 pub mod wait;
 pub mod waiting;
 pub mod why;
+pub mod workers;
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -48,9 +48,8 @@ impl Workers {
         if job.offload.workers == 0 {
             return Ok(None);
         }
-        let node = job.node_of.get(job.rank.0 as usize);
-        // An operation talks to each process of the node through a communicator, and perhaps through its local group.
-        let routes = 2 * job.node_of.iter().filter(|other| Some(*other) == node).count();
+        // An operation talks to each process of the job through a communicator, and perhaps through its local group.
+        let routes = 2 * job.size as usize;
         let (by_pid, by_fd) = match OFFLOAD_MEMORY.value() {
             "auto" => (true, true),
             "cma" => (true, false),

@@ -138,7 +138,7 @@ pub fn node_of(peer: Peer) -> Option<i32> {
 }
 
 /// Whether a process has the same node agent as this one, and so the same workers.
-pub fn shares_agent(peer: Peer) -> bool {
+pub fn is_on_own_node(peer: Peer) -> bool {
     let node = |job: &Job, peer| job.node_of.get(rank_of(peer)?.0 as usize).copied();
     current().is_some_and(|job| node(job, peer).is_some_and(|other| node(job, job.me) == Some(other)))
 }

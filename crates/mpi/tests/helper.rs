@@ -56,7 +56,7 @@ fn rank() {
     let buffer =
         |bytes: &mut Vec<u8>| BlockBuffer::Even(Buffer { ptr: bytes.as_mut_ptr(), count: COUNT, datatype: &datatype });
     alltoall::build(&mut builder, &view, Some(buffer(&mut from)), buffer(&mut into)).expect("valid arguments");
-    let identity = Identity { process: rank as u64, channels: [Channel { context: 5, tag: 9 }; 2] };
+    let identity = Identity { process: rank as u64, channels: [Channel { context: 5, tag: 9 }; 2], round: 0 };
     let process_of = |_, peer| u64::from(peer);
     let portable = Portable::new(builder.schedule(), builder.objects(), identity, process_of).expect("a small type");
     let bytes = portable.encode();

@@ -2,7 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod messages;
 pub mod metadata;
+pub mod nodes;
+pub mod packet;
 pub mod rank;
 pub mod reach;
 pub mod state;

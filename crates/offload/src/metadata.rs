@@ -23,7 +23,7 @@ pub fn schedule(bytes: &[u8], endpoints_max: usize) -> Result<Portable> {
 
 /// Whose operation it is: the agent has told the process, the rank only its messages' context and tag.
 pub fn identity(process: u64, request: &Request) -> Result<Identity> {
-    let mut identity = Identity { process, ..Identity::default() };
+    let mut identity = Identity { process, round: request.round, ..Identity::default() };
     for (channel, (context, tag)) in identity.channels.iter_mut().zip(request.channels) {
         *channel = Channel { context, tag: u32::try_from(tag).map_err(|_| INVALID)? as i32 };
     }

@@ -3,9 +3,9 @@
 use crate::rank::{Rank, UNREACHABLE};
 use crate::reach;
 use base::{Class, Error, Result, log};
-use mpi::coll::portable::Portable;
 use mpi::coll::portable::regions::Access;
 use mpi::coll::portable::remote::{End, Memory, Position, RunId};
+use mpi::coll::portable::{Identity, Portable};
 use mpi::losses::LOST;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -20,6 +20,8 @@ pub struct Operation {
     pub sequence: u64,
     /// What is done.
     pub schedule: Rc<Portable>,
+    /// Whose it is, and what tells its messages from others.
+    pub identity: Identity,
 }
 
 /// The ranks, and what the worker does for them.
@@ -29,6 +31,8 @@ pub struct State {
     pub ranks: BTreeMap<u64, Rank>,
     /// By the number of the run.
     pub operations: Vec<Option<Operation>>,
+    /// The ranks of the job, each on its node, and the own node.
+    places: (Vec<u32>, u32),
 }
 
 /// What is written may be read, too.
@@ -46,6 +50,11 @@ pub fn position_of(word: u64) -> Position {
 }
 
 impl State {
+    /// That of a worker of node `me`; `node_of` has the node of each rank.
+    pub fn new(node_of: Vec<u32>, me: u32) -> State {
+        State { places: (node_of, me), ..State::default() }
+    }
+
     fn of(&self, run: RunId) -> Result<(&Operation, &Rank)> {
         let operation = self.operations.get(run).and_then(Option::as_ref).ok_or(OUTSIDE)?;
         // A rank that has gone takes its operations with it.
@@ -109,11 +118,15 @@ impl Memory for State {
         }
     }
 
-    fn delivered(&mut self, from: (End, u64), into: (End, u64)) {
-        for (((run, endpoint), count), sends) in [(into, false), (from, true)] {
-            if let Ok((operation, rank)) = self.of(run) {
-                rank.served.set_count(operation.slot, endpoint as usize, sends, count);
-            }
+    fn is_here(&self, process: u64) -> bool {
+        let (node_of, me) = &self.places;
+        // Nobody sends to a process that isn't there.
+        usize::try_from(process).ok().and_then(|process| node_of.get(process)).is_none_or(|node| node == me)
+    }
+
+    fn counted(&mut self, (run, endpoint): End, sends: bool, count: u64) {
+        if let Ok((operation, rank)) = self.of(run) {
+            rank.served.set_count(operation.slot, endpoint as usize, sends, count);
         }
     }
 }

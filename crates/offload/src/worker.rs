@@ -6,6 +6,7 @@
 //! It has no time-outs and never waits for one rank while another one has something to do. It ends with its agent.
 
 use crate::metadata;
+use crate::nodes::{Interpreter, Nodes};
 use crate::rank::Rank;
 use crate::state::{Operation, State, position_of, word_of};
 use base::{Class, Error, Result, log};
@@ -14,6 +15,7 @@ use mpi::coll::portable::remote::{Position, Progress, RunId, Runner, reconcile};
 use mpi::coll::portable::{Identity, Portable};
 use shm::sleep;
 use std::rc::Rc;
+use std::sync::Arc;
 use sys::epoll::{Epoll, Interest};
 
 const TOKEN_AGENT: u64 = u64::MAX;
@@ -42,9 +44,11 @@ pub fn run() -> i32 {
 struct Worker {
     index: usize,
     bootstrap: Bootstrap,
-    epoll: Epoll,
+    epoll: Arc<Epoll>,
     state: State,
     runner: Runner,
+    /// None if the job has one node only.
+    nodes: Option<Nodes>,
     /// The ranks of the worker before this one are known, and their operations go on.
     is_served: bool,
 }
@@ -69,36 +73,40 @@ fn refused(what: &'static str) -> impl FnOnce(std::io::Error) -> Error {
 
 impl Worker {
     fn open() -> Result<Worker> {
-        let bootstrap = Bootstrap::from_environment()?;
-        let job = bootstrap.job();
+        let mut bootstrap = Bootstrap::from_environment()?;
+        let job = Rc::clone(bootstrap.job());
         let index =
             job.offload.index.ok_or(Error::new(Class::ERR_OTHER, "this process was not started as a worker"))?;
-        let host = job.node_of.get(job.rank.0 as usize).and_then(|node| job.node_names.get(*node as usize));
-        base::log::set_prefix(format!("worker {index}@{}", host.map_or("?", String::as_str)));
-        let epoll = Epoll::new().map_err(refused("cannot create an epoll set"))?;
+        let epoll = Arc::new(Epoll::new().map_err(refused("cannot create an epoll set"))?);
         let agent = bootstrap.fd().ok_or(Error::new(Class::ERR_OTHER, "this process has no agent"))?;
         epoll.add(agent, TOKEN_AGENT, Interest::READ).map_err(refused("cannot watch the agent"))?;
-        let (state, runner) = (State::default(), Runner::default());
-        Ok(Worker { index: index as usize, bootstrap, epoll, state, runner, is_served: false })
+        let nodes = Nodes::open(&mut bootstrap, &epoll).map_err(refused("cannot listen for workers of other nodes"))?;
+        let (state, runner) = (State::new(job.node_of.clone(), job.offload.node), Runner::default());
+        Ok(Worker { index: index as usize, bootstrap, epoll, state, runner, nodes, is_served: false })
     }
 
     /// Does what there is to do, and sleeps until there is more.
     fn turn(&mut self) -> Result {
         while let Some(event) = self.bootstrap.poll()? {
-            self.on_event(event);
+            self.on_event(event)?;
         }
         self.take_operations();
         self.drop_cancelled();
         self.advance();
-        self.sleep();
+        if !self.exchange()? {
+            self.sleep()?;
+        }
         Ok(())
     }
 
-    fn on_event(&mut self, event: Event) {
+    fn on_event(&mut self, event: Event) -> Result {
         match event {
             Event::Address { peer, fds, .. } => {
                 let number = u64::from(peer.0);
-                self.forget(number);
+                // What others have announced to a new rank is kept.
+                if self.state.ranks.contains_key(&number) {
+                    self.forget(number);
+                }
                 match Rank::new(number, self.index, fds) {
                     Ok(rank) => self.attach(number, rank),
                     Err(error) => log!(Error, "rank {number} can't be served: {error}"),
@@ -110,11 +118,24 @@ impl Worker {
                 self.resume();
             }
             // A worker asks nothing of mpiexec, a job with workers is not drained, and ranks cancel what they have given to workers.
+            Event::WorkerAt { node, incarnation, tcp } => {
+                if let Some(nodes) = &mut self.nodes {
+                    return nodes
+                        .on_worker_at(node, incarnation, &tcp)
+                        .inspect_err(|error| log!(Error, "{}", error.origin));
+                }
+            }
             Event::Served | Event::Dump | Event::Answer { .. } | Event::Epoch(_) | Event::Revoked(_) => {}
         }
+        Ok(())
     }
 
     fn attach(&mut self, number: u64, rank: Rank) {
+        if let Some(nodes) = &mut self.nodes {
+            for (slot, request, received) in rank.served.held() {
+                nodes.restore_held((number, slot), &request, &received);
+            }
+        }
         if let Err(error) = self.epoll.add_edge(rank.doorbell(), number) {
             log!(Error, "the bell of rank {number} can't be watched: {error}");
         }
@@ -123,6 +144,9 @@ impl Worker {
 
     /// A rank is gone: what it has begun is dropped.
     fn forget(&mut self, number: u64) {
+        if let Some(nodes) = &mut self.nodes {
+            nodes.forget_rank(number);
+        }
         let Some(rank) = self.state.ranks.remove(&number) else { return };
         let _ = self.epoll.remove(rank.doorbell());
         for run in self.runs_where(|operation| operation.rank == number) {
@@ -185,9 +209,9 @@ impl Worker {
         if self.state.operations.len() <= run {
             self.state.operations.resize_with(run + 1, || None);
         }
-        self.state.operations[run] = Some(Operation { rank, slot, sequence, schedule: schedule.clone() });
+        self.state.operations[run] = Some(Operation { rank, slot, sequence, schedule: schedule.clone(), identity });
         if let Err(error) = self.runner.add(schedule, identity, progress, &mut self.state) {
-            finish(&mut self.state, run, Err(error));
+            self.finish(run, Err(error));
         }
     }
 
@@ -224,6 +248,9 @@ impl Worker {
                     rank.served.set_count(place.1, route, true, counts[1]);
                 }
             }
+            if let Some(nodes) = &mut self.nodes {
+                nodes.restore(&schedule, &identity, &progress);
+            }
             self.add(place, schedule, identity, progress);
         }
     }
@@ -235,7 +262,7 @@ impl Worker {
         };
         for run in self.runs_where(cancelled) {
             self.runner.remove(run);
-            finish(&mut self.state, run, Err(mpi::losses::LOST));
+            self.finish(run, Err(mpi::losses::LOST));
         }
     }
 
@@ -247,13 +274,61 @@ impl Worker {
                 return;
             }
             for (run, outcome) in ended.drain(..) {
-                finish(&mut self.state, run, outcome);
+                self.finish(run, outcome);
             }
         }
     }
 
+    /// Exchanges messages with the workers of other nodes. True if anything has come.
+    fn exchange(&mut self) -> Result<bool> {
+        let Some(nodes) = self.nodes.as_mut().filter(|_| self.is_served) else { return Ok(false) };
+        for far in self.runner.take_far() {
+            nodes.begin(far);
+        }
+        let runs = Interpreter { runner: &mut self.runner, state: &mut self.state };
+        let has_come = nodes.exchange(&mut self.bootstrap, runs)?;
+        for (number, slot) in nodes.take_released() {
+            if let Some(rank) = self.state.ranks.get(&number) {
+                rank.served.release(slot);
+            }
+        }
+        Ok(has_come)
+    }
+
+    /// Tells the rank how an operation has ended.
+    fn finish(&mut self, run: RunId, outcome: Result) {
+        let Some(operation) = self.state.operations.get_mut(run).and_then(Option::take) else { return };
+        let (number, slot) = (operation.rank, operation.slot);
+        let Some(rank) = self.state.ranks.get(&number) else { return };
+        if let Some(nodes) = &mut self.nodes {
+            if outcome.is_err() {
+                nodes.forget_run(run);
+            }
+            if let Some(senders) = nodes.hold((number, slot), &operation.schedule, &operation.identity) {
+                rank.served.hold(slot, &senders);
+            }
+        }
+        end(rank, slot, outcome);
+    }
+
     /// Sleeps unless something has come since the last look.
-    fn sleep(&mut self) {
+    fn sleep(&mut self) -> Result {
+        if let Some(nodes) = &mut self.nodes {
+            nodes.arm();
+            if self.exchange()? {
+                self.nodes.as_mut().into_iter().for_each(Nodes::disarm);
+                return Ok(());
+            }
+        }
+        self.sleep_armed();
+        self.nodes.as_mut().into_iter().for_each(Nodes::disarm);
+        Ok(())
+    }
+
+    fn sleep_armed(&mut self) {
+        // The exchange may have filled a connection that had room before.
+        self.nodes.as_mut().into_iter().for_each(Nodes::arm);
+        let limit = self.nodes.as_ref().map_or(Some(None), Nodes::may_sleep);
         let ranks = &self.state.ranks;
         let word = |rank: &Rank, asleep: bool| {
             let word = rank.served.area().worker_sleeps(self.index);
@@ -264,18 +339,14 @@ impl Worker {
         let cancelled = |operation: &Operation| {
             ranks.get(&operation.rank).is_some_and(|rank| rank.served.is_cancelled(operation.slot))
         };
-        if !has_more && self.runs_where(cancelled).is_empty() {
-            let _ = self.epoll.wait(-1, &mut Vec::new());
+        if let Some(limit) = limit
+            && !has_more
+            && self.runs_where(cancelled).is_empty()
+        {
+            let milliseconds = limit.map_or(-1, |limit| limit.as_millis().clamp(1, 1000) as i32);
+            let _ = self.epoll.wait(milliseconds, &mut Vec::new());
         }
         ranks.values().for_each(|rank| word(rank, false));
-    }
-}
-
-/// Tells the rank how an operation has ended.
-fn finish(state: &mut State, run: RunId, outcome: Result) {
-    let Some(operation) = state.operations.get_mut(run).and_then(Option::take) else { return };
-    if let Some(rank) = state.ranks.get(&operation.rank) {
-        end(rank, operation.slot, outcome);
     }
 }
 

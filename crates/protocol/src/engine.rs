@@ -277,8 +277,8 @@ impl<T: Transport> Engine<T> {
     /// The handlers of all kinds of packets, from the tables of the parts.
     const HANDLERS: [Option<Handler<T>>; KINDS_MAX] = {
         let mut table: [Option<Handler<T>>; KINDS_MAX] = [None; KINDS_MAX];
-        let parts: [&[(Kind, Handler<T>)]; 3] =
-            [Engine::<T>::POINT_TO_POINT, Engine::<T>::ONE_SIDED, Engine::<T>::CONTROL];
+        let parts: [&[(Kind, Handler<T>)]; 4] =
+            [Engine::<T>::POINT_TO_POINT, Engine::<T>::ONE_SIDED, Engine::<T>::CONTROL, Engine::<T>::WORKERS];
         let mut part = 0;
         while part < parts.len() {
             let mut at = 0;
@@ -323,6 +323,15 @@ impl<T: Transport> Engine<T> {
         (Kind::RESUME, Engine::on_resume),
         (Kind::RECEIVED, Engine::on_received),
         (Kind::AFTER, Engine::ignore),
+    ];
+
+    /// The kinds of workers, which have no business here.
+    const WORKERS: &'static [(Kind, Handler<T>)] = &[
+        (Kind::WORKER_READY, Engine::ignore),
+        (Kind::WORKER_DATA, Engine::ignore),
+        (Kind::WORKER_PLACED, Engine::ignore),
+        (Kind::WORKER_SEEN, Engine::ignore),
+        (Kind::WORKER_FAILED, Engine::ignore),
     ];
 
     /// What handles packets of a kind.

@@ -12,6 +12,8 @@ pub enum Part {
     OneSided,
     /// What lanes and endpoints tell each other.
     Control,
+    /// What workers of two nodes tell each other (`crates/offload`); ranks ignore it.
+    Workers,
 }
 
 /// What a packet is.
@@ -118,6 +120,16 @@ kinds! {
     CANCEL = 16, PointToPoint, 0;
     /// The message is gone as if it had never been sent; `token` is the sender's operation.
     CANCELLED = 17, PointToPoint, 0;
+    /// A receive has begun.
+    WORKER_READY = 25, Workers, 24;
+    /// A part of a message.
+    WORKER_DATA = 26, Workers, 32;
+    /// All of the message that is wanted is there.
+    WORKER_PLACED = 27, Workers, 16;
+    /// The sender knows that its message is there.
+    WORKER_SEEN = 28, Workers, 16;
+    /// The sender can't read the message.
+    WORKER_FAILED = 29, Workers, 16;
 }
 
 impl Kind {

@@ -10,6 +10,7 @@
 //! Both sides read every word once and check the copy. Words are offsets of this memory, so no word makes either side leave the mapping.
 
 use crate::sleep::{self, OneToOne};
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -28,13 +29,15 @@ const ROUTES_MAX: usize = 1 << 20;
 
 /// "FEROFFLD".
 const MAGIC: u64 = u64::from_le_bytes(*b"FEROFFLD");
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 const WORD: usize = 8;
 const HEADER: usize = 4096;
 const CONTROL: usize = 4096;
 const QUEUE: usize = SLOTS * WORD;
 /// Words of a slot before its counts.
 const SLOT_WORDS: usize = 16;
+/// Words of an endpoint: messages received and sent, and who it is once the operation has ended.
+const ROUTE_WORDS: usize = 3;
 
 /// Words of the header.
 mod header {
@@ -73,6 +76,10 @@ mod slot {
     pub const POSITION: usize = 9;
     pub const CANCELLED: usize = 10;
     pub const OUTCOME: usize = 11;
+    pub const ROUND: usize = 12;
+    /// Endpoints of an operation that has ended, of whose messages a worker of another node may not know that they are there; 0 if there are none. The slot is not
+    /// used again before.
+    pub const HELD: usize = 13;
 }
 
 const FREE: u64 = 0;
@@ -101,6 +108,19 @@ pub struct Request {
     pub id: u64,
     /// Context and tag of the messages, of the communicator and of its local group.
     pub channels: [(u64, u64); 2],
+    /// Which round of a persistent collective it is, from 0.
+    pub round: u64,
+}
+
+/// Messages that an operation which has ended has received from one endpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Received {
+    /// Number of the sender.
+    pub process: u64,
+    /// Through which of the operation's channels.
+    pub channel: u8,
+    /// How many.
+    pub count: u64,
 }
 
 /// A write that is done once: the journal's entry.
@@ -127,7 +147,7 @@ pub struct Area {
 }
 
 const fn slot_bytes(routes: usize) -> usize {
-    ((SLOT_WORDS + 2 * routes) * WORD).next_multiple_of(64)
+    ((SLOT_WORDS + ROUTE_WORDS * routes) * WORD).next_multiple_of(64)
 }
 
 const fn section_bytes(routes: usize) -> usize {
@@ -237,7 +257,18 @@ impl Area {
     /// Messages that are there from (or to, if `sends`) endpoint `route` of the operation.
     fn count(&self, worker: usize, slot: u32, route: usize, sends: bool) -> &AtomicU64 {
         assert!(route < self.routes);
-        self.slot(worker, slot, SLOT_WORDS + 2 * route + usize::from(sends))
+        self.slot(worker, slot, SLOT_WORDS + ROUTE_WORDS * route + usize::from(sends))
+    }
+
+    /// Who an endpoint of an operation that has ended is.
+    fn sender(&self, worker: usize, slot: u32, route: usize) -> &AtomicU64 {
+        assert!(route < self.routes);
+        self.slot(worker, slot, SLOT_WORDS + ROUTE_WORDS * route + 2)
+    }
+
+    fn is_held(&self, worker: usize, slot: u32) -> bool {
+        // SYNC(offload.held): pairs with `Served::release`.
+        self.slot(worker, slot, slot::HELD).load(Acquire) != 0
     }
 
     /// The rank's word: it sleeps.
@@ -256,6 +287,8 @@ impl Area {
 struct Posts {
     /// Slots that were used and are free again.
     free: Vec<u32>,
+    /// Slots of operations that have ended, which their worker still needs. The oldest come first.
+    held: VecDeque<u32>,
     /// Slots that were ever used: those before this one.
     used: u32,
     /// Operations posted so far.
@@ -263,7 +296,12 @@ struct Posts {
 }
 
 impl Posts {
-    fn take_slot(&mut self) -> Option<u32> {
+    fn take_slot(&mut self, is_held: impl Fn(u32) -> bool) -> Option<u32> {
+        if let Some(first) = self.held.front()
+            && !is_held(*first)
+        {
+            return self.held.pop_front();
+        }
         self.free.pop().or_else(|| {
             let next = self.used;
             self.used += u32::from((next as usize) < SLOTS);
@@ -295,7 +333,7 @@ impl Poster {
     /// Hands an operation with `routes` endpoints to a worker; its slot, and whether the worker's bell must be rung. `None` while it has no free slot.
     pub fn post(&mut self, worker: usize, request: &Request, routes: usize) -> Option<(u32, bool)> {
         let posts = &mut self.queues[worker];
-        let at = posts.take_slot()?;
+        let at = posts.take_slot(|slot| self.area.is_held(worker, slot))?;
         posts.posted += 1;
         let (posted, used) = (posts.posted, posts.used);
         let area = &self.area;
@@ -315,6 +353,8 @@ impl Poster {
         set(slot::POSITION, 0);
         set(slot::CANCELLED, 0);
         set(slot::OUTCOME, 0);
+        set(slot::ROUND, request.round);
+        set(slot::HELD, 0);
         area.control(worker, control::USED).store(used.into(), Relaxed);
         // SYNC(offload.state): pairs with `Served::request`.
         area.slot(worker, at, slot::STATE).store(POSTED, Release);
@@ -332,7 +372,11 @@ impl Poster {
         }
         let outcome = self.area.slot(worker, at, slot::OUTCOME).load(Relaxed);
         self.area.slot(worker, at, slot::STATE).store(FREE, Relaxed);
-        self.queues[worker].free.push(at);
+        let posts = &mut self.queues[worker];
+        match self.area.is_held(worker, at) {
+            true => posts.held.push_back(at),
+            false => posts.free.push(at),
+        }
         Some(outcome)
     }
 
@@ -373,8 +417,12 @@ impl Served {
     /// Operations that a worker before this one has not ended: slots. What is posted from now on comes from [`Served::take`].
     pub fn unfinished(&mut self) -> Vec<u32> {
         self.taken = self.area.control(self.worker, control::POSTED).load(Acquire);
-        let used = self.area.control(self.worker, control::USED).load(Relaxed).min(SLOTS as u64) as u32;
-        (0..used).filter(|at| self.request(*at).is_some()).collect()
+        (0..self.used()).filter(|at| self.request(*at).is_some()).collect()
+    }
+
+    /// Slots that were ever used: those before this one.
+    fn used(&self) -> u32 {
+        self.area.control(self.worker, control::USED).load(Relaxed).min(SLOTS as u64) as u32
     }
 
     /// The slot of the next operation, if there is one.
@@ -404,6 +452,10 @@ impl Served {
         if self.area.slot(self.worker, at, slot::STATE).load(Acquire) != POSTED {
             return None;
         }
+        Some(self.words(at))
+    }
+
+    fn words(&self, at: u32) -> (u64, Request) {
         let word = |word: usize| self.area.slot(self.worker, at, word).load(Relaxed);
         let channel = |i: usize| (word(slot::CHANNELS + 2 * i), word(slot::CHANNELS + 2 * i + 1));
         let request = Request {
@@ -411,8 +463,9 @@ impl Served {
             len: word(slot::LEN),
             id: word(slot::ID),
             channels: [channel(0), channel(1)],
+            round: word(slot::ROUND),
         };
-        Some((word(slot::SEQUENCE), request))
+        (word(slot::SEQUENCE), request)
     }
 
     /// Whether the rank wants it dropped.
@@ -438,6 +491,38 @@ impl Served {
     /// Notes how many messages are there.
     pub fn set_count(&self, at: u32, route: usize, sends: bool, count: u64) {
         self.area.count(self.worker, at, route, sends).store(count, Release);
+    }
+
+    /// Before the end of an operation: its slot is not used again before [`Served::release`], because some senders may not know that their messages are there.
+    /// `senders` says of each endpoint whether it is one: number of the process, channel.
+    pub fn hold(&self, at: u32, senders: &[Option<(u64, u8)>]) {
+        let senders = &senders[..senders.len().min(self.area.routes)];
+        for (route, sender) in senders.iter().enumerate() {
+            let word = sender.map_or(0, |(process, channel)| (process + 1) << 8 | u64::from(channel));
+            self.area.sender(self.worker, at, route).store(word, Relaxed);
+        }
+        self.area.slot(self.worker, at, slot::HELD).store(senders.len() as u64, Release);
+    }
+
+    /// The operations that a worker before this one has held, with what they have received.
+    pub fn held(&self) -> Vec<(u32, Request, Vec<Received>)> {
+        let held = (0..self.used()).filter(|at| self.area.is_held(self.worker, *at) && self.request(*at).is_none());
+        let read = |at: u32| {
+            let routes = self.area.slot(self.worker, at, slot::HELD).load(Relaxed).min(self.area.routes as u64);
+            let received = (0..routes as usize).filter_map(|route| {
+                let sender = self.area.sender(self.worker, at, route).load(Relaxed);
+                let process = (sender >> 8).checked_sub(1)?;
+                Some(Received { process, channel: sender as u8, count: self.count(at, route, false) })
+            });
+            (at, self.words(at).1, received.collect())
+        };
+        held.map(read).collect()
+    }
+
+    /// Ends what [`Served::hold`] has begun.
+    pub fn release(&self, at: u32) {
+        // SYNC(offload.held): pairs with `Area::is_held`.
+        self.area.slot(self.worker, at, slot::HELD).store(0, Release);
     }
 
     /// Ends an operation; whether the rank's bell must be rung.
@@ -505,7 +590,7 @@ mod tests {
     }
 
     fn request(id: u64) -> Request {
-        Request { address: 4096 + id, len: 10, id, channels: [(1, 2), (3, 4)] }
+        Request { address: 4096 + id, len: 10, id, channels: [(1, 2), (3, 4)], round: id % 3 }
     }
 
     #[test]
@@ -545,6 +630,30 @@ mod tests {
         assert!(poster.outcome(1, all[0]).is_some());
         let (at, _) = poster.post(1, &request(77), 1).unwrap();
         assert_eq!(next.take(), Some(at));
+    }
+
+    #[test]
+    fn a_held_slot_is_not_used_again_and_the_next_worker_knows_why() {
+        let (mut poster, mut served, fd) = pair(3);
+        let (at, _) = poster.post(1, &request(5), 3).unwrap();
+        assert_eq!(served.take(), Some(at));
+        served.set_count(at, 0, true, 9);
+        let received = [
+            Received { process: 0, channel: 0, count: 4 },
+            Received { process: u64::from(u32::MAX), channel: 1, count: 1 << 40 },
+        ];
+        served.set_count(at, 0, false, 4);
+        served.set_count(at, 2, false, 1 << 40);
+        served.hold(at, &[Some((0, 0)), None, Some((u64::from(u32::MAX), 1))]);
+        assert!(served.held().is_empty(), "its operation is under way");
+        served.end(at, 0);
+        assert_eq!(poster.outcome(1, at), Some(0));
+        let next = Served::new(Area::open(fd.as_fd()).unwrap(), 1).unwrap();
+        assert_eq!(next.held(), [(at, request(5), received.to_vec())]);
+        let (other, _) = poster.post(1, &request(6), 1).unwrap();
+        assert_ne!(other, at);
+        next.release(at);
+        assert_eq!((next.held(), poster.post(1, &request(7), 1).unwrap().0), (Vec::new(), at));
     }
 
     #[test]
@@ -590,6 +699,7 @@ mod tests {
             served.read_journal();
         }
         served.unfinished();
+        served.held();
         for header in [header::MAGIC, header::VERSION, header::WORKERS, header::ROUTES] {
             let before = word(header * WORD).swap(1 << 40, Relaxed);
             assert!(Area::open(fd.as_fd()).is_err());

@@ -3,6 +3,7 @@
  * outstanding  more operations than a worker takes at a time, posted in another order on each of two communicators
  * hint         a communicator with ferrule_offload=true and one with false
  * long         a derived type, and buffers larger than any that is copied at once
+ * persist      persistent collectives, among them some in which a rank may be rounds ahead of others
  * die          the last rank is killed while the others wait for it */
 #include "check.h"
 #include <signal.h>
@@ -133,6 +134,32 @@ static void long_ones(void)
     free(from), free(into);
 }
 
+static void persist(int count)
+{
+    enum { INTS = 3000, MANY = 20000 };
+    int *send = malloc(sizeof(int) * INTS * N), *recv = malloc(sizeof(int) * INTS * N), *data = malloc(sizeof(int) * MANY);
+    double *sum = malloc(sizeof(double) * MANY), *total = malloc(sizeof(double) * MANY);
+    MPI_Request rq[3];
+    OK(MPI_Alltoall_init(send, INTS, MPI_INT, recv, INTS, MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL, &rq[0]));
+    OK(MPI_Bcast_init(data, MANY, MPI_INT, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &rq[1]));
+    OK(MPI_Reduce_init(sum, total, MANY, MPI_DOUBLE, MPI_SUM, N - 1, MPI_COMM_WORLD, MPI_INFO_NULL, &rq[2]));
+    for (int id = 0; id < count; id++) {
+        /* Now and then all of them; mostly those that let a rank get ahead. */
+        int first = id % 7 ? 1 : 0;
+        for (int to = 0; to < N; to++) block(send + INTS * to, INTS, id, ME, to);
+        if (ME == 0) block(data, MANY, id, 0, 77);
+        for (int i = 0; i < MANY; i++) sum[i] = id + ME + i % 100;
+        OK(MPI_Startall(3 - first, rq + first));
+        OK(MPI_Waitall(3 - first, rq + first, MPI_STATUSES_IGNORE));
+        for (int from = 0; from < N && !first; from++) CHECK(!wrong(recv + INTS * from, INTS, id, from, ME), "round %d: alltoall from %d", id, from);
+        CHECK(!wrong(data, MANY, id, 0, 77), "round %d: bcast", id);
+        for (int i = 0; i < MANY && ME == N - 1; i++)
+            if (total[i] != N * (id + i % 100) + N * (N - 1) / 2) { CHECK(0, "round %d: reduce, place %d", id, i); break; }
+    }
+    for (int k = 0; k < 3; k++) OK(MPI_Request_free(&rq[k]));
+    free(send), free(recv), free(data), free(sum), free(total);
+}
+
 static void die(void)
 {
     enum { INTS = 50000 };
@@ -170,6 +197,7 @@ int main(int argc, char **argv)
     if (!strcmp(mode, "outstanding")) outstanding();
     else if (!strcmp(mode, "hint")) hint();
     else if (!strcmp(mode, "long")) long_ones();
+    else if (!strcmp(mode, "persist")) persist(argc > 2 ? atoi(argv[2]) : 20);
     else if (!strcmp(mode, "die")) die();
     else rounds(argc > 2 ? atoi(argv[2]) : 14);
     return check_done();

@@ -141,6 +141,7 @@ impl Link {
             ToRank::Revoked { context } => Some(Event::Revoked(ContextId::of_plane(context))),
             ToRank::Dump {} => Some(Event::Dump),
             ToRank::Served {} => Some(Event::Served),
+            ToRank::WorkerAt { node, incarnation, tcp } => Some(Event::WorkerAt { node, incarnation, tcp }),
             ToRank::Epoch { order } => Some(Event::Epoch(order)),
             // The job is over; who is told so, rather than killed, has a launcher that goes by the exit codes of processes.
             ToRank::End { code } if self.obeys_end => sys::process::exit_now(code),

@@ -306,7 +306,12 @@ impl Net {
 
     /// Whether epoll doesn't know of all that is left to do: what waits for room, and what may have been read and not been looked at.
     pub fn has_own_work(&self) -> bool {
-        !self.full.is_empty() || !self.events.is_empty() || !self.readable.is_empty() || self.current.is_some()
+        !self.full.is_empty() || self.has_unread()
+    }
+
+    /// Whether something may have been read and not been looked at.
+    pub fn has_unread(&self) -> bool {
+        !self.events.is_empty() || !self.readable.is_empty() || self.current.is_some()
     }
 
     /// How long a sleep may be: while peers are dialled, the next address has its time, and rails are looked at.

@@ -219,6 +219,7 @@ impl Agent {
             let message = ToRank::PeerGone { peer, host: host.clone(), why: why.into() };
             rank.send(&message, Vec::new());
         }
+        self.tell_workers_of_death(peer);
     }
 
     pub(super) fn host_of(&self, peer: WorldRank) -> String {
@@ -230,7 +231,7 @@ impl Agent {
         self.job.as_ref()?.ranks.get(peer.0 as usize).map(|r| r.node)
     }
 
-    fn send_up_or_down(&mut self, node: u32, message: Message) {
+    pub(super) fn send_up_or_down(&mut self, node: u32, message: Message) {
         let frame = packet(node, message);
         self.forward(node, &frame);
     }

@@ -33,6 +33,7 @@ use near::Near;
 use protocol::control::handshake::Key;
 use protocol::control::tree::{End, JobSpec, Message, Phase, ROOT};
 use rank::Rank;
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use sys::process::{Ended, Pid, SignalFd, kill_group, signals};
@@ -52,6 +53,10 @@ pub struct Agent {
     ranks: Vec<Rank>,
     /// They run collectives for the ranks.
     workers: Vec<workers::Worker>,
+    /// Indices and nodes of workers of other nodes that are told where the worker of their index listens here.
+    worker_askers: BTreeSet<(u32, u32)>,
+    /// Known to agents and workers only.
+    worker_key: Key,
     addresses: Addresses,
     near: Near,
     /// Ranks that another launcher has started call here.
@@ -104,6 +109,8 @@ pub fn run(node: u32, key: Key, up: Link, (leftovers, switch): (Leftovers, Optio
         job: None,
         ranks: Vec::new(),
         workers: Vec::new(),
+        worker_askers: BTreeSet::new(),
+        worker_key: key.derive(b"workers"),
         addresses: Addresses::default(),
         near: Near::new(key, node, leftovers, switch),
         rank_listener: None,

@@ -286,6 +286,8 @@ impl Agent {
                 }
             }
             ToAgent::Epoch { done } => self.on_epoch_done(at, done),
+            // Only workers ask that.
+            ToAgent::FindWorker { .. } => {}
             ToAgent::Report { report } => self.send_up(ROOT, Message::Report { rank: world, report }),
             ToAgent::Abort { code, text, ranks } => {
                 rank.aborted = true;

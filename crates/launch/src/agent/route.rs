@@ -70,6 +70,8 @@ impl Agent {
             Message::KillRanks { ranks } => self.kill_some(&ranks),
             Message::Want { peer, from, generation } => self.on_want(peer, from, generation),
             Message::Have { peer, generation, address, why } => self.on_have(peer, generation, address, &why),
+            Message::FindWorker { index, from } => self.on_find_worker(index, from),
+            Message::WorkerAt { node, index, incarnation, tcp } => self.on_worker_at(node, index, incarnation, tcp),
             Message::PeerGone { peer, why } => self.on_peer_gone(peer, &why),
             Message::Meet { calls, listen, files } => self.on_meet(calls, listen, files),
             Message::Dial {} => self.on_dial(),

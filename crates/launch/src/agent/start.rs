@@ -399,7 +399,7 @@ fn job_info(job: &JobSpec, place: &Place, locals: &[u32], program: &Program) -> 
         launched: true,
         startup: job.startup.clone(),
         profile: job.profile.clone(),
-        offload: Offload { workers: job.offload, index: None },
+        offload: Offload { workers: job.offload, ..Offload::default() },
         parent_port: job.parent_port.clone(),
     }
 }

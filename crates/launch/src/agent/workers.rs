@@ -4,7 +4,7 @@
 use super::fdlink::FdLink;
 use super::start::{CONTROL_FD, adopted_info};
 use super::{Agent, Killing};
-use crate::environment;
+use crate::environment::{self, Pair};
 use crate::pollset::PollSet;
 use base::{WorldRank, log};
 use protocol::control::rank::{OFFLOAD_FDS, Offload};
@@ -12,6 +12,7 @@ use protocol::control::tree::{JobSpec, Message, ROOT};
 use protocol::control::{EndpointAddress, JobInfo, ToAgent, ToRank};
 use std::ffi::CString;
 use std::fs::File;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -29,6 +30,10 @@ pub struct Worker {
     pid: Pid,
     control: Option<FdLink>,
     info: Box<JobInfo>,
+    /// Where it listens; empty until it has said so.
+    tcp: Vec<SocketAddr>,
+    /// The settings among the variables of the ranks.
+    settings: Vec<Pair>,
     /// How often it has ended by a fault of its own.
     faults: u32,
 }
@@ -54,14 +59,17 @@ impl Worker {
     }
 }
 
-/// Starts the program with one end of a socket; our end.
-fn spawn(file_limit: u64) -> std::io::Result<(Pid, OwnedFd)> {
+/// Starts the program with one end of a socket, and with the settings among the variables of the ranks; our end.
+fn spawn(file_limit: u64, settings: &[Pair]) -> std::io::Result<(Pid, OwnedFd)> {
     let (ours, theirs) = UnixStream::pair()?;
     let theirs = OwnedFd::from(theirs);
     let inode = File::from(theirs.try_clone()?).metadata()?.ino();
     let path = std::env::current_exe()?.with_file_name(PROGRAM);
     let path = CString::new(path.as_os_str().as_bytes())?;
     let mut env = environment::inherited();
+    for (name, value) in settings {
+        environment::set(&mut env, name, value);
+    }
     environment::set(&mut env, b"FERRULE_CONTROL_FD", format!("{CONTROL_FD}:{inode}").as_bytes());
     let env: Vec<CString> = env.iter().filter_map(|(name, value)| environment::join(name, value)).collect();
     let null = File::open("/dev/null")?;
@@ -89,8 +97,11 @@ impl Agent {
         for index in 0..job.offload {
             let mut info = Box::new(adopted_info(job, *first, locals));
             info.kernel_of = (0..job.hosts.len() as u32).collect();
-            info.offload = Offload { workers: job.offload, index: Some(index) };
-            let mut worker = Worker { pid: 0, control: None, info, faults: 0 };
+            info.key = self.worker_key.0;
+            info.offload = Offload { workers: job.offload, index: Some(index), node: self.node, incarnation: 0 };
+            let of_ranks = job.apps.first().map_or(&[][..], |app| &app.set);
+            let settings = of_ranks.iter().filter(|(name, _)| name.starts_with(b"FERRULE_")).cloned().collect();
+            let mut worker = Worker { pid: 0, control: None, info, tcp: Vec::new(), settings, faults: 0 };
             self.run_worker(&mut worker)?;
             self.workers.push(worker);
         }
@@ -98,7 +109,8 @@ impl Agent {
     }
 
     fn run_worker(&self, worker: &mut Worker) -> Result<(), String> {
-        let (pid, socket) = spawn(self.file_limit).map_err(|e| format!("{PROGRAM} can't be started: {e}"))?;
+        let (pid, socket) =
+            spawn(self.file_limit, &worker.settings).map_err(|e| format!("{PROGRAM} can't be started: {e}"))?;
         worker.pid = pid;
         worker.control = Some(FdLink::new(socket));
         let job = worker.info.clone();
@@ -111,14 +123,68 @@ impl Agent {
     }
 
     pub(super) fn poll_workers(&mut self, set: &PollSet) {
+        let mut said = Vec::new();
         for worker in &mut self.workers {
             let Some(control) = worker.control.as_mut().filter(|control| control.is_ready(set)) else { continue };
-            // A worker says nothing. What can be read is its end, which is reaped.
-            let said = control.next_message(|_: &ToAgent| 0);
-            if control.flush().is_err() || said.is_err() {
-                worker.control = None;
+            loop {
+                match control.next_message(|_: &ToAgent| 0) {
+                    Ok(Some((message, _))) => said.push((worker.info.offload.index.unwrap_or(0), message)),
+                    Ok(None) if control.flush().is_ok() => break,
+                    // Its end, which is reaped.
+                    _ => {
+                        worker.control = None;
+                        break;
+                    }
+                }
             }
         }
+        for (index, message) in said {
+            match message {
+                ToAgent::Register { address, .. } => self.on_worker_listens(index, address.tcp),
+                ToAgent::FindWorker { node } if node == self.node => {}
+                ToAgent::FindWorker { node } => {
+                    self.send_up_or_down(node, Message::FindWorker { index, from: self.node });
+                }
+                other => log!(Warn, "worker {index} said what only ranks say: {other:?}"),
+            }
+        }
+    }
+
+    /// A worker of this node has told where it listens.
+    fn on_worker_listens(&mut self, index: u32, tcp: Vec<SocketAddr>) {
+        let Some(worker) = self.workers.iter_mut().find(|worker| worker.info.offload.index == Some(index)) else {
+            return;
+        };
+        worker.tcp = tcp;
+        for (_, node) in self.worker_askers.clone().into_iter().filter(|(wanted, _)| *wanted == index) {
+            self.tell_where(index, node);
+        }
+    }
+
+    /// A worker of another node wants to know where the one of this index is here.
+    pub(super) fn on_find_worker(&mut self, index: u32, from: u32) {
+        self.worker_askers.insert((index, from));
+        self.tell_where(index, from);
+    }
+
+    fn tell_where(&mut self, index: u32, to: u32) {
+        let of_index = |worker: &&Worker| worker.info.offload.index == Some(index) && !worker.tcp.is_empty();
+        let Some(worker) = self.workers.iter().find(of_index) else { return };
+        let (incarnation, tcp) = (worker.info.offload.incarnation, worker.tcp.clone());
+        self.send_up_or_down(to, Message::WorkerAt { node: self.node, index, incarnation, tcp });
+    }
+
+    /// The answer from another node.
+    pub(super) fn on_worker_at(&mut self, node: u32, index: u32, incarnation: u32, tcp: Vec<SocketAddr>) {
+        if let Some(worker) = self.workers.iter_mut().find(|worker| worker.info.offload.index == Some(index)) {
+            worker.send(&ToRank::WorkerAt { node, incarnation, tcp }, Vec::new());
+        }
+    }
+
+    /// A rank somewhere is dead: what workers have to do with it is over.
+    pub(super) fn tell_workers_of_death(&mut self, peer: WorldRank) {
+        let gone = ToRank::PeerGone { peer, host: String::new(), why: String::new() };
+        self.workers.iter_mut().for_each(|worker| worker.send(&gone, Vec::new()));
     }
 
     /// A rank wants to be served.
@@ -142,8 +208,7 @@ impl Agent {
         if std::mem::take(&mut rank.offload).is_empty() {
             return;
         }
-        let gone = ToRank::PeerGone { peer: WorldRank(world), host: String::new(), why: String::new() };
-        self.workers.iter_mut().for_each(|worker| worker.send(&gone, Vec::new()));
+        self.tell_workers_of_death(WorldRank(world));
     }
 
     /// A worker has ended: another one goes on with what it has left, as long as there are ranks.
@@ -157,6 +222,8 @@ impl Agent {
         let words = crate::children::describe(how);
         let mut worker = self.workers.swap_remove(at);
         worker.faults += u32::from(!matches!(how, Ended::Signal(signals::KILL, _)));
+        worker.info.offload.incarnation += 1;
+        worker.tcp.clear();
         let index = worker.info.offload.index.unwrap_or(0);
         log!(Warn, "worker {index} (pid {pid}) {words}; another one goes on with its operations");
         let again = if worker.faults > FAULTS_MAX {

@@ -15,6 +15,7 @@ use crate::inside::Inside;
 use crate::{job, losses};
 use base::{Class, Error, Result, log};
 use channel::bootstrap::Bootstrap;
+use channel::locality;
 use channel::offload::{Posted, Request, Workers};
 use channel::waiting::Waiting;
 use std::cell::{Cell, RefCell};
@@ -91,11 +92,22 @@ fn is_wanted(comm: &Comm, known: Option<Known>) -> bool {
     }
 }
 
-/// Whether all processes of `comm` have the same workers.
+/// Whether all processes of `comm` have workers: those of this job have, and no others are known to.
 fn is_served(comm: &Comm) -> bool {
     let groups = [Some(&comm.group), comm.remote.as_ref()];
-    let members = groups.into_iter().flatten().map(|group| group.size()).sum::<i32>();
-    members > 1 && groups.into_iter().flatten().all(|group| (0..group.size()).all(|i| job::shares_agent(group.peer(i))))
+    let members = || groups.into_iter().flatten().flat_map(|group| (0..group.size()).map(|i| group.peer(i)));
+    if members().nth(1).is_none() || members().any(|peer| job::rank_of(peer).is_none()) {
+        log!(
+            Info,
+            "collectives of this communicator stay with the ranks: it has processes of other jobs, or one alone"
+        );
+        return false;
+    }
+    let is_linked = locality::allowed().tcp || members().all(job::is_on_own_node);
+    if !is_linked {
+        log!(Info, "collectives of this communicator stay with the ranks: workers of several nodes need TCP");
+    }
+    is_linked
 }
 
 impl Export {
@@ -105,7 +117,7 @@ impl Export {
         cs: &Section,
         comm: &Comm,
         (schedule, objects): (&Schedule, &Objects),
-        channels: [Channel; 2],
+        (channels, round): ([Channel; 2], u64),
         known: Option<Known>,
     ) -> Result<bool> {
         if !is_wanted(comm, known) || WORKERS.get(cs).borrow().is_none() {
@@ -121,6 +133,7 @@ impl Export {
             len: exported.bytes.len() as u64,
             id: exported.id,
             channels: channels.map(|channel| (channel.context, u64::from(channel.tag as u32))),
+            round,
         };
         ready.run = Some(Run { request, posted: None, cancelled: false, losses: 0 });
         Ok(true)
@@ -175,10 +188,6 @@ pub fn disarm(cs: &Section) {
 
 fn export(cs: &Section, comm: &Comm, schedule: &Schedule, objects: &Objects, known: Option<Known>) -> Result<Export> {
     if !is_served(comm) {
-        log!(
-            Info,
-            "collectives of this communicator stay with the ranks: its processes are on several nodes, or alone"
-        );
         return Ok(Export::Never);
     }
     let comms = [comm, comm.local.as_deref().unwrap_or(comm)];
@@ -192,7 +201,7 @@ fn export(cs: &Section, comm: &Comm, schedule: &Schedule, objects: &Objects, kno
     }
     let endpoints = portable.endpoint_count();
     let room = WORKERS.get(cs).borrow().as_ref().map_or(0, Workers::endpoints_max);
-    base::ensure!(endpoints <= room, ERR_INTERN, "a collective talks to more processes than the node has");
+    base::ensure!(endpoints <= room, ERR_INTERN, "a collective talks to more processes than the job has");
     let id = NEXT_ID.get(cs).get();
     NEXT_ID.get(cs).set(id + 1);
     let bytes = portable.encode();

@@ -187,13 +187,13 @@ impl Plan {
         unsafe { cursor.advance::<BLOCK, _>(builder.schedule(), &mut wire) }
     }
 
-    /// A run of a non-blocking collective begins: true if a worker does it.
-    fn offer(&mut self, cs: &Section) -> Result<bool> {
+    /// The `round`-th run of a non-blocking collective begins: true if a worker does it.
+    fn offer(&mut self, cs: &Section, round: u64) -> Result<bool> {
         let State { builder, comm, tags, known, export, .. } = self.state();
         match comm {
             Some(comm) if comm.choices.offload_min != OFFLOAD_NEVER => {
-                let channels = tags.channels(comm);
-                export.begin(cs, comm, (builder.schedule(), builder.objects()), channels, *known)
+                let identity = (tags.channels(comm), round);
+                export.begin(cs, comm, (builder.schedule(), builder.objects()), identity, *known)
             }
             _ => Ok(false),
         }
@@ -262,6 +262,8 @@ pub fn persist(mut plan: Plan) -> Rc<dyn Operation> {
 struct Nonblocking {
     plan: RefCell<Plan>,
     outcome: Cell<Option<Result>>,
+    /// How often it has been started.
+    rounds: Cell<u64>,
     /// A worker runs it.
     is_offloaded: Cell<bool>,
     me: Weak<Nonblocking>,
@@ -272,6 +274,7 @@ impl Nonblocking {
         Rc::new_cyclic(|me| Nonblocking {
             plan: RefCell::new(plan),
             outcome: Cell::new(None),
+            rounds: Cell::new(0),
             is_offloaded: Cell::new(false),
             me: Weak::clone(me),
         })
@@ -314,7 +317,8 @@ impl Operation for Nonblocking {
         self.plan.borrow_mut().ensure_valid(cs)?;
         self.plan.borrow_mut().rewind();
         self.outcome.set(None);
-        self.is_offloaded.set(self.plan.borrow_mut().offer(cs)?);
+        let round = self.rounds.replace(self.rounds.get() + 1);
+        self.is_offloaded.set(self.plan.borrow_mut().offer(cs, round)?);
         self.plan.borrow_mut().tell(cs, true);
         if let Some(me) = self.me.upgrade() {
             progress::activate(cs, me);

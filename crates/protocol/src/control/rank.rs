@@ -4,7 +4,8 @@
 //! agent: Job ─► rank: Register(address, fds), Initialized ─► { Request ─► Address | PeerGone,  Barrier ─► BarrierDone }*
 //!                                                    ─► Finalize ─► Finalized ─► Job (for a next program of the same rank)
 //! with an exchange (`super::exchange`), after Register: Offer ─► Table | Entries, or ─► Exchanged;  at last: Startup
-//! with workers, after Register: Offload(fds);  agent to worker: Job ─► Address* ─► Served ─► { Address | PeerGone }*
+//! with workers, after Register: Offload(fds);  agent to worker: Job ─► Address* ─► Served ─► { Address | PeerGone | WorkerAt }*
+//!                                               worker to agent: Register, FindWorker
 //! at any time: agent: Dump ─► rank: Report;  agent: PeerGone;  rank: Abort;  rank: Ask ─► agent: Answer
 //! ```
 //! The agent sends `Job` before the rank asks, so starting costs no round trip. `Finalized` lets a shell run one MPI program
@@ -18,6 +19,7 @@ use super::profile::Orders;
 use super::report::Report;
 use super::spawn::{Answer, Request};
 use base::WorldRank;
+use std::net::SocketAddr;
 
 /// Descriptors that come with [`ToAgent::Offload`].
 pub const OFFLOAD_FDS: usize = 4;
@@ -50,6 +52,10 @@ wire! {
         pub workers: u32,
         /// Which of them this process is, if it is one.
         pub index: Option<u32>,
+        /// The node of this worker.
+        pub node: u32,
+        /// How many workers of this index and node have ended before this one.
+        pub incarnation: u32,
     }
 }
 
@@ -198,6 +204,11 @@ wire! {
             /// The answer.
             done: Done,
         },
+        /// A worker wants to know where the worker of the same index is on another node; answered by `WorkerAt`, and again whenever another worker takes its place.
+        FindWorker = 14 {
+            /// That node.
+            node: u32,
+        },
         /// The answer to `Dump`, as soon as the rank is in MPI.
         Report = 20 {
             /// What it does there.
@@ -276,6 +287,15 @@ wire! {
         },
         /// To a worker: all ranks that were there when it started have been told it.
         Served = 12 {},
+        /// To a worker: where the worker of the same index is on another node.
+        WorkerAt = 15 {
+            /// That node.
+            node: u32,
+            /// Which one in a row of those that have followed each other.
+            incarnation: u32,
+            /// Where it listens.
+            tcp: Vec<SocketAddr>,
+        },
     }
 }
 

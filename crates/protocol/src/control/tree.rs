@@ -14,6 +14,7 @@ use super::rank::Times;
 use super::report::{Process, Report};
 use super::spawn::{Answer, Request};
 use base::WorldRank;
+use std::net::SocketAddr;
 
 /// Destination: `mpiexec`.
 pub const ROOT: u32 = u32::MAX;
@@ -212,6 +213,24 @@ wire! {
             address: Option<EndpointAddress>,
             /// Why there is none.
             why: String,
+        },
+        /// To a node: a worker wants to know where the worker of the same index is there, now and whenever another one takes its place.
+        FindWorker = 85 {
+            /// Which one.
+            index: u32,
+            /// Node that asks.
+            from: u32,
+        },
+        /// The answer.
+        WorkerAt = 86 {
+            /// Its node.
+            node: u32,
+            /// Which one of the node.
+            index: u32,
+            /// Which one in a row of those that have followed each other.
+            incarnation: u32,
+            /// Where it listens.
+            tcp: Vec<SocketAddr>,
         },
         /// Down: a rank is dead and the others go on.
         PeerGone = 14 {

@@ -36,6 +36,8 @@ pub struct Identity {
     pub process: u64,
     /// By [`Via`].
     pub channels: [Channel; 2],
+    /// Which round of a persistent collective it is: all rounds have one tag.
+    pub round: u64,
 }
 
 /// A process that the schedule talks to.
@@ -113,7 +115,12 @@ impl Portable {
         &self.regions[access as usize]
     }
 
-    /// Number of processes that it talks to, through each channel.
+    /// The processes that it talks to, each through one channel.
+    pub fn endpoints(&self) -> &[Endpoint] {
+        &self.endpoints
+    }
+
+    /// Number of them.
     pub fn endpoint_count(&self) -> usize {
         self.endpoints.len()
     }

@@ -5,17 +5,23 @@
 //!
 //! A run can go on in another process where it stopped ([`Progress`]). Each step and each message is told to [`Memory`] when it is done, and what can't be done twice
 //! goes through [`Memory::put_once`].
+//!
+//! `memory.rs` is what the owners offer, `steps.rs` what is done there, `far.rs` messages with processes whose schedules another interpreter runs.
 
-use super::operation::Operation;
-use super::{INVALID, Identity, Portable};
+mod far;
+mod memory;
+mod steps;
+
+use super::{Endpoint, INVALID, Identity, Portable};
 use crate::coll::execute::{Cursor, Wire};
 use crate::coll::schedule::Step;
 use crate::coll::team::Via;
-use crate::datatype::flat::FlatType;
-use crate::op;
 use base::{Class, Error, Result};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
+
+pub use far::Far;
+pub use memory::{Memory, Position, Progress};
 
 /// Bytes that are copied at once.
 pub const CHUNK_BYTES: usize = 64 << 10;
@@ -25,56 +31,6 @@ pub type RunId = usize;
 
 /// One end of a message: the run, and the place of the peer in its list of endpoints.
 pub type End = (RunId, u32);
-
-/// How far a run has come: what is before this step is done, and of the step itself the parts before this one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Position {
-    /// Step.
-    pub step: u32,
-    /// Part of the step.
-    pub part: u32,
-}
-
-/// What has been done of a run: where it stands, and of each endpoint how many messages have been received and sent.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Progress {
-    /// Where it stands.
-    pub position: Position,
-    /// By endpoint: received, sent.
-    pub messages: Vec<[u64; 2]>,
-}
-
-/// The memory of the owners. Addresses are those of the owner, and lie in the regions that its schedule lists.
-pub trait Memory {
-    /// Reads from `address` of the owner of a run.
-    fn get(&mut self, run: RunId, address: u64, into: &mut [u8]) -> Result;
-    /// Writes to `address` of the owner of a run.
-    fn put(&mut self, run: RunId, address: u64, from: &[u8]) -> Result;
-    /// Reads several pieces (address, bytes), which fill `into` one after the other.
-    fn get_pieces(&mut self, run: RunId, pieces: &[(u64, usize)], into: &mut [u8]) -> Result {
-        let mut at = 0;
-        pieces.iter().try_for_each(|(address, len)| {
-            at += len;
-            self.get(run, *address, &mut into[at - len..at])
-        })
-    }
-    /// Writes several pieces, which are `from` one after the other.
-    fn put_pieces(&mut self, run: RunId, pieces: &[(u64, usize)], from: &[u8]) -> Result {
-        let mut at = 0;
-        pieces.iter().try_for_each(|(address, len)| {
-            at += len;
-            self.put(run, *address, &from[at - len..at])
-        })
-    }
-    /// As [`Memory::put`], of something that can't be computed again afterwards. The run stands after `position` then.
-    fn put_once(&mut self, run: RunId, _position: Position, address: u64, from: &[u8]) -> Result {
-        self.put(run, address, from)
-    }
-    /// A run has come there.
-    fn came_to(&mut self, _run: RunId, _position: Position) {}
-    /// The `count.0`-th message from the first end, and the `count.1`-th to the second, is there.
-    fn delivered(&mut self, _from: (End, u64), _into: (End, u64)) {}
-}
 
 const STUCK: Error = Error::new(Class::ERR_INTERN, "the schedules of other processes wait for each other");
 const OUTSIDE: Error = Error::new(Class::ERR_INTERN, "a schedule talks to a process whose schedule isn't here");
@@ -125,8 +81,30 @@ struct Queue {
     receives: VecDeque<Half>,
 }
 
-/// Context, tag, sender, receiver.
-type Route = (u64, i32, u64, u64);
+/// What tells the messages of one sender to one receiver in one round of a collective from all others.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Route {
+    /// Message space.
+    pub context: u64,
+    /// Tag.
+    pub tag: i32,
+    /// Round of a persistent collective.
+    pub round: u64,
+    /// Number of the sender.
+    pub from: u64,
+    /// Number of the receiver.
+    pub to: u64,
+}
+
+impl Route {
+    /// Of the messages that `identity` sends to an endpoint, or receives from there.
+    pub fn of(identity: &Identity, endpoint: &Endpoint, sends: bool) -> Route {
+        let channel = identity.channels[endpoint.via as usize];
+        let (me, peer) = (identity.process, endpoint.process);
+        let (from, to) = if sends { (me, peer) } else { (peer, me) };
+        Route { context: channel.context, tag: channel.tag, round: identity.round, from, to }
+    }
+}
 
 /// A schedule under way.
 struct Run {
@@ -144,22 +122,14 @@ struct Run {
     failed: Option<Error>,
 }
 
-impl Run {
-    fn route(&self, endpoint: u32, sends: bool) -> Route {
-        let other = self.portable.endpoints[endpoint as usize];
-        let channel = self.identity.channels[other.via as usize];
-        let (me, peer) = (self.identity.process, other.process);
-        let (from, to) = if sends { (me, peer) } else { (peer, me) };
-        (channel.context, channel.tag, from, to)
-    }
-}
-
 /// All runs, and the messages between them.
 #[derive(Default)]
 pub struct Runner {
     runs: Vec<Option<Run>>,
     ready: VecDeque<RunId>,
     queues: HashMap<Route, Queue>,
+    /// Ends whose other end isn't here, which nobody has taken yet.
+    far: Vec<Far>,
     buffer: Vec<u8>,
 }
 
@@ -243,6 +213,7 @@ impl Runner {
                 queue.receives.retain(|half| half.items.run != id);
                 !queue.sends.is_empty() || !queue.receives.is_empty()
             });
+            self.far.retain(|far| far.run() != id);
         }
     }
 
@@ -301,117 +272,6 @@ impl Runner {
         self.runs.get(id).and_then(Option::as_ref).ok_or(INVALID)
     }
 
-    fn bytes(&self, items: &Items) -> Result<u64> {
-        let run = self.of(items.run)?;
-        let size = items.datatype.map_or(1, |datatype| run.portable.types[datatype as usize].size());
-        Ok(items.count * size)
-    }
-
-    /// Address and length of the runs of memory that hold bytes `from .. to`.
-    fn pieces(&self, items: &Items, from: u64, to: u64) -> Result<Vec<(u64, usize)>> {
-        let at = |offset: i64| (items.address as u64).wrapping_add_signed(offset);
-        let Some(datatype) = items.datatype else {
-            return Ok(vec![(at(from as i64), (to - from) as usize)]);
-        };
-        let flat: &FlatType = &self.of(items.run)?.portable.types[datatype as usize];
-        let mut pieces: Vec<(u64, usize)> = Vec::new();
-        flat.walk(items.count, from, to, &mut |offset, len| match pieces.last_mut() {
-            Some(last) if last.0 + last.1 as u64 == at(offset) => last.1 += len as usize,
-            _ => pieces.push((at(offset), len as usize)),
-        });
-        Ok(pieces)
-    }
-
-    /// Copies the bytes of `from` to the first of `into`; all of them are read before any is written if they fit the buffer.
-    fn copy(&mut self, memory: &mut impl Memory, from: Items, into: Items) -> Result {
-        let len = self.bytes(&from)?.min(self.bytes(&into)?);
-        let mut buffer = std::mem::take(&mut self.buffer);
-        buffer.resize(CHUNK_BYTES, 0);
-        let result = self.copy_through(memory, &mut buffer, (from, into), len);
-        self.buffer = buffer;
-        result
-    }
-
-    fn copy_through(
-        &self,
-        memory: &mut impl Memory,
-        buffer: &mut [u8],
-        (from, into): (Items, Items),
-        len: u64,
-    ) -> Result {
-        for done in (0..len).step_by(CHUNK_BYTES) {
-            let end = len.min(done + CHUNK_BYTES as u64);
-            let bytes = &mut buffer[..(end - done) as usize];
-            memory.get_pieces(from.run, &self.pieces(&from, done, end)?, bytes)?;
-            memory.put_pieces(into.run, &self.pieces(&into, done, end)?, bytes)?;
-        }
-        Ok(())
-    }
-
-    /// Moves bytes of one process that may overlap, part by part.
-    fn move_bytes(&mut self, memory: &mut impl Memory, run: RunId, (from, into): (usize, usize), len: usize) -> Result {
-        let apart = from.abs_diff(into) >= len;
-        let parts = len.div_ceil(CHUNK_BYTES);
-        let mut buffer = vec![0; len.min(CHUNK_BYTES)];
-        let begin = if apart { Position::default() } else { self.of(run)?.progress.position };
-        for part in begin.part as usize..parts {
-            let place = if into > from { parts - 1 - part } else { part } * CHUNK_BYTES;
-            let piece = &mut buffer[..CHUNK_BYTES.min(len - place)];
-            memory.get(run, (from + place) as u64, piece)?;
-            if apart {
-                memory.put(run, (into + place) as u64, piece)?;
-            } else {
-                let position = Position { part: part as u32, ..begin };
-                memory.put_once(run, position, (into + place) as u64, piece)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn reduce(&mut self, memory: &mut impl Memory, run: RunId, (input, inout): (usize, usize), count: usize) -> Result {
-        let of = self.of(run)?;
-        let (Operation::Predefined(which, builtin), begin) = (of.portable.operation, of.progress.position) else {
-            return Err(INVALID);
-        };
-        let extent = builtin.extent();
-        let each = (CHUNK_BYTES / extent).max(1);
-        let (mut a, mut b) = (vec![0; each * extent], vec![0; each * extent]);
-        for (part, first) in (0..count).step_by(each).enumerate().skip(begin.part as usize) {
-            let len = each.min(count - first) * extent;
-            let at = |base: usize| (base + first * extent) as u64;
-            memory.get(run, at(input), &mut a[..len])?;
-            memory.get(run, at(inout), &mut b[..len])?;
-            // SAFETY: both hold this number of items, and the operation is defined on their type.
-            unsafe { op::apply_predefined(which, builtin, a.as_ptr(), b.as_mut_ptr(), len / extent) };
-            memory.put_once(run, Position { part: part as u32, ..begin }, at(inout), &b[..len])?;
-        }
-        Ok(())
-    }
-
-    /// Performs a step that is no transfer.
-    fn perform(&mut self, memory: &mut impl Memory, run: RunId, step: Step) -> Result {
-        let items = |at: usize, count: usize, datatype| Items { run, address: at, count: count as u64, datatype };
-        match step {
-            Step::Move { from, into, len } => self.move_bytes(memory, run, (from.addr(), into.addr()), len),
-            Step::Convert { from, from_count, from_type, into, into_count, into_type } => {
-                let from = items(from.addr(), from_count, Some(from_type));
-                self.copy(memory, from, items(into.addr(), into_count, Some(into_type)))
-            }
-            Step::Pack { from, count, datatype, into } => {
-                let from = items(from.addr(), count, Some(datatype));
-                let bytes = self.bytes(&from)? as usize;
-                self.copy(memory, from, items(into.addr(), bytes, None))
-            }
-            Step::Unpack { from, into, count, datatype } => {
-                let into = items(into.addr(), count, Some(datatype));
-                let bytes = self.bytes(&into)? as usize;
-                self.copy(memory, items(from.addr(), bytes, None), into)
-            }
-            Step::Reduce { input, inout, count } => self.reduce(memory, run, (input.addr(), inout.addr()), count),
-            _ => Ok(()),
-        }
-    }
-
     /// Enters one end of a message, and delivers what has both.
     fn enter(&mut self, memory: &mut impl Memory, me: RunId, endpoint: u32, items: Items, sends: bool) -> usize {
         let Some(run) = self.runs[me].as_mut() else { return usize::MAX };
@@ -421,11 +281,16 @@ impl Runner {
             // It was there before the run was begun again.
             return usize::MAX;
         }
-        let transfer = run.outcomes.len();
+        let (transfer, number) = (run.outcomes.len(), *begun);
         run.outcomes.push(None);
-        let route = run.route(endpoint, sends);
-        let queue = self.queues.entry(route).or_default();
+        let other = run.portable.endpoints[endpoint as usize];
+        let route = Route::of(&run.identity, &other, sends);
         let half = Half { items, endpoint, transfer };
+        if !memory.is_here(other.process) {
+            self.leave_far(route, number, half, sends);
+            return transfer;
+        }
+        let queue = self.queues.entry(route).or_default();
         if sends { &mut queue.sends } else { &mut queue.receives }.push_back(half);
         if queue.sends.is_empty() || queue.receives.is_empty() {
             return transfer;
@@ -448,19 +313,19 @@ impl Runner {
             return;
         }
         let received = copied.and(fits).and_then(|fits| if fits { Ok(()) } else { Err(TOO_LONG) });
-        let [from, into] = [(from, true, copied), (into, false, received)].map(|(half, sends, result)| {
-            let (id, endpoint) = (half.items.run, half.endpoint);
-            let mut count = 0;
-            if let Some(run) = self.runs[id].as_mut() {
-                run.outcomes[half.transfer] = Some(result);
-                let messages = &mut run.progress.messages[endpoint as usize][usize::from(sends)];
-                *messages += 1;
-                count = *messages;
-            }
-            self.wake(id);
-            ((id, endpoint), count)
-        });
-        memory.delivered(from, into);
+        self.count(memory, into, false, received);
+        self.count(memory, from, true, copied);
+    }
+
+    /// One end of a message is over.
+    fn count(&mut self, memory: &mut impl Memory, half: Half, sends: bool, outcome: Result) {
+        let id = half.items.run;
+        let Some(run) = self.runs[id].as_mut() else { return };
+        run.outcomes[half.transfer] = Some(outcome);
+        let count = &mut run.progress.messages[half.endpoint as usize][usize::from(sends)];
+        *count += 1;
+        memory.counted((id, half.endpoint), sends, *count);
+        self.wake(id);
     }
 }
 
@@ -471,10 +336,8 @@ pub fn reconcile(runs: &mut [(Rc<Portable>, Identity, Progress)]) {
         for (portable, identity, progress) in runs.iter_mut() {
             progress.messages.resize(portable.endpoints.len(), [0; 2]);
             for (endpoint, counts) in portable.endpoints.iter().zip(&mut progress.messages) {
-                let channel = identity.channels[endpoint.via as usize];
-                let (me, peer) = (identity.process, endpoint.process);
-                f((channel.context, channel.tag, peer, me), &mut counts[0]);
-                f((channel.context, channel.tag, me, peer), &mut counts[1]);
+                f(Route::of(identity, endpoint, false), &mut counts[0]);
+                f(Route::of(identity, endpoint, true), &mut counts[1]);
             }
         }
     };

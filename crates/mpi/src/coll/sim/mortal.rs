@@ -77,11 +77,9 @@ impl Memory for Mortal<'_> {
         self.left.progress[self.ranks[run]].position = position;
     }
 
-    fn delivered(&mut self, from: (End, u64), into: (End, u64)) {
-        for (((run, endpoint), count), sends) in [(into, 0), (from, 1)] {
-            self.breathe();
-            self.left.progress[self.ranks[run]].messages[endpoint as usize][sends] = count;
-        }
+    fn counted(&mut self, (run, endpoint): End, sends: bool, count: u64) {
+        self.breathe();
+        self.left.progress[self.ranks[run]].messages[endpoint as usize][usize::from(sends)] = count;
     }
 }
 
@@ -96,7 +94,8 @@ fn live(schedules: &[Rc<Portable>], left: &mut Left, breath: usize) {
         left.progress[rank].position.part += 1;
     }
     let ranks: Vec<usize> = (0..schedules.len()).filter(|rank| !left.ended[*rank]).collect();
-    let identity = |rank: usize| Identity { process: rank as u64, channels: [Channel { context: 1, tag: 2 }; 2] };
+    let identity =
+        |rank: usize| Identity { process: rank as u64, channels: [Channel { context: 1, tag: 2 }; 2], round: 0 };
     let mut runs: Vec<_> =
         ranks.iter().map(|&rank| (schedules[rank].clone(), identity(rank), left.progress[rank].clone())).collect();
     reconcile(&mut runs);

@@ -41,7 +41,7 @@ impl Memory for Own {
 
 fn portable(builder: &Builder, id: usize, sizes: (usize, usize)) -> Portable {
     let channels = [Channel { context: 7, tag: 3 }, Channel { context: 8, tag: i32::MIN }];
-    let identity = Identity { process: 100 + id as u64, channels };
+    let identity = Identity { process: 100 + id as u64, channels, round: 0 };
     let base = base_of(id, sizes);
     let process_of = |via: Via, peer: u32| 100 + (base[via as usize] + peer as usize) as u64;
     let made = Portable::new(builder.schedule(), builder.objects(), identity, process_of).unwrap();

@@ -1,0 +1,238 @@
+//! Connections between workers of different nodes (`mpiexec --offload`, decision 0055): whole packets in private memory, over the same TCP links as between ranks.
+//!
+//! A worker has a number as a rank has, and a key that ranks don't know. A worker that takes another one's place has a number of its own, so that nothing of the
+//! one before it is taken for its own. Links go on over broken connections; they are lost with their peer.
+
+use crate::bootstrap::JobInfo;
+use crate::buffer::{RecvBuf, SendBuf};
+use crate::tcp::hello::{Identity, Ids};
+use crate::tcp::security::Security;
+use crate::tcp::{self, Net, NetEvent, NetPacket};
+use base::ids::{JobId, ProcId};
+use base::{Peer, WorldRank, log};
+use protocol::kind::{BODY_MAX, Kind};
+use protocol::lanes::LanePlan;
+use protocol::processes::Processes;
+use protocol::transport::Outcome;
+use protocol::wire::Header;
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use sys::epoll::Epoll;
+
+/// Bytes of a packet behind its header and body, at most: so many are copied at once.
+const PAYLOAD_MAX: usize = 64 << 10;
+
+/// A worker of the job. Numbers count the workers of all nodes, and then those that have followed them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WorkerId {
+    /// Its node.
+    pub node: u32,
+    /// Which one of the node.
+    pub index: u32,
+    /// How many have been there before it.
+    pub incarnation: u32,
+}
+
+/// How many workers the job has at a time.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    nodes: u32,
+    workers: u32,
+}
+
+impl Shape {
+    fn number(self, worker: WorkerId) -> Option<u32> {
+        let all = self.nodes.checked_mul(self.workers)?;
+        let number = worker.incarnation.checked_mul(all)?.checked_add(worker.node * self.workers + worker.index)?;
+        (number < WorldRank::COUNT_MAX).then_some(number)
+    }
+
+    fn worker(self, number: u32) -> WorkerId {
+        let (incarnation, place) = (number / (self.nodes * self.workers), number % (self.nodes * self.workers));
+        WorkerId { node: place / self.workers, index: place % self.workers, incarnation }
+    }
+}
+
+/// What a poll brings.
+#[derive(Debug)]
+pub enum Arrival {
+    /// A packet; its bytes are in [`WorkerNet::body`] and [`WorkerNet::payload`] until the next poll.
+    Packet(WorkerId, Header),
+    /// A worker can't be reached any more.
+    Lost(WorkerId, String),
+}
+
+/// See the head of this file.
+pub struct WorkerNet {
+    net: Net,
+    shape: Shape,
+    /// The first link with each worker.
+    slots: HashMap<u32, u32>,
+    body: [u8; BODY_MAX],
+    payload: Vec<u8>,
+}
+
+impl WorkerNet {
+    /// Listens. The worker is the one that `job` describes; `epoll` watches everything from then on.
+    pub fn open(job: &JobInfo, epoll: Arc<Epoll>) -> io::Result<WorkerNet> {
+        let shape = Shape { nodes: job.node_names.len() as u32, workers: job.offload.workers };
+        let me = WorkerId {
+            node: job.offload.node,
+            index: job.offload.index.unwrap_or(0),
+            incarnation: job.offload.incarnation,
+        };
+        let number = shape.number(me).ok_or(io::Error::other("too many workers have ended"))?;
+        let security = Security::configured().map_err(io::Error::other)?;
+        LanePlan::configured().map_err(io::Error::other)?;
+        let me = ProcId { job: JobId(job.job_id), rank: WorldRank(number) };
+        let id = Identity {
+            processes: Processes::shared(me, WorldRank::COUNT_MAX),
+            key: job.key,
+            format: tcp::format_number(),
+            security,
+            ids: Ids::default(),
+            others: HashMap::new(),
+        };
+        let one_host = job.local_ranks.len() == job.size as usize;
+        let net = Net::open(id, epoll, one_host)?;
+        Ok(WorkerNet { net, shape, slots: HashMap::new(), body: [0; BODY_MAX], payload: Vec::new() })
+    }
+
+    /// Where other workers can dial this one.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        self.net.addresses()
+    }
+
+    /// Bytes of a packet's payload, at most.
+    pub fn payload_max(&self) -> usize {
+        self.net.limits().eager_max.min(PAYLOAD_MAX + BODY_MAX) - BODY_MAX
+    }
+
+    fn slot(&mut self, worker: WorkerId, addresses: &[SocketAddr]) -> Option<u32> {
+        let number = self.shape.number(worker)?;
+        let net = &mut self.net;
+        let slot = self.slots.entry(number).or_insert_with(|| net.dial(Peer(number), addresses)[0]);
+        Some(*slot)
+    }
+
+    /// Dials a worker, unless there is a link with it.
+    pub fn dial(&mut self, worker: WorkerId, addresses: &[SocketAddr]) {
+        self.slot(worker, addresses);
+    }
+
+    /// Sends a packet to a worker that has been dialled, or has called. `Again` while there is no room or no connection.
+    pub fn send(&mut self, worker: WorkerId, header: &Header, body: &[u8], payload: &[u8]) -> Outcome {
+        let Some(slot) = self.slot(worker, &[]) else { return Outcome::Lost };
+        // SAFETY: packets of these kinds are copied, so the source is not in use any more when `send` returns.
+        let source = unsafe { SendBuf::contiguous(payload.as_ptr(), payload.len()) };
+        self.net.send(slot, header, body, Some((&source, 0, payload.len())))
+    }
+
+    /// Gives a worker up whose place another one has taken.
+    pub fn forget(&mut self, worker: WorkerId) {
+        if let Some(number) = self.shape.number(worker) {
+            self.slots.remove(&number);
+            self.net.peer_gone(Peer(number));
+        }
+    }
+
+    /// The next arrival.
+    pub fn poll(&mut self) -> Option<Arrival> {
+        loop {
+            match self.net.poll()? {
+                NetEvent::Packet(packet) => {
+                    let worker = self.shape.worker(packet.peer.0);
+                    let taken = self.take(&packet);
+                    self.net.release(&packet);
+                    if taken {
+                        return Some(Arrival::Packet(worker, packet.header));
+                    }
+                }
+                NetEvent::Lost(peer, why) => return Some(Arrival::Lost(self.shape.worker(peer.0), why)),
+                NetEvent::Landed { .. } | NetEvent::Sent(_) => {}
+            }
+        }
+    }
+
+    /// Copies a packet out of its connection. False if it isn't one of workers.
+    fn take(&mut self, packet: &NetPacket) -> bool {
+        let body = match packet.header.kind {
+            Kind::WORKER_READY => self.net.body(packet).map(|body: [u8; 24]| self.body[..24].copy_from_slice(&body)),
+            Kind::WORKER_DATA => self.net.body(packet).map(|body: [u8; 32]| self.body[..32].copy_from_slice(&body)),
+            Kind::WORKER_PLACED | Kind::WORKER_SEEN | Kind::WORKER_FAILED => {
+                self.net.body(packet).map(|body: [u8; 16]| self.body[..16].copy_from_slice(&body))
+            }
+            _ => None,
+        };
+        let skip = packet.header.kind.info().body;
+        let len = packet.len.saturating_sub(skip);
+        let is_whole = body.is_some() && packet.len >= skip && (len == 0 || packet.header.kind == Kind::WORKER_DATA);
+        if !is_whole {
+            log!(
+                Error,
+                "a worker has sent a packet that it should not: {:?}, {} bytes",
+                packet.header.kind,
+                packet.len
+            );
+            return false;
+        }
+        self.payload.resize(len, 0);
+        // SAFETY: the vector has these bytes, and nobody else uses them before `deliver` returns.
+        let sink = unsafe { RecvBuf::contiguous(self.payload.as_mut_ptr(), len) };
+        self.net.deliver(packet, skip, (&sink, 0, len), false);
+        true
+    }
+
+    /// The body of the last packet.
+    pub fn body<const N: usize>(&self) -> [u8; N] {
+        std::array::from_fn(|i| self.body[i])
+    }
+
+    /// What comes behind it.
+    pub fn payload(&self) -> &[u8] {
+        &self.payload
+    }
+
+    /// Prepares to sleep on the epoll set; poll until nothing comes before sleeping.
+    pub fn arm(&mut self) {
+        self.net.arm();
+    }
+
+    /// Awake again.
+    pub fn disarm(&mut self) {
+        self.net.disarm();
+    }
+
+    /// Whether there is something to do that epoll doesn't know of; `Some` of the longest sleep otherwise.
+    pub fn may_sleep(&self) -> Option<Option<Duration>> {
+        // What waits for room is watched by epoll after `arm`.
+        (!self.net.has_unread()).then(|| self.net.sleep_limit())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_have_numbers_of_their_own() {
+        let shape = Shape { nodes: 3, workers: 2 };
+        let mut seen = Vec::new();
+        for incarnation in 0..4 {
+            for node in 0..3 {
+                for index in 0..2 {
+                    let worker = WorkerId { node, index, incarnation };
+                    let number = shape.number(worker).unwrap();
+                    assert_eq!(shape.worker(number), worker);
+                    seen.push(number);
+                }
+            }
+        }
+        assert_eq!(seen, (0..24).collect::<Vec<u32>>());
+        assert_eq!(shape.number(WorkerId { node: 0, index: 0, incarnation: u32::MAX }), None);
+        assert_eq!(shape.number(WorkerId { node: 0, index: 0, incarnation: WorldRank::COUNT_MAX / 6 + 1 }), None);
+    }
+}
