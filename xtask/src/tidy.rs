@@ -22,7 +22,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("abi", &["base", "mpi"]),
     ("mpich_abi", &["base", "mpi"]),
     ("launch", &["base", "sys", "shm", "protocol", "channel", "mpi", "netsim", "migrate"]),
-    ("offload", &["base", "sys", "shm", "channel", "mpi"]),
+    ("offload", &["base", "sys", "shm", "protocol", "channel", "mpi"]),
     ("netsim", &["base", "protocol"]),
     ("migrate", &[]),
     ("testkit", &["base", "protocol"]),
