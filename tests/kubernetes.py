@@ -29,7 +29,7 @@ except ImportError:
 
 Tree = typing.Any
 #: A field's path → type; `?` in front: it may be missing; `[]`: every element; `*`: every value.
-POD = {"spec.containers": list, "spec.containers.[].name": str, "spec.containers.[].image": str, "?spec.containers.[].command.[]": str,
+POD = {"spec.containers": list, "spec.containers.[].name": str, "spec.containers.[].image": str, "?spec.containers.[].imagePullPolicy": str, "?spec.containers.[].command.[]": str,
        "?spec.containers.[].args.[]": str, "?spec.containers.[].env.[].name": str, "?spec.containers.[].volumeMounts.[].mountPath": str}
 SCHEMAS: dict[tuple[str, str], dict[str, type]] = {
     ("kubeflow.org/v2beta1", "MPIJob"): {
@@ -46,7 +46,8 @@ SCHEMAS: dict[tuple[str, str], dict[str, type]] = {
     ("rbac.authorization.k8s.io/v1", "Role"): {"rules.[].apiGroups.[]": str, "rules.[].resources.[]": str, "rules.[].verbs.[]": str},
     ("rbac.authorization.k8s.io/v1", "RoleBinding"): {"roleRef.name": str, "roleRef.kind": str, "roleRef.apiGroup": str, "subjects.[].name": str},
 }
-ENUMS = {"cleanPodPolicy": {"None", "Running", "All"}, "mpiImplementation": {"OpenMPI", "Intel", "MPICH"}, "restartPolicy": {"Never", "OnFailure", "Always", "ExitCode"}}
+ENUMS = {"cleanPodPolicy": {"None", "Running", "All"}, "mpiImplementation": {"OpenMPI", "Intel", "MPICH"}, "restartPolicy": {"Never", "OnFailure", "Always", "ExitCode"},
+         "imagePullPolicy": {"Always", "IfNotPresent", "Never"}}
 KNOWN_SPEC = {"slotsPerWorker", "mpiImplementation", "runPolicy", "mpiReplicaSpecs", "sshAuthMountPath", "launcherCreationPolicy", "runLauncherAsWorker"}
 KUBECTL = """#!/bin/sh
 # kubectl exec -i POD -- COMMAND, where a pod is a network namespace with a host name of its own.
