@@ -84,7 +84,7 @@ test-python:
 	@test -x build/venv/bin/python || $(PYTHON) -m venv build/venv
 	build/venv/bin/pip install -q --disable-pip-version-check ruff==0.17.6 mypy==2.4.1
 	build/venv/bin/ruff check
-	set -e; for folder in tests bench examples fortran packaging testbeds/containers testbeds/lanes testbeds/ovs testbeds/slurm testbeds/ssh testbeds/vm; do build/venv/bin/mypy $$folder; done
+	set -e; for folder in tests bench docs examples fortran packaging testbeds/containers testbeds/lanes testbeds/ovs testbeds/slurm testbeds/ssh testbeds/vm; do build/venv/bin/mypy $$folder; done
 
 test-install: build
 	$(PYTHON) tests/install.py
