@@ -1,4 +1,4 @@
-# make deps             installs what is missing on Debian and Ubuntu, and says before what that is; NO_DEPS=1 only says it
+# make deps             installs what is missing (Debian, Ubuntu, Fedora, openSUSE), and says before what that is; NO_DEPS=1 only says it
 # make build            everything, into dist/{bin,lib,include,share}; the tree may be moved
 # make install          copies dist/ to PREFIX (/usr/local), below DESTDIR if that is set; make uninstall removes it
 # Variables: PROFILE=release|dev (how the Rust code is built), CARGO=cargo

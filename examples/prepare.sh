@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what building, testing and the demonstration need and a bare Debian or Ubuntu lacks. Prints first what it will do; silent where all is there.
+# Installs what building, testing and the demonstration need and a bare Debian, Ubuntu, Fedora or openSUSE lacks. Prints first what it will do; silent where all is there.
 # Usage: prepare.sh [--check] build|test|demo|interconnect|launchers|ssh|suites|vm …
 #   --check   names what is missing and fails, installs nothing
 set -eu
@@ -18,7 +18,6 @@ for want in "$@"; do
   case $want in
     build)
       need cc gcc
-      need ld.lld lld
       need make make
       [ -e /usr/include/stdio.h ] || missing libc6-dev
       need_rust
@@ -38,6 +37,7 @@ for want in "$@"; do
       need groff groff-base
       need zsh zsh
       need fish fish
+      need mmdebstrap mmdebstrap
       [ -e /usr/include/ucp/api/ucp.h ] || missing libucx-dev
       ;;
     suites)

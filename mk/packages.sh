@@ -1,5 +1,5 @@
-# Installing what is missing on Debian and Ubuntu. For scripts that source this file; `here` is its folder.
-#   need PROGRAM PACKAGE     notes the package if the program is not in PATH
+# Installing what is missing, by apt-get, dnf or zypper. For scripts that source this file; `here` is its folder.
+#   need PROGRAM PACKAGE     notes the package, by its name on Debian, if the program is not in PATH
 #   missing PACKAGE…         notes packages
 #   install_missing          prints what it will do, does it, and leaves nothing else behind, however it is interrupted
 # NO_DEPS=1: prints what is missing and installs nothing.
@@ -16,7 +16,13 @@ PATH=$PATH:/usr/sbin:/sbin:$HOME/.cargo/bin
 
 missing() { packages="$packages $*"; }
 need() { command -v "$1" >/dev/null 2>&1 || missing "$2"; }
-need_rust() { command -v cargo >/dev/null 2>&1 || { rust=1; need curl curl; }; }
+need_rust() {
+  command -v cargo >/dev/null 2>&1 && return
+  rust=1
+  need curl curl
+  # curl only recommends it.
+  [ -e /etc/ssl/certs/ca-certificates.crt ] || missing ca-certificates
+}
 
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 
@@ -25,7 +31,40 @@ clean_up() {
   [ -z "$scratch" ] || rm -rf "$scratch"
 }
 
+# The program that installs packages here, and nothing where it isn't known.
+manager() {
+  for program in apt-get dnf zypper; do
+    if command -v "$program" >/dev/null 2>&1; then echo "$program"; return; fi
+  done
+}
+
+# The same packages by the names that they have here. Those without a name are in `nameless`.
+use_names_of_this_system() {
+  nameless=
+  case $(manager) in
+    dnf) column=2 ;;
+    zypper) column=3 ;;
+    *) return 0 ;;
+  esac
+  debian=$packages packages=
+  for package in $debian; do
+    name=$package
+    while read -r line; do
+      # shellcheck disable=SC2086 # the fields of a line
+      set -- $line
+      [ "${1:-}" != "$package" ] || eval "name=\$$column"
+    done <"$here/packages.txt"
+    case " $packages " in
+      *" $name "*) ;;
+      *) if [ "$name" = - ]; then nameless="$nameless $package"; else packages="$packages $name"; fi ;;
+    esac
+  done
+}
+
 install_missing() {
+  [ -n "$packages$rust" ] || return 0
+  use_names_of_this_system
+  [ -z "$nameless" ] || echo "please install what these packages of Debian hold, no package of this system is known:$nameless"
   [ -n "$packages$rust" ] || return 0
   if [ -n "${NO_DEPS:-}" ]; then
     echo "missing:$packages${rust:+ Rust (rustup)}; NO_DEPS is set, so nothing is installed"
@@ -44,8 +83,8 @@ install_missing() {
 say_what() {
   echo "This will be installed (NO_DEPS=1: nothing):"
   if [ -n "$packages" ]; then
-    command -v apt-get >/dev/null 2>&1 || {
-      echo "  this machine has no apt-get; please install what these packages of Debian hold:$packages" >&2
+    [ -n "$(manager)" ] || {
+      echo "  this machine has no apt-get, dnf or zypper; please install what these packages of Debian hold:$packages" >&2
       exit 1
     }
     [ "$(id -u)" = 0 ] && by= || by=", by sudo"
@@ -58,20 +97,27 @@ install_packages() {
   # One after the other: the first to finish would remove the policy of the others.
   exec 9<"$here/packages.sh"
   flock 9
-  forbid_services
-  as_root apt-get -o DPkg::Lock::Timeout=600 update -q >/dev/null 9<&-
+  # On Fedora and openSUSE the installation of a package starts no service.
+  if [ "$(manager)" = apt-get ]; then
+    forbid_services
+    as_root apt-get -o DPkg::Lock::Timeout=600 update -q >/dev/null 9<&-
+  fi
   # If one package conflicts with what is there, the others are installed all the same. Whatever needs it says so itself.
   # shellcheck disable=SC2086
-  apt_install $packages || for package in $packages; do
-    apt_install "$package" || echo "can't be installed: $package"
+  install_by_manager $packages || for package in $packages; do
+    install_by_manager "$package" || echo "can't be installed: $package"
   done
   as_root rm -f ${policy_is_ours:+"$policy"}
   policy_is_ours=
   exec 9<&-
 }
 
-apt_install() {
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 install -y -q --no-install-recommends "$@" >/dev/null 9<&-
+install_by_manager() {
+  case $(manager) in
+    apt-get) as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 install -y -q --no-install-recommends "$@" ;;
+    dnf) as_root dnf install -y -q --setopt=install_weak_deps=False "$@" ;;
+    zypper) as_root zypper --non-interactive --quiet install --no-recommends "$@" ;;
+  esac >/dev/null 9<&-
 }
 
 # A policy of the machine stays. Ours holds for as long as this process lives: SIGKILL may leave the file, which then removes itself when it is asked.

@@ -39,6 +39,8 @@ DETAILS = """Everything is in /opt/ferrule, so other MPI libraries may be instal
 Put /opt/ferrule/bin in front of PATH, or load the module in /opt/ferrule/share/modulefiles.
 `ferrule doctor` says what works on this host."""
 TEXTS = re.compile(r"(LICEN[CS]E|COPYING|COPYRIGHT|NOTICE|UNLICENSE)([-_.].*)?", re.I)
+#: What docs/user/install.md compiles and runs.
+EXAMPLE = "examples/hello.c"
 LICENCE_FILES = ("LICENSE", "docs/reference/licences.md")
 
 
@@ -88,6 +90,8 @@ def stage(dist: pathlib.Path, place: pathlib.Path, made: Release) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     for name in LICENCE_FILES:
         shutil.copyfile(ROOT / name, documents / pathlib.Path(name).name)
+    (documents / "examples").mkdir(exist_ok=True)
+    shutil.copyfile(ROOT / EXAMPLE, documents / EXAMPLE)
     (documents / "licences-of-crates.txt").write_text(crate_licences())
     (modules / made.version).write_text(filled("modules/ferrule.tcl", made))
     for path in [place, *place.rglob("*")]:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`make deps` (examples/prepare.sh, mk/packages.sh) with a stand-in for apt-get: what it says, and what an interruption leaves behind.
+"""`make deps` (examples/prepare.sh, mk/packages.sh) with stand-ins for apt-get, dnf and zypper: what it says, and what an interruption leaves behind.
 
 Nothing is installed and no root is needed: PATH holds the stand-ins and a few tools only, and the policy against services is a file of the test.
 
@@ -24,6 +24,13 @@ import patience
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SCRIPTS = {"build": [str(ROOT / "examples/prepare.sh"), "build"], "containers": [str(ROOT / "testbeds/containers/prepare.sh")]}
 TOOLS = ("sh", "env", "cut", "grep", "rm", "tee", "chmod", "flock", "id", "dirname", "mktemp", "uname", "sha256sum", "cat", "sleep", "touch")
+#: What `prepare.sh build test` installs on a machine that has Rust and nothing else, but for what has headers or lies in /sbin, which the test sees of this machine.
+NAMES = {
+    "dnf": "gcc make python3 python3-pip valgrind tcl ucx gcc-gfortran groff-base zsh fish mmdebstrap",
+    "zypper": "gcc make python3 python3-pip valgrind tcl ucx-tools gcc-fortran groff zsh fish",
+}
+#: How each is called, before the packages.
+WORDS = {"dnf": "install -y -q --setopt=install_weak_deps=False", "zypper": "--non-interactive --quiet install --no-recommends"}
 
 #: Notes each call, says what the policy answers, and waits where the test wants that.
 APT = """#!/bin/sh
@@ -31,6 +38,11 @@ echo "$@" >> "$BED/calls"
 "$POLICY_RC_D"; echo $? > "$BED/answer"
 touch "$BED/begun"
 [ -z "${APT_SLEEP:-}" ] || sleep "$APT_SLEEP"
+"""
+#: Notes each call; refuses packages that the test names.
+RPM = """#!/bin/sh
+echo "$@" >> "$BED/calls"
+for word; do [ "$word" != "${REFUSE:-}" ] || exit 1; done
 """
 CURL = """#!/bin/sh
 while [ $# -gt 0 ]; do [ "$1" != -o ] || echo 'echo no rustup; exit 9' > "$2"; shift; done
@@ -147,6 +159,43 @@ def no_deps(bed: Bed, script: str) -> None:
     assert bed.calls() == ""
 
 
+def by(manager: str, bed: Bed, script: str) -> None:
+    """The packages have the names of that system, each once; one that can't be installed keeps no other away; and what has no name there is told."""
+    (bed.place / "bin/apt-get").unlink()
+    bed.stand_in(manager, RPM)
+    command = [SCRIPTS[script][0], "build", "test"]
+    env = {"PATH": str(bed.place / "bin"), "HOME": str(bed.place / "home"), "TMPDIR": str(bed.place / "tmp"), "BED": str(bed.place), "POLICY_RC_D": str(bed.policy)}
+    done = subprocess.run(command, env=env | {"REFUSE": "valgrind"}, capture_output=True, text=True)
+    assert done.returncode == 0, done
+    first, *others = bed.calls().splitlines()
+    wanted = NAMES[manager].split()
+    assert first.startswith(WORDS[manager] + " "), first
+    names = first.removeprefix(WORDS[manager]).split()
+    assert not set(wanted) - set(names) and len(set(names)) == len(names), f"{set(wanted) - set(names)} missing in {names}"
+    assert others == [f"{WORDS[manager]} {name}" for name in names], others
+    assert "can't be installed: valgrind" in done.stdout.splitlines(), done.stdout
+    assert ("mmdebstrap" in done.stdout.splitlines()[0]) == (manager == "zypper"), done.stdout
+    bed.check_clean()
+    (bed.place / "calls").unlink()
+    done = subprocess.run(command, env=env | {"NO_DEPS": "1"}, capture_output=True, text=True)
+    assert done.returncode == 0 and "gcc" in done.stdout and "gfortran " not in done.stdout.replace("gcc-gfortran ", "") and bed.calls() == "", done
+
+
+def no_manager(bed: Bed, script: str) -> None:
+    (bed.place / "bin/apt-get").unlink()
+    code, text = bed.run(script)
+    assert code == 1 and "no apt-get, dnf or zypper" in text and "gcc" in text, text
+
+
+def the_names_are_in_three_columns(bed: Bed, script: str) -> None:
+    """And each line is of a package that a script asks for."""
+    asked = "".join(path.read_text() for path in (ROOT / "examples/prepare.sh", ROOT / "testbeds/containers/prepare.sh", ROOT / "mk/packages.sh"))
+    for line in (ROOT / "mk/packages.txt").read_text().splitlines():
+        if not line.startswith("#"):
+            assert len(line.split()) == 3, line
+            assert f" {line.split()[0]}" in asked, f"no script asks for {line.split()[0]}"
+
+
 def wrong_checksum(bed: Bed, script: str) -> None:
     (bed.place / "bin/cargo").unlink()
     bed.stand_in("curl", CURL)
@@ -172,7 +221,8 @@ def main() -> int:
         ("two at a time", together), ("NO_DEPS=1", no_deps),
         *((f"{number.name} to {'all' if group else 'the shell'}", lambda bed, script, n=number, g=group: interrupted(bed, script, n, g))
           for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) for group in (True, False)))]
-    each += [("rustup has the wrong checksum", wrong_checksum, "build"), ("--check", check_only, "build")]
+    each += [("rustup has the wrong checksum", wrong_checksum, "build"), ("--check", check_only, "build"), ("no manager of packages", no_manager, "build"),
+             ("names of packages", the_names_are_in_three_columns, "build"), *((manager, functools.partial(by, manager), "build") for manager in NAMES)]
     return cases.run("deps", [(name, functools.partial(in_bed, case, script)) for name, case, script in each])
 
 

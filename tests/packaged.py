@@ -103,7 +103,8 @@ def check_tree(tree: pathlib.Path, owner: tuple[int, int]) -> None:
             assert needed <= SYSTEM_LIBRARIES, f"{path} needs {needed - SYSTEM_LIBRARIES}"
             assert ".debug_info" not in run("readelf", "-SW", path), f"{path} has debug information"
     assert elves == 7, f"{elves} programs and libraries"
-    assert {"LICENSE", "licences.md", "licences-of-crates.txt", "options.md", "settings.md"} == {path.name for path in (tree / "share/doc/ferrule").iterdir()}
+    assert (tree / "share/doc/ferrule/examples/hello.c").read_bytes() == EXAMPLE.read_bytes()
+    assert {"LICENSE", "examples", "licences.md", "licences-of-crates.txt", "options.md", "settings.md"} == {path.name for path in (tree / "share/doc/ferrule").iterdir()}
 
 
 def same_bytes_again(made: pathlib.Path, tmp: pathlib.Path) -> None:

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the container engines and tools of the testbed on Debian and Ubuntu, without starting any service. Silent where all is there.
+# Installs the container engines and tools of the testbed, without starting any service. Silent where all is there.
 set -eu
 here=$(cd "$(dirname "$0")/../../mk" && pwd)
 . "$here/packages.sh"
