@@ -12,11 +12,13 @@ Usage: tests/guide.py [--source]      from the .deb; or from source (ten minutes
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import pathlib
 import re
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -98,7 +100,7 @@ class Machine:
         done = subprocess.run(["setpriv", "--pdeathsig", "KILL", "unshare", *flags, *mine], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               errors="replace", timeout=self.limit_s)
         assert done.returncode == 0, f"{command!r}: exit code {done.returncode}: …{done.stdout[-3000:]}"
-        print(f"{time.monotonic() - begin:6.1f} s  {command[:80]}", file=sys.stderr)
+        print(f"{time.monotonic() - begin:6.1f} s  {command[:80]}", flush=True)
         return done.stdout
 
     def types(self, command: str, hosts: bool = False) -> str:
@@ -233,9 +235,16 @@ def main() -> int:
     if reason := unavailable():
         print(f"SKIP: {reason}\nguide: 0 passed, 0 failed, 1 skipped")
         return 0
-    STORE.mkdir(parents=True, exist_ok=True)
-    case: cases.Case = ("from source", from_source) if "--source" in sys.argv[1:] else ("from the .deb", from_deb)
-    return cases.run("guide", [case], below=str(STORE))
+    way: cases.Case = ("source", from_source) if "--source" in sys.argv[1:] else ("deb", from_deb)
+    work = STORE / way[0]
+    work.mkdir(parents=True, exist_ok=True)
+    with open(STORE / f"{way[0]}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        # What a run that was killed by SIGKILL has left: files only, for its mounts ended with it.
+        for old in work.iterdir():
+            shutil.rmtree(old)
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+        return cases.run("guide", [way], below=str(work))
 
 
 if __name__ == "__main__":
