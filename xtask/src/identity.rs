@@ -35,6 +35,7 @@ const KNOW_RANKS: &[(&str, &str)] = &[
     ("channel/src/locality.rs", "the launcher says who is near"),
     ("channel/src/wait.rs", "the launcher says how many are near"),
     ("channel/src/offload.rs", "the launcher says how many are near"),
+    ("channel/src/workers.rs", "workers have numbers as ranks have"),
     ("channel/src/transports.rs", "the edge: lanes are opened as the launcher says"),
     ("channel/src/transports/epoch.rs", "the edge: the launcher says whose nodes move"),
     ("channel/src/transports/inboxes.rs", "the edge: the order of senders in an inbox"),

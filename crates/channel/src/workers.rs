@@ -12,7 +12,7 @@ use base::ids::{JobId, ProcId};
 use base::{Peer, WorldRank, log};
 use protocol::kind::{BODY_MAX, Kind};
 use protocol::lanes::LanePlan;
-use protocol::processes::Processes;
+use protocol::processes::{Processes, SharedProcesses};
 use protocol::transport::Outcome;
 use protocol::wire::Header;
 use std::collections::HashMap;
@@ -69,8 +69,9 @@ pub enum Arrival {
 pub struct WorkerNet {
     net: Net,
     shape: Shape,
+    processes: SharedProcesses,
     /// The first link with each worker.
-    slots: HashMap<u32, u32>,
+    slots: HashMap<Peer, u32>,
     body: [u8; BODY_MAX],
     payload: Vec<u8>,
 }
@@ -88,8 +89,9 @@ impl WorkerNet {
         let security = Security::configured().map_err(io::Error::other)?;
         LanePlan::configured().map_err(io::Error::other)?;
         let me = ProcId { job: JobId(job.job_id), rank: WorldRank(number) };
+        let processes = Processes::shared(me, WorldRank::COUNT_MAX);
         let id = Identity {
-            processes: Processes::shared(me, WorldRank::COUNT_MAX),
+            processes: processes.clone(),
             key: job.key,
             format: tcp::format_number(),
             security,
@@ -98,7 +100,7 @@ impl WorkerNet {
         };
         let one_host = job.local_ranks.len() == job.size as usize;
         let net = Net::open(id, epoll, one_host)?;
-        Ok(WorkerNet { net, shape, slots: HashMap::new(), body: [0; BODY_MAX], payload: Vec::new() })
+        Ok(WorkerNet { net, shape, processes, slots: HashMap::new(), body: [0; BODY_MAX], payload: Vec::new() })
     }
 
     /// Where other workers can dial this one.
@@ -111,10 +113,19 @@ impl WorkerNet {
         self.net.limits().eager_max.min(PAYLOAD_MAX + BODY_MAX) - BODY_MAX
     }
 
+    fn peer(&self, worker: WorkerId) -> Option<Peer> {
+        self.processes.borrow().peer_of_rank(WorldRank(self.shape.number(worker)?))
+    }
+
+    fn worker(&self, peer: Peer) -> WorkerId {
+        // All its peers are of its own job.
+        self.shape.worker(self.processes.borrow().rank(peer).map_or(0, |rank| rank.0))
+    }
+
     fn slot(&mut self, worker: WorkerId, addresses: &[SocketAddr]) -> Option<u32> {
-        let number = self.shape.number(worker)?;
+        let peer = self.peer(worker)?;
         let net = &mut self.net;
-        let slot = self.slots.entry(number).or_insert_with(|| net.dial(Peer(number), addresses)[0]);
+        let slot = self.slots.entry(peer).or_insert_with(|| net.dial(peer, addresses)[0]);
         Some(*slot)
     }
 
@@ -133,9 +144,9 @@ impl WorkerNet {
 
     /// Gives a worker up whose place another one has taken.
     pub fn forget(&mut self, worker: WorkerId) {
-        if let Some(number) = self.shape.number(worker) {
-            self.slots.remove(&number);
-            self.net.peer_gone(Peer(number));
+        if let Some(peer) = self.peer(worker) {
+            self.slots.remove(&peer);
+            self.net.peer_gone(peer);
         }
     }
 
@@ -144,14 +155,14 @@ impl WorkerNet {
         loop {
             match self.net.poll()? {
                 NetEvent::Packet(packet) => {
-                    let worker = self.shape.worker(packet.peer.0);
+                    let worker = self.worker(packet.peer);
                     let taken = self.take(&packet);
                     self.net.release(&packet);
                     if taken {
                         return Some(Arrival::Packet(worker, packet.header));
                     }
                 }
-                NetEvent::Lost(peer, why) => return Some(Arrival::Lost(self.shape.worker(peer.0), why)),
+                NetEvent::Lost(peer, why) => return Some(Arrival::Lost(self.worker(peer), why)),
                 NetEvent::Landed { .. } | NetEvent::Sent(_) => {}
             }
         }
