@@ -481,7 +481,7 @@ impl Window {
     }
 
     /// Gives the lock to those who wait for it, in order.
-    fn grant(&self, cs: &Section) {
+    pub(super) fn grant(&self, cs: &Section) {
         loop {
             let Some((rank, token, alone)) = self.traffic.borrow().lockers.front().copied() else { return };
             let outcome = match self.own_words() {
