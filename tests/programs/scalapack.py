@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """ScaLAPACK's own tests, unchanged: Debian's library and test programs, built with gfortran for MPICH, on dist/lib/mpich/libmpich.so.12 and libmpichfort.so.12.
 
-The programs of `scalapack-mpi-test` solve problems with LU, Cholesky, QR and others on grids of up to four processes and check the residuals by themselves; their own counts are what is judged. BLACS has a
-tester of its own. Debian has no test of redistribution between grids (REDIST), so `redist.f90` is ours. Packages are unpacked below build/prebuilt; what can't be had is a skip.
+The programs of `scalapack-mpi-test` solve problems with LU, Cholesky, QR and others on grids of up to four processes and check the residuals by themselves; their own counts are what is judged. BLACS
+has a tester of its own. Debian has no test of redistribution between grids (REDIST), so `redist.f90` is ours. Packages are unpacked below build/prebuilt; what can't be had is a skip.
 
 Usage: tests/programs/scalapack.py [WORD]     only cases with WORD in their name
 """
@@ -41,9 +41,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
 }
 #: What BLACS's tester calls its parts (messages, broadcasts, sums, maxima, minima), and for how many types it makes each: combinations not for DOUBLE PRECISION.
 BLACS_PARTS = {"SDRV": 5, "BSBR": 5, "SUM": 4, "AMX": 4, "AMN": 4}
-#: Not run. Its processes call different functions now and then, since ScaLAPACK's estimate of a condition number differs among them, and then it hangs; with Open MPI, too: Reference-ScaLAPACK's issue 121.
+#: Not run. ScaLAPACK's estimate of a condition number differs among its processes now and then, which then wait in different functions; with Open MPI, too (issue 121 of Reference-ScaLAPACK).
 HANGS = ("xsllt",)
-#: They compare a variable with itself that is never set (valgrind: a jump depends on uninitialised stack memory), so rows whose residuals are small say FAILED now and then. Residuals are compared here instead.
+#: They test variables that are never set (valgrind: a jump depends on uninitialised stack memory), so rows with small residuals say FAILED now and then. Residuals are compared here instead.
 UNSET = re.compile(r"x[sd]syevr")
 #: The smallest threshold in their input file.
 RESIDUAL = 20.0
