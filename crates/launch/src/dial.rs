@@ -232,7 +232,10 @@ fn answer(invite: &Invite, challenge: &[u8; CHALLENGE]) -> Result<[u8; ANSWER]> 
 /// What every connection of the tree wants of TCP.
 pub fn prepare(stream: &TcpStream) -> Result<()> {
     stream.set_nodelay(true)?;
-    sys::process::keep_alive(stream, 15)
+    match settings::NODE_TIMEOUT.value() {
+        0 => Ok(()),
+        seconds => sys::process::keep_alive(stream, seconds as i32),
+    }
 }
 
 fn stdio_is_usable() -> bool {

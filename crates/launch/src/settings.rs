@@ -12,6 +12,8 @@ base::config! {
     CONNECT_TIMEOUT: u64 = 60, 1..=3600, "seconds";
     /// How long a message between node agents may pause before the connection counts as broken.
     MESSAGE_TIMEOUT: u64 = 30, 1..=86400, "seconds";
+    /// How long the host of a node agent may be silent before the connection counts as broken; 0 leaves it to the kernel.
+    NODE_TIMEOUT: u64 = 20, 0..=86400, "seconds";
     /// How long ranks may take to obey SIGTERM before they get SIGKILL.
     KILL_GRACE: u64 = 1000, 0..=600000, "milliseconds";
     /// How agents on other hosts are started: ssh, fork (all hosts are this one), or a command template with {host} and {command}.

@@ -257,14 +257,15 @@ fn unread(fd: BorrowedFd<'_>) -> i32 {
     bytes
 }
 
-/// Has the kernel probe a silent TCP peer, and give up after about `seconds`.
+/// Has the kernel probe a silent TCP peer, and give up after about `seconds`, also if it has bytes that the peer doesn't acknowledge.
 pub fn keep_alive(socket: impl std::os::fd::AsFd, seconds: i32) -> io::Result<()> {
-    let third = (seconds / 3).max(1);
+    let quarter = (seconds / 4).max(1);
     let options = [
         (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
-        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, third),
-        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, third),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, quarter),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, quarter),
         (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3),
+        (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, seconds.saturating_mul(1000)),
     ];
     for (level, name, value) in options {
         let fd = socket.as_fd().as_raw_fd();
