@@ -39,14 +39,14 @@ def check(is_so: bool, what: str) -> None:
 
 
 class Job:
-    """tests/c/migration/traffic.c with two ranks on each host, and what is done to it."""
+    """A program of tests/c/migration with two ranks on each host, and what is done to it."""
 
-    def __init__(self, bed: lane_bed.Bed, folder: str, *more: str, **settings: str) -> None:
+    def __init__(self, bed: lane_bed.Bed, folder: str, *more: str, program: str = "traffic", **settings: str) -> None:
         self.bed, self.stop, self.moves = bed, pathlib.Path(folder) / "stop", 0
         self.stop.unlink(missing_ok=True)
         self.addresses = {name: bed.address(name, 1) for name in bed.names}
         env = dict(os.environ, FERRULE_LOCALITY="node", **{f"FERRULE_{name}": value for name, value in settings.items()})
-        words = ["-genv", "FERRULE_LISTEN", "eth1", "-n", "4", *bed.job_options(2), f"{folder}/traffic", str(self.stop), *more]
+        words = ["-genv", "FERRULE_LISTEN", "eth1", "-n", "4", *bed.job_options(2), f"{folder}/{program}", str(self.stop), *more]
         self.process = subprocess.Popen([*bed.prefix("n1"), str(DIST / "bin/mpiexec"), *words], env=env,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         line = self.process.stdout.readline() if self.process.stdout else ""
@@ -75,12 +75,20 @@ class Job:
         """Drains a host, renumbers it and resumes; the phases' times in microseconds."""
         code, said = self.ferrule("drain", name, "--json")
         check(code == 0, f"drain {name}: {said}")
-        left = sockets(name, self.addresses[name])
+        left = self.connections(name, self.addresses[name])
         check(not left, f"{name} is drained and has connections: {left}")
         self.renumber(name)
         code, said = self.ferrule("resume", "--json")
         check(code == 0, f"resume {name}: {said}")
         return dict(json.loads(said)["phases_us"])
+
+    def connections(self, name: str, address: str) -> str:
+        """TCP connections and listeners of a host at this address."""
+        listed = subprocess.run(["ip", "netns", "exec", name, "cat", "/proc/net/tcp"], capture_output=True, text=True).stdout
+        number = "".join(f"{int(part):02X}" for part in reversed(address.split(".")))
+        # 06 is TIME_WAIT, which nobody holds open any more.
+        lines = [line for line in listed.splitlines() if f" {number}:" in line and line.split()[3] in ("01", "0A", "08")]
+        return "\n".join(lines)
 
     def end(self) -> str:
         """Stops it; it must have found everything right."""
@@ -96,15 +104,6 @@ class Job:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-
-
-def sockets(name: str, address: str) -> str:
-    """TCP connections and listeners of a host at this address."""
-    listed = subprocess.run(["ip", "netns", "exec", name, "cat", "/proc/net/tcp"], capture_output=True, text=True).stdout
-    number = "".join(f"{int(part):02X}" for part in reversed(address.split(".")))
-    # 06 is TIME_WAIT, which nobody holds open any more.
-    lines = [line for line in listed.splitlines() if f" {number}:" in line and line.split()[3] in ("01", "0A", "08")]
-    return "\n".join(lines)
 
 
 def to_and_fro(bed: lane_bed.Bed, folder: str) -> None:
@@ -180,6 +179,37 @@ def nobody_resumes(bed: lane_bed.Bed, folder: str) -> None:
         job.kill()
 
 
+def network_comes_late(bed: lane_bed.Bed, folder: str) -> None:
+    """The host has no network yet when the job is resumed: its ranks wait for it."""
+    job = Job(bed, folder)
+    try:
+        check(job.ferrule("drain", "n2")[0] == 0, "drain")
+        subprocess.run(["ip", "-n", "n2", "addr", "flush", "dev", "eth1"], check=True)
+        with subprocess.Popen([*bed.prefix("n1"), str(DIST / "bin/ferrule"), "resume"], stdout=subprocess.PIPE, text=True) as resuming:
+            check(patience.until(lambda: "has yet to tell its new address" in job.ferrule("drain", "--status")[1]), "nobody waits for the network")
+            subprocess.run(["ip", "-n", "n2", "addr", "add", "10.45.1.99/24", "dev", "eth1"], check=True)
+            said, _ = resuming.communicate(timeout=patience.WATCHDOG_S)
+        check(resuming.returncode == 0 and "have been resumed" in said, said)
+        said = job.end()
+        check("cannot listen after the migration yet" in said, said)
+    finally:
+        job.kill()
+
+
+def network_never_comes(bed: lane_bed.Bed, folder: str) -> None:
+    """The host gets no network: the job ends after the time-outs, and what failed is named."""
+    job = Job(bed, folder, TCP_CONNECT_TIMEOUT_MS="1000")
+    try:
+        check(job.ferrule("drain", "n2")[0] == 0, "drain")
+        subprocess.run(["ip", "-n", "n2", "addr", "flush", "dev", "eth1"], check=True)
+        code, said = job.ferrule("resume")
+        check(code == 1 and re.search(r"rank [23]: cannot listen after the migration: .*eth1", said) is not None, said)
+        said = job.said()
+        check(job.process.returncode not in (0, None) and re.search(r"rank [23] on n2: it can't be reached", said) is not None, said)
+    finally:
+        job.kill()
+
+
 def one_dies(bed: lane_bed.Bed, folder: str) -> None:
     """A rank is killed while all is suspended: the job ends and says so; whoever waits hears of it."""
     job = Job(bed, folder)
@@ -194,7 +224,7 @@ def one_dies(bed: lane_bed.Bed, folder: str) -> None:
         job.kill()
 
 
-CASES: list[Callable[[lane_bed.Bed, str], None]] = [both_and_for_a_while, to_and_fro, tcp_inside_too, one_computes, nobody_resumes, one_dies]
+CASES: list[Callable[[lane_bed.Bed, str], None]] = [both_and_for_a_while, to_and_fro, tcp_inside_too, one_computes, nobody_resumes, network_comes_late, network_never_comes, one_dies]
 
 
 def main() -> int:

@@ -151,6 +151,8 @@ pub struct Transports {
     parked: HashMap<Peer, Box<Lane>>,
     /// The step of a migration epoch that is to be answered when no endpoint is being suspended any more.
     ordered: Option<Order>,
+    /// A `Publish` that waits until this host has a network again.
+    unpublished: Option<Box<epoch::Unpublished>>,
     /// Threads that are about to sleep, or asleep.
     armed: u32,
     /// Peers may be unable to wake this process, so its sleeps are short.
@@ -199,6 +201,7 @@ impl Transports {
             moved_over_ucx: HashMap::new(),
             parked: HashMap::new(),
             ordered: None,
+            unpublished: None,
             armed: 0,
             sleeps_shortly: false,
             profile,
@@ -357,7 +360,8 @@ impl Transports {
         let net = self.net.as_ref().and_then(|net| net.sleep_limit());
         let file = self.sleeps_shortly.then(|| Duration::from_micros(locality::FILE_SLEEP_US.value()));
         let ucx = self.ucx.as_ref().and_then(|ucx| ucx.sleep_limit());
-        net.into_iter().chain(file).chain(ucx).min()
+        let unpublished = self.unpublished.as_ref().map(|_| epoch::LISTEN_PAUSE);
+        net.into_iter().chain(file).chain(ucx).chain(unpublished).min()
     }
 
     /// Whether this process tells what is true of its whole host.

@@ -94,6 +94,11 @@ base::config! {
     TCP_RECEIVE_BUFFER: u64 = 0, 0..=1073741824, "bytes";
 }
 
+/// How long a peer is dialled.
+pub fn connect_timeout() -> Duration {
+    Duration::from_millis(TCP_CONNECT_TIMEOUT_MS.value())
+}
+
 /// Up to so many connections are read without asking epoll first.
 const DIRECT_MAX: usize = 4;
 /// Polls between two looks at listener, handshakes and timers when nothing is known to happen there.

@@ -13,8 +13,22 @@
 //! they are: a virtual machine moves with its kernel.
 
 use super::{Change, Lane, Transports};
+use crate::tcp;
 use base::{Peer, log};
 use protocol::control::epoch::{Done, Order, Step};
+use std::time::{Duration, Instant};
+
+/// Between two attempts to listen again.
+pub(super) const LISTEN_PAUSE: Duration = Duration::from_millis(50);
+
+/// A `Publish` that has not been answered.
+pub(super) struct Unpublished {
+    order: Order,
+    since: Instant,
+    /// When to try again.
+    next: Instant,
+    has_complained: bool,
+}
 
 impl Transports {
     /// A step is to be done.
@@ -45,8 +59,18 @@ impl Transports {
                 self.answer(&order, 0, String::new());
             }
             Step::Publish {} => {
-                let refusal = self.publish(&concerned, self.moves_in(&order));
-                self.answer(&order, 0, refusal);
+                concerned.iter().for_each(|peer| self.finder.forget_address(*peer));
+                if let Some(net) = &mut self.net {
+                    net.wake(&concerned);
+                }
+                if self.moves_in(&order) && self.net.is_some() {
+                    let now = Instant::now();
+                    self.unpublished =
+                        Some(Box::new(Unpublished { order, since: now, next: now, has_complained: false }));
+                    self.publish_if_due();
+                } else {
+                    self.answer(&order, 0, String::new());
+                }
             }
             Step::Activate {} => {
                 if let Some(net) = &mut self.net {
@@ -107,23 +131,32 @@ impl Transports {
         !matches!(lane, Lane::Shm(_)) || self.may_be_near(peer)
     }
 
-    /// Listens again; why that isn't possible.
-    fn publish(&mut self, concerned: &[Peer], moves: bool) -> String {
-        concerned.iter().for_each(|peer| self.finder.forget_address(*peer));
-        let Some(net) = &mut self.net else { return String::new() };
-        net.wake(concerned);
-        if !moves {
-            return String::new();
-        }
+    /// Listens again, tells where, and answers `Publish`. A host whose network isn't there yet is given the time that a connection may take.
+    pub(super) fn publish_if_due(&mut self) {
+        let now = Instant::now();
         let one_host = self.job.local_ranks.len() == self.job.size as usize;
-        let addresses = match net.listen_again(one_host) {
-            Ok(addresses) => addresses.to_vec(),
+        let (Some(net), Some(unpublished)) = (&mut self.net, &mut self.unpublished) else { return };
+        if now < unpublished.next {
+            return;
+        }
+        let refusal = match net.listen_again(one_host).map(<[_]>::to_vec) {
+            Ok(addresses) => self.finder.move_to(addresses).map_or_else(|e| e.origin.into(), |()| String::new()),
+            Err(e) if now - unpublished.since < tcp::connect_timeout() => {
+                if !std::mem::replace(&mut unpublished.has_complained, true) {
+                    log!(Warn, "cannot listen after the migration yet: {e}");
+                }
+                unpublished.next = now + LISTEN_PAUSE;
+                return;
+            }
             Err(e) => {
-                log!(Error, "cannot listen after the migration: {e}");
-                return format!("cannot listen after the migration: {e}");
+                let why = format!("cannot listen after the migration: {e} (FERRULE_TCP_CONNECT_TIMEOUT_MS)");
+                log!(Error, "{why}");
+                why
             }
         };
-        self.finder.move_to(addresses).map_or_else(|e| e.origin.into(), |()| String::new())
+        if let Some(done) = self.unpublished.take() {
+            self.answer(&done.order, 0, refusal);
+        }
     }
 }
 

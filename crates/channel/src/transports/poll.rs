@@ -31,6 +31,9 @@ impl Transports {
         if let Some(packet) = self.own.poll() {
             return Some(Event::Packet(AnyPacket::Own(self.me, packet)));
         }
+        if self.unpublished.is_some() {
+            self.publish_if_due();
+        }
         let waiting = self.finder.is_waiting()
             || self.net.as_ref().is_some_and(|net| net.wants_news())
             || self.ucx.as_ref().is_some_and(|ucx| ucx.wants_news());
