@@ -119,6 +119,10 @@ pub const COMMANDS: &[Command] = &[
             ("--plan, --dry-run", "finds out whether it is possible, and changes nothing"),
             ("--limit SECONDS", "how long each step may take before it counts as failed (30)"),
             ("--migrate-limit SECONDS", "the same for the migration itself (300)"),
+            (
+                "--hold SECONDS",
+                "mpiexec resumes the job after that time if this program has been killed (as long as all steps may take)",
+            ),
             ("--json", "the outcome as one JSON object; progress goes to standard error"),
         ],
         about: "",

@@ -6,6 +6,7 @@ use crate::top::find::{self, Job};
 use protocol::control::VERSION;
 use protocol::control::epoch::Outcome;
 use protocol::control::inquiry::{Answer, Question};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 /// Beside what mpiexec may take by its own limits.
@@ -114,6 +115,7 @@ fn ask(options: &Options, job: &Job) -> Result<Outcome, String> {
             hosts: options.hosts.clone(),
             limit_ms: ms(options.limit),
             hold_ms: ms(hold),
+            alone_ms: ms(hold),
             resume: options.stay.is_some(),
         },
         Verb::Resume => Question::Resume { version: VERSION },
@@ -129,10 +131,15 @@ pub(crate) fn patience(step: Duration) -> Duration {
 
 /// Asks mpiexec, and waits so long for its answer.
 pub(crate) fn put(job: &Job, question: &Question, limit: Duration) -> Result<Outcome, String> {
-    match find::ask(job, question, limit) {
-        Ok(Answer::Epoch { outcome }) => Ok(outcome),
-        Ok(Answer::Text { lines }) => Err(lines.join("; ")),
-        Ok(Answer::Job { .. }) => Err("mpiexec has answered something else".into()),
+    put_and_stay(job, question, limit).map(|(outcome, _)| outcome)
+}
+
+/// The same; mpiexec sees that the asker lives as long as the connection is open.
+pub(crate) fn put_and_stay(job: &Job, question: &Question, limit: Duration) -> Result<(Outcome, UnixStream), String> {
+    match find::ask_and_stay(job, question, limit) {
+        Ok((Answer::Epoch { outcome }, stream)) => Ok((outcome, stream)),
+        Ok((Answer::Text { lines }, _)) => Err(lines.join("; ")),
+        Ok((Answer::Job { .. }, _)) => Err("mpiexec has answered something else".into()),
         Err(e) if matches!(e.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {
             Err(format!("no answer within {} s; `ferrule drain --status` tells what is awaited", limit.as_secs()))
         }

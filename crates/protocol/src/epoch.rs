@@ -149,6 +149,15 @@ impl Epochs {
         }
     }
 
+    /// Whoever has asked for the epoch is gone: the endpoints stay suspended for `alone` at most from now on.
+    pub fn on_alone(&mut self, alone: u64, now: u64) {
+        self.limits.hold = self.limits.hold.min(alone);
+        if self.stage == Stage::Ready {
+            let latest = now.saturating_add(alone);
+            self.deadline = Some(self.deadline.map_or(latest, |deadline| deadline.min(latest)));
+        }
+    }
+
     /// Resumes what is suspended; an error if that is not ready.
     pub fn resume(&mut self, now: u64) -> Result<Vec<Action>, String> {
         match self.stage {

@@ -14,6 +14,8 @@ pub struct Migration {
     epochs: Epochs,
     /// Clients; true if they wait until the epoch is over, otherwise until all is suspended.
     askers: Vec<(ClientId, bool)>,
+    /// Who has asked for the epoch, until it is over or the client hangs up, and how many microseconds the suspension may last after that.
+    owner: Option<(ClientId, u64)>,
 }
 
 impl Head {
@@ -39,6 +41,7 @@ impl Head {
             Err(why) => self.refuse_epoch(client, why),
             Ok(actions) => {
                 self.migration.askers.push((client, asked.resume));
+                self.migration.owner = Some((client, asked.alone_ms.saturating_mul(1000)));
                 self.follow(actions);
             }
         }
@@ -99,8 +102,12 @@ impl Head {
         self.follow(actions);
     }
 
-    /// Time has passed.
+    /// Time has passed, or the client that has asked for the epoch has hung up.
     pub(super) fn watch_epoch(&mut self) {
+        let now = self.now_us();
+        if let Some((_, alone)) = self.migration.owner.take_if(|(client, _)| !self.top.is_there(*client)) {
+            self.migration.epochs.on_alone(alone, now);
+        }
         if self.epoch_deadline().is_some_and(|deadline| Instant::now() >= deadline) {
             let actions = self.migration.epochs.on_time(self.now_us());
             self.follow(actions);
@@ -120,7 +127,10 @@ impl Head {
                 Action::Order(order) if self.ending.is_none() => self.send(ALL, Message::Epoch { order }),
                 Action::Order(_) => {}
                 Action::Ready => self.answer_askers(false),
-                Action::Over => self.answer_askers(true),
+                Action::Over => {
+                    self.migration.owner = None;
+                    self.answer_askers(true);
+                }
                 Action::Notice(text) => eprintln!("mpiexec: {text}"),
             }
         }

@@ -4,7 +4,7 @@
 
 use super::control::{self, Answer, Request};
 use super::driver::{Driver, Limit};
-use super::report::{Summary, progress};
+use super::report::{self, Summary, progress};
 use crate::drain;
 use crate::top::find::Job;
 use ::migrate::machine::{Action, Limits, Machine, Order, Report, Step};
@@ -42,6 +42,8 @@ pub struct Asked {
     pub limit: Duration,
     /// Of the migration itself.
     pub migrate_limit: Duration,
+    /// How long the suspension may last after this process is gone; nothing for as long as all steps may take.
+    pub hold: Option<Duration>,
     /// The destination's name.
     pub to: String,
     /// Where progress goes.
@@ -143,7 +145,7 @@ impl Controller<'_> {
 
     fn say(&self, text: &str) {
         let line = format!("{:>8.3} s  {text}", self.started.elapsed().as_secs_f64());
-        if self.asked.say_to_stderr { eprintln!("{line}") } else { println!("{line}") }
+        if self.asked.say_to_stderr { report::complain(&line) } else { report::print(&line) }
     }
 
     fn on_done(&mut self, done: Done) {
@@ -207,19 +209,29 @@ fn drive(mut driver: Box<dyn Driver>, answers: Sender<Done>) -> Worker {
 
 /// The thread that asks mpiexec.
 fn speak_to_mpiexec(job: Job, hosts: Vec<String>, asked: &Asked, answers: Sender<Done>) -> Worker {
-    let (limit, hold) =
-        (asked.limit, asked.migrate_limit + asked.limit.saturating_mul(STEPS) + Duration::from_secs(30));
+    let limit = asked.limit;
+    let hold = asked.migrate_limit + limit.saturating_mul(STEPS) + Duration::from_secs(30);
+    let alone = asked.hold.unwrap_or(hold);
     let ms = |time: Duration| time.as_millis() as u64;
+    // mpiexec sees by it that this process lives.
+    let mut line = None;
     work(answers, move |task| {
         let is_suspend = task.order == Order::Suspend;
         let question = if is_suspend {
-            let (limit_ms, hold_ms) = (ms(limit), ms(hold));
-            Question::Drain { version: VERSION, hosts: hosts.clone(), limit_ms, hold_ms, resume: false }
+            let (limit_ms, hold_ms, alone_ms) = (ms(limit), ms(hold), ms(alone));
+            Question::Drain { version: VERSION, hosts: hosts.clone(), limit_ms, hold_ms, alone_ms, resume: false }
         } else {
             Question::Resume { version: VERSION }
         };
-        match drain::put(&job, &question, drain::patience(limit)) {
-            Ok(outcome) => (judge(is_suspend, &outcome), Some(outcome)),
+        match drain::put_and_stay(&job, &question, drain::patience(limit)) {
+            Ok((outcome, stream)) => {
+                if is_suspend {
+                    line.replace(stream);
+                } else if outcome.is_done {
+                    line.take();
+                }
+                (judge(is_suspend, &outcome), Some(outcome))
+            }
             Err(why) => (Err(why), None),
         }
     })

@@ -7,6 +7,7 @@ mod command;
 mod control;
 mod controller;
 mod driver;
+mod guard;
 mod libvirt;
 mod monitor;
 mod qmp;
@@ -39,6 +40,7 @@ struct Options {
     job: Option<u32>,
     limit: Duration,
     migrate_limit: Duration,
+    hold: Option<Duration>,
     json: bool,
 }
 
@@ -51,6 +53,7 @@ fn parse(words: &[String]) -> Result<Options, String> {
         job: None,
         limit: Duration::from_secs(30),
         migrate_limit: Duration::from_secs(300),
+        hold: None,
         json: false,
     };
     let mut verbs = Vec::new();
@@ -64,6 +67,7 @@ fn parse(words: &[String]) -> Result<Options, String> {
             "--job" => options.job = Some(value()?.parse().map_err(|_| "--job needs a pid of mpiexec")?),
             "--limit" => options.limit = drain::seconds(word, value()?, LEAST_S)?,
             "--migrate-limit" => options.migrate_limit = drain::seconds(word, value()?, LEAST_S)?,
+            "--hold" => options.hold = Some(drain::seconds(word, value()?, 0.0)?),
             "--json" => options.json = true,
             "--plan" | "--dry-run" => verbs.push(Verb::Plan),
             "--status" => verbs.push(Verb::Status),
@@ -109,10 +113,14 @@ pub fn run(words: &[String]) -> i32 {
     let done = match options.verb {
         Verb::Status => ask(&options, control::Request::Status),
         Verb::Abort => ask(&options, control::Request::Abort),
-        Verb::Migrate | Verb::Plan => migrate(&options),
+        Verb::Migrate | Verb::Plan => guard::run(|| code(migrate(&options))),
     };
+    code(done)
+}
+
+fn code(done: Result<i32, String>) -> i32 {
     done.unwrap_or_else(|why| {
-        eprintln!("ferrule migrate: {why}");
+        report::complain(&format!("ferrule migrate: {why}"));
         1
     })
 }
@@ -137,11 +145,12 @@ fn migrate(options: &Options) -> Result<i32, String> {
         is_plan: options.verb == Verb::Plan,
         limit: options.limit,
         migrate_limit: options.migrate_limit,
+        hold: options.hold,
         to: options.to.clone(),
         say_to_stderr: options.json,
     };
     let outcome = controller::conduct(&job, vms, &asked)?;
-    println!("{}", if options.json { outcome.to_json() } else { outcome.to_text() });
+    report::print(&if options.json { outcome.to_json() } else { outcome.to_text() });
     Ok(i32::from(!outcome.is_done))
 }
 

@@ -3,6 +3,18 @@
 use ::migrate::machine::{Order, Outcome, Side, Step, VmOutcome};
 use protocol::control::epoch::PhaseTime;
 use serde_json::{Map, json};
+use std::io::Write;
+
+/// Prints a line. If nobody reads any more, or the disk is full, the migration goes on all the same.
+pub fn print(line: &str) {
+    let mut output = std::io::stdout();
+    let _ = writeln!(output, "{line}").and_then(|()| output.flush());
+}
+
+/// The same, to standard error.
+pub fn complain(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
 
 /// How a migration ended.
 #[derive(Debug)]
@@ -90,8 +102,10 @@ fn words(outcome: &Outcome, vms: &[(String, VmOutcome)], to: &str) -> String {
             None => format!("nobody knows where {name} runs: ask its hypervisors"),
         });
     }
-    parts.push(if outcome.is_resumed {
+    parts.push(if outcome.is_resumed && outcome.trouble.is_empty() {
         "the job goes on".into()
+    } else if outcome.is_resumed {
+        "the job has been resumed, but not all is well with it".into()
     } else {
         "mpiexec has not said that the job goes on; it resumes it by itself (`ferrule drain --status`)".into()
     });

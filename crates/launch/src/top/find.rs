@@ -65,6 +65,11 @@ pub fn connect(job: &Job) -> io::Result<UnixStream> {
 
 /// Asks a job, and waits so long for its answer.
 pub fn ask(job: &Job, question: &Question, limit: Duration) -> io::Result<Answer> {
+    ask_and_stay(job, question, limit).map(|(answer, _)| answer)
+}
+
+/// The same, with the connection.
+pub fn ask_and_stay(job: &Job, question: &Question, limit: Duration) -> io::Result<(Answer, UnixStream)> {
     let mut stream: UnixStream = connect(job)?;
     stream.set_read_timeout(Some(limit))?;
     stream.write_all(&frame::frame(question))?;
@@ -73,7 +78,7 @@ pub fn ask(job: &Job, question: &Question, limit: Duration) -> io::Result<Answer
     stream.read_exact(&mut header)?;
     let mut body = vec![0; frame::body_length(header, LIMIT).map_err(malformed)?];
     stream.read_exact(&mut body)?;
-    decode(&body).map_err(malformed)
+    decode(&body).map(|answer| (answer, stream)).map_err(malformed)
 }
 
 #[cfg(test)]

@@ -37,6 +37,8 @@ pub struct Drain {
     pub limit_ms: u64,
     /// Of the suspension, in milliseconds.
     pub hold_ms: u64,
+    /// The same, from when the client hangs up.
+    pub alone_ms: u64,
     /// Whether the client waits until all is resumed.
     pub resume: bool,
 }
@@ -111,6 +113,11 @@ impl TopServer {
         }
     }
 
+    /// Whether a client has not hung up.
+    pub fn is_there(&self, client: ClientId) -> bool {
+        self.clients.iter().any(|c| c.id == client)
+    }
+
     /// Sends an answer, if its client is still there.
     pub fn answer(&mut self, client: ClientId, answer: &Answer) {
         if let Some(client) = self.clients.iter_mut().find(|c| c.id == client) {
@@ -124,8 +131,8 @@ fn understand(body: &[u8]) -> Option<Asked> {
     match decode::<Question>(body) {
         Ok(Question::Status { version: VERSION }) => Some(Asked::Status),
         Ok(Question::Waits { version: VERSION }) => Some(Asked::Waits),
-        Ok(Question::Drain { version: VERSION, hosts, limit_ms, hold_ms, resume }) => {
-            Some(Asked::Drain(Drain { hosts, limit_ms, hold_ms, resume }))
+        Ok(Question::Drain { version: VERSION, hosts, limit_ms, hold_ms, alone_ms, resume }) => {
+            Some(Asked::Drain(Drain { hosts, limit_ms, hold_ms, alone_ms, resume }))
         }
         Ok(Question::Resume { version: VERSION }) => Some(Asked::Resume),
         Ok(Question::Epoch { version: VERSION }) => Some(Asked::Epoch),

@@ -36,6 +36,8 @@ wire! {
             limit_ms: u64,
             /// After so long they are resumed, if nobody has resumed them before.
             hold_ms: u64,
+            /// The same, from when the asker hangs up.
+            alone_ms: u64,
             /// Whether the answer waits for that.
             resume: bool,
         },

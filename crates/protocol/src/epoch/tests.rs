@@ -45,6 +45,29 @@ fn an_epoch_without_failures_goes_through_all_phases() {
 }
 
 #[test]
+fn a_suspension_whose_asker_is_gone_ends_sooner() {
+    for is_ready_before in [true, false] {
+        let mut epochs = Epochs::default();
+        epochs.begin(vec![0], 0..1, LIMITS, 0).unwrap();
+        for step in [Step::Agree {}, Step::Drain {}, Step::Settle {}, Step::Release {}] {
+            if step == (Step::Release {}) && !is_ready_before {
+                epochs.on_alone(300, 10);
+            }
+            epochs.on_done(0, &done(1, step), 10);
+        }
+        assert!(epochs.is_ready());
+        if is_ready_before {
+            assert_eq!(epochs.deadline(), Some(5_010));
+            epochs.on_alone(300, 10);
+        }
+        assert_eq!(epochs.deadline(), Some(310));
+        assert_eq!(last_order(&epochs.on_time(310)), Some(Step::Publish {}));
+        epochs.on_alone(9_000, 311);
+        assert_eq!(epochs.deadline(), Some(1_310), "steps keep their limit");
+    }
+}
+
+#[test]
 fn a_rank_that_does_not_agree_ends_the_epoch_before_anything_is_suspended() {
     let mut epochs = Epochs::default();
     epochs.begin(vec![0], 0..2, LIMITS, 0).unwrap();
