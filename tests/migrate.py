@@ -23,6 +23,7 @@ from collections.abc import Callable
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "testbeds/lanes"), str(ROOT / "testbeds/vm")]
+import migrate_loads
 import moving
 import patience
 import vm
@@ -111,8 +112,31 @@ def script(bed: lane_bed.Bed, folder: str) -> None:
         job.kill()
 
 
+def below(pid: int) -> list[int]:
+    """The children of a process."""
+    return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def deaf(bed: lane_bed.Bed, folder: str) -> None:
+    """A migration whose progress nobody reads, or for which there is no room, goes on to its end."""
+    hypervisor, job = Hypervisor(folder), Job(bed, folder)
+    try:
+        for place in ("/dev/full", "a pipe that nobody reads"):
+            hypervisor.forget()
+            reading, writing = os.pipe()
+            os.close(reading)
+            with os.fdopen(writing, "wb") as pipe, open("/dev/full", "wb") as full:
+                output = full if place == "/dev/full" else pipe
+                done = subprocess.run([*bed.prefix("n1"), str(FERRULE), *hypervisor.words()], stdout=output, stderr=output, timeout=patience.WATCHDOG_S)
+            check(done.returncode == 0 and hypervisor.steps() == FORWARD, f"to {place}: exit code {done.returncode}, {hypervisor.steps()}")
+        job.end()
+    finally:
+        job.kill()
+
+
 def aborted(bed: lane_bed.Bed, folder: str) -> None:
-    """`--status` and `--abort` reach the controller; a second one is refused; an interrupt undoes, too; one that is killed leaves a job that can be resumed."""
+    """`--status` and `--abort` reach the controller; a second one is refused; an interrupt undoes, too, and so does the death of the process above it. If the
+    controller itself is killed, its program is ended and the job can be resumed; if both are killed, mpiexec resumes it after --hold."""
     hypervisor, job = Hypervisor(folder), Job(bed, folder)
     try:
         code, said = job.ferrule("migrate", "--abort")
@@ -124,22 +148,36 @@ def aborted(bed: lane_bed.Bed, folder: str) -> None:
                 check(patience.until(lambda: "migrating to there" in job.ferrule("migrate", "--status")[1]), "it doesn't migrate")
                 code, said = job.ferrule(*hypervisor.words())
                 check(code == 1 and "another migration of this job is under way" in said, said)
-                if undo == "kill":
-                    controller.kill()
-                    break
                 if undo == "abort":
                     code, said = job.ferrule("migrate", "--abort")
                     check(code == 0 and "is being undone" in said, said)
                 else:
-                    controller.send_signal(signal.SIGINT)
+                    controller.send_signal(signal.SIGINT if undo == "interrupt" else signal.SIGKILL)
                 said, _ = controller.communicate(timeout=patience.WATCHDOG_S)
             outcome = json.loads(said)
-            check(controller.returncode == 1 and outcome["vms"]["guest"]["at"] == "source" and "aborted" in outcome["text"], said)
-            check(hypervisor.steps() == BACK, str(hypervisor.steps()))
-        # The controller is dead: the job is suspended until its hold is over or somebody resumes it, and can be migrated again.
-        check("are suspended" in job.ferrule("drain", "--status")[1], "the job isn't suspended")
-        subprocess.run(["ip", "-n", "n2", "addr", "add", "10.45.1.2/24", "dev", "eth1"], check=True)
-        check(job.ferrule("resume")[0] == 0, "resume")
+            check(controller.returncode == (-signal.SIGKILL if undo == "kill" else 1) and outcome["vms"]["guest"]["at"] == "source", said)
+            check("aborted" in outcome["text"] and hypervisor.steps() == BACK, f"{said}: {hypervisor.steps()}")
+        for both in (False, True):
+            hypervisor.forget(migrate="hang")
+            with subprocess.Popen([*bed.prefix("n1"), str(FERRULE), *hypervisor.words("--hold", "1.5")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as controller:
+                check(patience.until(lambda: "migrate" in hypervisor.steps()), "it doesn't migrate")
+                pids = below(controller.pid)
+                for pid in [*pids, *([controller.pid] if both else [])]:
+                    os.kill(pid, signal.SIGSTOP)
+                for pid in [*pids, *([controller.pid] if both else [])]:
+                    os.kill(pid, signal.SIGKILL)
+                said, _ = controller.communicate(timeout=patience.WATCHDOG_S)
+            check("are suspended" in job.ferrule("drain", "--status")[1], "the job isn't suspended")
+            subprocess.run(["ip", "-n", "n2", "addr", "add", "10.45.1.2/24", "dev", "eth1"], check=True)
+            if both:
+                check(patience.until(lambda: "have been resumed" in job.ferrule("drain", "--status")[1]), "mpiexec has not resumed the job")
+                subprocess.run(["pkill", "-f", f"^/bin/sh {hypervisor.program}"], check=True)
+                subprocess.run(["pkill", "-f", "^sleep 60"], check=True)
+            else:
+                check(controller.returncode == 1 and "the controller was ended by signal 9" in said, said)
+                left = subprocess.run(["pgrep", "-fa", f"{hypervisor.program}|^sleep 60"], capture_output=True, text=True).stdout
+                check(not left, f"the driver's program still runs: {left}")
+                check(job.ferrule("resume")[0] == 0, "resume")
         hypervisor.forget()
         code, said = job.ferrule(*hypervisor.words())
         check(code == 0 and "guest runs on there" in said, said)
@@ -213,7 +251,16 @@ esac
         job.kill()
 
 
-NAMESPACES: list[Callable[[lane_bed.Bed, str], None]] = [script, aborted, in_the_way, libvirt]
+def under(load: str) -> Callable[[lane_bed.Bed, str], None]:
+    """Twenty moves under one kind of traffic."""
+    def case(bed: lane_bed.Bed, folder: str) -> None:
+        print(f"  {migrate_loads.to_and_fro(bed, folder, load)}", flush=True)
+    return case
+
+
+NAMESPACES: dict[str, Callable[[lane_bed.Bed, str], None]] = {
+    "script": script, "aborted": aborted, "deaf": deaf, "in_the_way": in_the_way, "libvirt": libvirt, **{f"to_and_fro_{load}": under(load) for load in migrate_loads.LOADS},
+}
 
 
 class Guests:
@@ -301,15 +348,15 @@ def inside_guests(folder: str) -> str:
 def in_namespaces(word: str, folder: str) -> tuple[int, int]:
     """Cases passed and failed."""
     passed = failed = 0
-    for case in (case for case in NAMESPACES if word in case.__name__):
+    for name, case in ((name, case) for name, case in NAMESPACES.items() if word in name):
         try:
             with lane_bed.Bed(hosts=2, mbit=10_000, classes=False, rails=2) as bed:
                 case(bed, folder)
             passed += 1
-            print(f"ok: {case.__name__}", flush=True)
+            print(f"ok: {name}", flush=True)
         except (Failed, subprocess.SubprocessError) as error:
             failed += 1
-            print(f"FAILED: {case.__name__}: {error}", flush=True)
+            print(f"FAILED: {name}: {error}", flush=True)
     return passed, failed
 
 
@@ -325,7 +372,8 @@ def main() -> int:
             return 0
         return bed.enter()
     with tempfile.TemporaryDirectory(dir=ROOT / "target") as folder:
-        subprocess.run([str(ROOT / "dist/bin/mpicc"), "-O2", "-o", f"{folder}/traffic", str(ROOT / "tests/c/migration/traffic.c"), "-lm"], check=True)
+        for program in ("traffic", "loads"):
+            subprocess.run([str(ROOT / "dist/bin/mpicc"), "-O2", "-o", f"{folder}/{program}", str(ROOT / f"tests/c/migration/{program}.c"), "-lm"], check=True)
         if options.guests:
             wrong = inside_guests(folder)
             passed, failed = int(not wrong), int(bool(wrong))
