@@ -24,16 +24,19 @@ def run(command: list[str], env: dict[str, str], more: Sequence[str] = (), pass_
 
     def stop(number: int, _frame: object) -> None:
         child.kill()
-        child.wait()
         sys.exit(128 + number)
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stop)
-    while True:
-        try:
-            return child.wait()
-        except KeyboardInterrupt:
-            continue  # The terminal has told the process inside as well; it says how this ends.
+    try:
+        while True:
+            try:
+                return child.wait()
+            except KeyboardInterrupt:
+                continue  # The terminal has told the process inside as well; it says how this ends.
+    finally:
+        # Not in the handler: it interrupts a wait, whose lock it would wait for.
+        child.wait()
 
 
 def call(*words: str) -> None:
