@@ -1,6 +1,6 @@
 # make test-migration        suspends and moves the hosts of running jobs in namespaces (half a minute; root)
 # make test-migrate          ferrule migrate with its drivers for scripts and libvirt, in namespaces, and twenty moves under each kind of traffic (40 s; root)
-# make test-migrate-faults   something is killed, cut or refused at a random moment of a migration (MOMENTS=25; 50 s; root); `make test-all` tries 200 moments
+# make test-migrate-faults   something is killed, cut or refused at a random moment of a migration (MOMENTS=20; less than a minute on a machine that is not busy; root); `make test-all` tries 200 moments
 # make test-migrate-vm       ferrule migrate moves two QEMU guests while a job runs in them (a minute; root, else skipped with the reason)
 # make demo-migration        the same, to look at
 .PHONY: test-migration test-migrate test-migrate-faults test-migrate-faults-many test-migrate-vm demo-migration
@@ -12,7 +12,7 @@ test-migrate: build
 	$(PYTHON) tests/migrate.py
 
 test-migrate-faults: build
-	$(PYTHON) tests/migrate_faults.py --moments $(or $(MOMENTS),25)
+	$(PYTHON) tests/migrate_faults.py --moments $(or $(MOMENTS),20)
 
 test-migrate-faults-many: build
 	$(PYTHON) tests/migrate_faults.py --moments 200

@@ -296,7 +296,7 @@ def remains(bed: lane_bed.Bed, hypervisor: StandIn) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--moments", type=int, default=25)
+    parser.add_argument("--moments", type=int, default=20)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("-k", default="", metavar="WORD")
     options = parser.parse_args()
