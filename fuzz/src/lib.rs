@@ -31,6 +31,7 @@ pub mod topology;
 pub mod ucx_hello;
 pub mod views;
 pub mod virtual_machines;
+pub mod worker_messages;
 
 /// A target: its name and what it does with an input.
 pub type Target = (&'static str, fn(&[u8]));
@@ -64,4 +65,5 @@ pub const TARGETS: &[Target] = &[
     ("ucx_hello", ucx_hello::run),
     ("views", views::run),
     ("virtual_machines", virtual_machines::run),
+    ("worker_messages", worker_messages::run),
 ];

@@ -59,7 +59,7 @@ fn any_schedule(input: &mut Input<'_>) -> Portable {
     }
     builder.fence();
     let channels = [Channel { context: input.long(), tag: input.word() as i32 }; 2];
-    let identity = Identity { process: 1, channels };
+    let identity = Identity { process: 1, channels, round: 0 };
     let portable = Portable::new(builder.schedule(), builder.objects(), identity, |_, _| 1);
     portable.expect("types of the fuzzer are small")
 }

@@ -1,0 +1,3 @@
+//! See `fuzz::worker_messages`.
+#![no_main]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::worker_messages::run(data));
