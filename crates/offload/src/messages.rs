@@ -309,8 +309,11 @@ impl<E: Copy> Messages<E> {
         }
     }
 
-    /// A rank of another node is gone: nothing is sent to it any more. Operations with it are dropped by their own ranks.
+    /// A rank of another node is gone: nothing is sent to it any more, and nobody asks for what it has sent. Operations with it are dropped by their own ranks.
     pub fn forget_peer(&mut self, rank: u64) {
+        for route in self.placed.keys().filter(|route| route.from == rank).copied().collect::<Vec<_>>() {
+            self.on_seen(route, u64::MAX);
+        }
         for node in self.nodes.values_mut() {
             node.ready.retain(|route, _| route.to != rank);
             node.ready_count = node.ready.values().map(VecDeque::len).sum();

@@ -117,7 +117,6 @@ impl Worker {
                 self.is_served = true;
                 self.resume();
             }
-            // A worker asks nothing of mpiexec, a job with workers is not drained, and ranks cancel what they have given to workers.
             Event::WorkerAt { node, incarnation, tcp } => {
                 if let Some(nodes) = &mut self.nodes {
                     return nodes
@@ -125,6 +124,7 @@ impl Worker {
                         .inspect_err(|error| log!(Error, "{}", error.origin));
                 }
             }
+            // A worker asks nothing of mpiexec, a job with workers is not drained, and ranks cancel what they have given to workers.
             Event::Served | Event::Dump | Event::Answer { .. } | Event::Epoch(_) | Event::Revoked(_) => {}
         }
         Ok(())

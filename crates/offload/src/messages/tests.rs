@@ -309,6 +309,18 @@ fn what_is_not_asked_for_is_dropped() {
 }
 
 #[test]
+fn a_slot_is_not_held_for_a_sender_that_is_gone() {
+    let mut messages: Messages<End> = Messages::new(0);
+    let route = |from: u64| Route { context: 1, tag: 2, round: 0, from, to: 0 };
+    messages.restore(1, route(1), 3, Some((0, 9)));
+    messages.restore(2, route(2), 3, Some((0, 9)));
+    messages.forget_peer(1);
+    assert_eq!((messages.take_released(), messages.unseen(&route(1))), (Vec::new(), None));
+    messages.forget_peer(2);
+    assert_eq!(messages.take_released(), [(0, 9)]);
+}
+
+#[test]
 fn a_rank_that_leaves_takes_its_messages_along() {
     let mut world = World::new(9);
     for worker in &mut world.workers {
