@@ -205,7 +205,7 @@ def network_never_comes(bed: lane_bed.Bed, folder: str) -> None:
         code, said = job.ferrule("resume")
         check(code == 1 and re.search(r"rank [23]: cannot listen after the migration: .*eth1", said) is not None, said)
         said = job.said()
-        check(job.process.returncode not in (0, None) and re.search(r"rank [23] on n2: it can't be reached", said) is not None, said)
+        check(job.process.returncode not in (0, None) and re.search(r"rank ([01] on n1|[23] on n2): it can't be reached", said) is not None, said)
     finally:
         job.kill()
 

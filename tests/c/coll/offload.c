@@ -170,6 +170,11 @@ static void die(void)
     OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     OK(MPI_Ibcast(buf, INTS, MPI_INT, 0, MPI_COMM_WORLD, &rq));
     OK(MPI_Wait(&rq, MPI_STATUS_IGNORE));
+    /* It dies when the broadcast is over everywhere. */
+    for (int r = 0; r < N - 1; r++) {
+        if (ME == r) OK(MPI_Send(NULL, 0, MPI_INT, N - 1, 4, MPI_COMM_WORLD));
+        if (ME == N - 1) OK(MPI_Recv(NULL, 0, MPI_INT, r, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    }
     if (ME == N - 1) raise(SIGKILL);
     code = MPI_Iallreduce(MPI_IN_PLACE, buf, INTS, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &rq);
     if (code == MPI_SUCCESS) code = MPI_Wait(&rq, MPI_STATUS_IGNORE);
