@@ -80,7 +80,7 @@ test-containers: build
 	$(PYTHON) tests/containers.py
 	$(PYTHON) tests/complaints.py
 
-test-python:
+test-python: docs-tools
 	@test -x build/venv/bin/python || $(PYTHON) -m venv build/venv
 	build/venv/bin/pip install -q --disable-pip-version-check ruff==0.17.6 mypy==2.4.1
 	build/venv/bin/ruff check

@@ -68,7 +68,7 @@ def over_nodes(hosts: int, _: pathlib.Path) -> None:
             check(RUN_BY_WORKER in text, f"{program} {form}: no worker has run anything")
 
 
-def mixed_over_nodes(settings: dict[str, str], _: pathlib.Path) -> None:
+def mixed_over_nodes(settings: dict[str, Any], _: pathlib.Path) -> None:
     """Several collectives at once, with settings of the links between workers."""
     for words in (("rounds",), ("persist", "60"), ("long",)):
         check(RUN_BY_WORKER in job(5, "offload", *words, workers=2, options=on_nodes(3), **settings), f"{words}: no worker has run anything")
