@@ -13,7 +13,6 @@ import argparse
 import functools
 import pathlib
 import re
-import shutil
 import sys
 
 sys.path[:0] = map(str, pathlib.Path(__file__).resolve().parents[:2])
@@ -38,16 +37,7 @@ FAILING = re.compile(r"image_fail_.*")
 
 def unpacked() -> pathlib.Path:
     """The folder of the test programs."""
-    place = prebuilt.WORK / "coarrays"
-    if not (place / "done").exists():
-        shutil.rmtree(place, ignore_errors=True)
-        for package in PACKAGES:
-            shutil.copytree(prebuilt.from_debian(package) / "usr", place / "usr", symlinks=True, dirs_exist_ok=True)
-        (place / "done").touch()
-    found = sorted(place.glob("usr/lib/*/open-coarrays/mpich/bin/OpenCoarrays-*-tests"))
-    if len(found) != 1:
-        raise prebuilt.Unavailable(f"libcoarrays-mpich-dev has {len(found)} folders of tests")
-    return found[0]
+    return prebuilt.together("coarrays", PACKAGES, "usr/lib/*/open-coarrays/mpich/bin/OpenCoarrays-*-tests")
 
 
 def run(program: pathlib.Path, env: dict[str, str], place: pathlib.Path) -> None:

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORK = ROOT / "build/prebuilt"
@@ -70,6 +70,20 @@ def from_debian(package: str) -> pathlib.Path:
     subprocess.run(["dpkg", "-x", str(archive), str(place)], check=True)
     (place / "done").touch()
     return place
+
+
+def together(name: str, packages: Iterable[str], wanted: str) -> pathlib.Path:
+    """The one folder that matches `wanted`, in a place of this name into which all packages are unpacked."""
+    place = WORK / name
+    if not (place / "done").exists():
+        shutil.rmtree(place, ignore_errors=True)
+        for package in packages:
+            shutil.copytree(from_debian(package) / "usr", place / "usr", symlinks=True, dirs_exist_ok=True)
+        (place / "done").touch()
+    found = sorted(place.glob(wanted))
+    if len(found) != 1:
+        raise Unavailable(f"{', '.join(packages)}: {len(found)} folders match {wanted}")
+    return found[0]
 
 
 def job(ranks: int, *words: object, timeout_s: float = 300, library_path: pathlib.Path | None = None) -> str:

@@ -51,16 +51,7 @@ RESIDUAL = 20.0
 
 def unpacked() -> pathlib.Path:
     """The folder of libraries into which all packages are unpacked, with the tests below scalapack/mpich-tests."""
-    place = prebuilt.WORK / "scalapack"
-    if not (place / "done").exists():
-        shutil.rmtree(place, ignore_errors=True)
-        for package in PACKAGES:
-            shutil.copytree(prebuilt.from_debian(package) / "usr", place / "usr", symlinks=True, dirs_exist_ok=True)
-        (place / "done").touch()
-    found = sorted(place.glob("usr/lib/*/scalapack/mpich-tests"))
-    if len(found) != 1:
-        raise prebuilt.Unavailable(f"scalapack-mpi-test has {len(found)} folders of tests for MPICH")
-    return found[0].parents[1]
+    return prebuilt.together("scalapack", PACKAGES, "usr/lib/*/scalapack/mpich-tests").parents[1]
 
 
 def expect(holds: bool, text: str) -> None:

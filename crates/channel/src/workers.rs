@@ -10,7 +10,7 @@ use crate::tcp::security::Security;
 use crate::tcp::{self, Net, NetEvent, NetPacket};
 use base::ids::{JobId, ProcId};
 use base::{Peer, WorldRank, log};
-use protocol::kind::{BODY_MAX, Kind};
+use protocol::kind::{BODY_MAX, Kind, Part};
 use protocol::lanes::LanePlan;
 use protocol::processes::{Processes, SharedProcesses};
 use protocol::transport::Outcome;
@@ -59,7 +59,7 @@ impl Shape {
 /// What a poll brings.
 #[derive(Debug)]
 pub enum Arrival {
-    /// A packet; its bytes are in [`WorkerNet::body`] and [`WorkerNet::payload`] until the next poll.
+    /// A packet; its bytes are in [`WorkerNet::contents`] until the next poll.
     Packet(WorkerId, Header),
     /// A worker can't be reached any more.
     Lost(WorkerId, String),
@@ -72,8 +72,8 @@ pub struct WorkerNet {
     processes: SharedProcesses,
     /// The first link with each worker.
     slots: HashMap<Peer, u32>,
-    body: [u8; BODY_MAX],
-    payload: Vec<u8>,
+    /// Of the last packet.
+    bytes: Vec<u8>,
 }
 
 impl WorkerNet {
@@ -100,7 +100,7 @@ impl WorkerNet {
         };
         let one_host = job.local_ranks.len() == job.size as usize;
         let net = Net::open(id, epoll, one_host)?;
-        Ok(WorkerNet { net, shape, processes, slots: HashMap::new(), body: [0; BODY_MAX], payload: Vec::new() })
+        Ok(WorkerNet { net, shape, processes, slots: HashMap::new(), bytes: Vec::new() })
     }
 
     /// Where other workers can dial this one.
@@ -170,41 +170,22 @@ impl WorkerNet {
 
     /// Copies a packet out of its connection. False if it isn't one of workers.
     fn take(&mut self, packet: &NetPacket) -> bool {
-        let body = match packet.header.kind {
-            Kind::WORKER_READY => self.net.body(packet).map(|body: [u8; 24]| self.body[..24].copy_from_slice(&body)),
-            Kind::WORKER_DATA => self.net.body(packet).map(|body: [u8; 32]| self.body[..32].copy_from_slice(&body)),
-            Kind::WORKER_PLACED | Kind::WORKER_SEEN | Kind::WORKER_FAILED => {
-                self.net.body(packet).map(|body: [u8; 16]| self.body[..16].copy_from_slice(&body))
-            }
-            _ => None,
-        };
-        let skip = packet.header.kind.info().body;
-        let len = packet.len.saturating_sub(skip);
-        let is_whole = body.is_some() && packet.len >= skip && (len == 0 || packet.header.kind == Kind::WORKER_DATA);
-        if !is_whole {
-            log!(
-                Error,
-                "a worker has sent a packet that it should not: {:?}, {} bytes",
-                packet.header.kind,
-                packet.len
-            );
+        let (kind, len) = (packet.header.kind, packet.len);
+        let is_whole = len == kind.info().body || len > kind.info().body && kind == Kind::WORKER_DATA;
+        if kind.info().part != Part::Workers || !is_whole {
+            log!(Error, "a worker has sent a packet that it should not: {kind:?}, {len} bytes");
             return false;
         }
-        self.payload.resize(len, 0);
+        self.bytes.resize(len, 0);
         // SAFETY: the vector has these bytes, and nobody else uses them before `deliver` returns.
-        let sink = unsafe { RecvBuf::contiguous(self.payload.as_mut_ptr(), len) };
-        self.net.deliver(packet, skip, (&sink, 0, len), false);
+        let sink = unsafe { RecvBuf::contiguous(self.bytes.as_mut_ptr(), len) };
+        self.net.deliver(packet, 0, (&sink, 0, len), false);
         true
     }
 
-    /// The body of the last packet.
-    pub fn body<const N: usize>(&self) -> [u8; N] {
-        std::array::from_fn(|i| self.body[i])
-    }
-
-    /// What comes behind it.
-    pub fn payload(&self) -> &[u8] {
-        &self.payload
+    /// Body and payload of the last packet, whose header this is.
+    pub fn contents(&self, header: &Header) -> (&[u8], &[u8]) {
+        self.bytes.split_at(header.kind.info().body)
     }
 
     /// Prepares to sleep on the epoll set; poll until nothing comes before sleeping.

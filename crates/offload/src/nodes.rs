@@ -40,6 +40,8 @@ struct Known {
 /// See the head of this file.
 pub struct Nodes {
     job: Rc<JobInfo>,
+    /// Of this worker, among those of its node.
+    index: u32,
     net: WorkerNet,
     known: BTreeMap<u32, Known>,
     messages: Messages<Far>,
@@ -80,7 +82,8 @@ impl Nodes {
         let address = EndpointAddress { tcp: net.addresses().to_vec(), ..EndpointAddress::default() };
         bootstrap.register(&address, Vec::new()).map_err(|error| io::Error::other(error.origin))?;
         let messages = Messages::new(job.offload.node);
-        Ok(Some(Nodes { job, net, known: BTreeMap::new(), messages }))
+        let index = job.offload.index.unwrap_or(0);
+        Ok(Some(Nodes { job, index, net, known: BTreeMap::new(), messages }))
     }
 
     fn node_of(&self, process: u64) -> Option<u32> {
@@ -88,7 +91,7 @@ impl Nodes {
     }
 
     fn worker(&self, node: u32, incarnation: u32) -> WorkerId {
-        WorkerId { node, index: self.job.offload.index.unwrap_or(0), incarnation }
+        WorkerId { node, index: self.index, incarnation }
     }
 
     /// A run has begun an end of a message whose other end is on another node.
@@ -204,11 +207,10 @@ impl Nodes {
                 Arrival::Packet(worker, header) => {
                     self.notice(worker.node, worker.incarnation);
                     let is_current = self.known[&worker.node].incarnation == Some(worker.incarnation);
-                    let packet = Packet::decode(&header, &self.net.body());
-                    match packet.filter(|_| is_current && worker.index == self.job.offload.index.unwrap_or(0)) {
-                        Some(packet) => {
-                            self.messages.on_packet(worker.node, &packet, self.net.payload(), &mut runs);
-                        }
+                    let (body, payload) = self.net.contents(&header);
+                    let packet = Packet::decode(&header, body);
+                    match packet.filter(|_| is_current && worker.index == self.index) {
+                        Some(packet) => self.messages.on_packet(worker.node, &packet, payload, &mut runs),
                         None => log!(Debug, "a packet of {worker:?} is not for this worker"),
                     }
                 }
@@ -241,14 +243,13 @@ impl Nodes {
     }
 
     fn push(&mut self, runs: &mut Interpreter<'_>) {
-        let Nodes { job, net, known, messages } = self;
-        let index = job.offload.index.unwrap_or(0);
+        let Nodes { index, net, known, messages, .. } = self;
         messages.push(net.payload_max(), runs, |node, packet, bytes| {
             let Some(Known { incarnation: Some(incarnation), is_lost: false }) = known.get(&node) else {
                 return Outcome::Again;
             };
             let (header, body) = packet.encode();
-            let worker = WorkerId { node, index, incarnation: *incarnation };
+            let worker = WorkerId { node, index: *index, incarnation: *incarnation };
             net.send(worker, &header, &body[..header.kind.info().body], bytes)
         });
     }

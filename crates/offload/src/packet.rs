@@ -62,20 +62,20 @@ impl Packet {
         (header, body)
     }
 
-    /// Reads one; `None` for kinds that are none of these. Every value is possible.
-    pub fn decode(header: &Header, body: &[u8; BODY_MAX]) -> Option<Packet> {
-        let word = |i: usize| u64::from_le_bytes(std::array::from_fn(|at| body[8 * i + at]));
+    /// Reads one; `None` for kinds that are none of these, and for bodies that are too short. Every value is possible.
+    pub fn decode(header: &Header, body: &[u8]) -> Option<Packet> {
+        let word = |i: usize| body.get(8 * i..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
         let what = match header.kind {
-            Kind::WORKER_READY => What::Ready { room: word(2) },
-            Kind::WORKER_DATA => What::Data { offset: word(2), total: word(3) },
+            Kind::WORKER_READY => What::Ready { room: word(2)? },
+            Kind::WORKER_DATA => What::Data { offset: word(2)?, total: word(3)? },
             Kind::WORKER_PLACED => What::Placed,
             Kind::WORKER_SEEN => What::Seen,
             Kind::WORKER_FAILED => What::Failed,
             _ => return None,
         };
         let (from, to) = (header.source.into(), header.token.into());
-        let route = Route { context: header.context, tag: header.tag, round: word(0), from, to };
-        Some(Packet { route, number: word(1), what })
+        let route = Route { context: header.context, tag: header.tag, round: word(0)?, from, to };
+        Some(Packet { route, number: word(1)?, what })
     }
 }
 
@@ -95,7 +95,9 @@ mod tests {
         ] {
             let packet = Packet { route, number: 9, what };
             let (header, body) = packet.encode();
-            assert_eq!(Packet::decode(&header, &body), Some(packet));
+            let len = header.kind.info().body;
+            assert_eq!(Packet::decode(&header, &body[..len]), Some(packet));
+            assert_eq!(Packet::decode(&header, &body[..len - 1]), None);
             assert!(body[header.kind.info().body..].iter().all(|byte| *byte == 0));
         }
         let (header, body) = Packet { route, number: 1, what: What::Seen }.encode();

@@ -267,7 +267,7 @@ impl Area {
     }
 
     fn is_held(&self, worker: usize, slot: u32) -> bool {
-        // SYNC(offload.held): pairs with `Served::release`.
+        // SYNC(offload.held): pairs with `Served::hold` and `Served::release`.
         self.slot(worker, slot, slot::HELD).load(Acquire) != 0
     }
 
@@ -501,6 +501,7 @@ impl Served {
             let word = sender.map_or(0, |(process, channel)| (process + 1) << 8 | u64::from(channel));
             self.area.sender(self.worker, at, route).store(word, Relaxed);
         }
+        // SYNC(offload.held): pairs with `Area::is_held`.
         self.area.slot(self.worker, at, slot::HELD).store(senders.len() as u64, Release);
     }
 

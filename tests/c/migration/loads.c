@@ -7,7 +7,7 @@
  * at the end than it had then: the worst rank.
  */
 #include <complex.h>
-#include <dirent.h>
+#include "descriptors.h"
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -394,16 +394,6 @@ static void fft(void) {
 }
 
 /* ---- */
-
-static int descriptors(void) {
-    DIR *folder = opendir("/proc/self/fd");
-    int count = 0;
-    while (folder && readdir(folder))
-        count++;
-    if (folder)
-        closedir(folder);
-    return count;
-}
 
 static int mappings(void) {
     FILE *file = fopen("/proc/self/maps", "r");

@@ -6,7 +6,7 @@
  * fence, collectives and non-blocking collectives. Sums of doubles must be equal bit by bit to those of the first round. With `compute` the last rank computes
  * for so long once, outside of MPI. Rank 0 prints the rounds, and how many descriptors a rank had open after the first round and has at the end, the worst one.
  */
-#include <dirent.h>
+#include "descriptors.h"
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -105,16 +105,6 @@ static void puts_under_fences(long round, MPI_Win window, long *memory) {
     MPI_Win_fence(0, window);
     int from = (rank - 1 + size) % size;
     expect(memory[from] == round * 100 + from, "what was put", round);
-}
-
-static int descriptors(void) {
-    DIR *folder = opendir("/proc/self/fd");
-    int count = 0;
-    while (folder && readdir(folder))
-        count++;
-    if (folder)
-        closedir(folder);
-    return count;
 }
 
 static double now(void) {

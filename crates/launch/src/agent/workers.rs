@@ -150,11 +150,13 @@ impl Agent {
         }
     }
 
+    fn worker(&mut self, index: u32) -> Option<&mut Worker> {
+        self.workers.iter_mut().find(|worker| worker.info.offload.index == Some(index))
+    }
+
     /// A worker of this node has told where it listens.
     fn on_worker_listens(&mut self, index: u32, tcp: Vec<SocketAddr>) {
-        let Some(worker) = self.workers.iter_mut().find(|worker| worker.info.offload.index == Some(index)) else {
-            return;
-        };
+        let Some(worker) = self.worker(index) else { return };
         worker.tcp = tcp;
         for (_, node) in self.worker_askers.clone().into_iter().filter(|(wanted, _)| *wanted == index) {
             self.tell_where(index, node);
@@ -168,15 +170,14 @@ impl Agent {
     }
 
     fn tell_where(&mut self, index: u32, to: u32) {
-        let of_index = |worker: &&Worker| worker.info.offload.index == Some(index) && !worker.tcp.is_empty();
-        let Some(worker) = self.workers.iter().find(of_index) else { return };
+        let Some(worker) = self.worker(index).filter(|worker| !worker.tcp.is_empty()) else { return };
         let (incarnation, tcp) = (worker.info.offload.incarnation, worker.tcp.clone());
         self.send_up_or_down(to, Message::WorkerAt { node: self.node, index, incarnation, tcp });
     }
 
     /// The answer from another node.
     pub(super) fn on_worker_at(&mut self, node: u32, index: u32, incarnation: u32, tcp: Vec<SocketAddr>) {
-        if let Some(worker) = self.workers.iter_mut().find(|worker| worker.info.offload.index == Some(index)) {
+        if let Some(worker) = self.worker(index) {
             worker.send(&ToRank::WorkerAt { node, incarnation, tcp }, Vec::new());
         }
     }
