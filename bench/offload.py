@@ -1,79 +1,133 @@
 #!/usr/bin/env python3
-"""What workers bring (mpiexec --offload): overlap and pure latency of non-blocking collectives by size and number of workers, as bench/offload.c measures them.
+"""What workers bring (mpiexec --offload): overlap and pure latency of non-blocking collectives by size, as bench/offload.c measures them, beside other libraries.
 
-    bench/offload.py [--ranks 2] [--workers 0,1] [--collectives ialltoall,…] [--bytes 16384,…] [--iterations 50] [--json FILE]
-    bench/offload.py --hosts 4 [--mbit 400] …   with the ranks on hosts in network namespaces, each on a link of so many Mb/s (root)
+    bench/offload.py [--ranks 2] [--ways ranks,1] [--collectives ialltoall,…] [--bytes 16384,…] [--iterations 50] [--json FILE]
+    bench/offload.py --hosts 4 [--mbit 100] …   with the ranks on hosts in network namespaces, each on a link of so many Mb/s (root)
     bench/offload.py --demo        two collectives with and without a worker, as bars in the terminal and as build/offload.svg
+    bench/offload.py --page [--quick]   all scenes with all libraries, in turn, into docs/performance/offload.{json,md} and plots (root)
 
-With as many ranks as processors workers have none of their own. Between hosts the ranks run their collectives themselves, also with workers: the column "run by" says who
-did, from the ranks' log.
+A way is who runs the collectives: `ranks` (Ferrule without workers), a number of workers per node, or a library of bench/peers.py, with `+thread` if its threads for progress
+are on. Workers run what is large enough and where they can win something; with `--all` they run everything (FERRULE_COLL_OFFLOAD=all). The column "run by" says who did.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import pathlib
-import subprocess
 import sys
 from collections.abc import Sequence
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "testbeds/lanes"))
+import distance
+import job
 import lane_bed
+import offload_report
+import peers as registry
+import results
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-PROGRAM = ROOT / "build/tests/offload-bench"
-COLLECTIVES = "ialltoall,iallgather,ibcast,iallreduce"
+ROOT = registry.ROOT
+BINARIES = ROOT / "build/bench/offload"
+COLLECTIVES = "ialltoall,iallgather,ibcast,iallreduce,ireduce_scatter"
 SIZES = "16384,65536,262144,1048576"
 Row = dict[str, float | str]
 
-
 #: What a rank logs once for each schedule that a worker gets.
 RUN_BY_WORKER = "is run by a worker"
+#: What makes a library progress by a thread of its own.
+THREADS = {"mpich": {"MPIR_CVAR_ASYNC_PROGRESS": "1"}, "openmpi": {"OMPI_MCA_btl_tcp_progress_thread": "1"}, "impi": {"I_MPI_ASYNC_PROGRESS": "1", "I_MPI_ASYNC_PROGRESS_THREADS": "1"}}
+PAGE_WAYS = "ranks,1,mpich,mpich+thread,openmpi,impi,impi+thread"
+LIMIT_S, SILENCE_S = 300, 120
+#: What the programs are linked with.
+LIBRARIES = {"offload": [], "fft3d": ["-lfftw3"]}
+FFT_FIELDS = 4
 
 
-def measure(bed: lane_bed.Bed | None, ranks: int, workers: int, words: Sequence[str]) -> Row:
-    """What one job of bench/offload.c says, on the hosts of `bed` if there is one, and who has run the collective."""
-    prefix = bed.prefix(bed.names[0]) if bed else []
-    where = bed.job_options(ranks // len(bed.names)) if bed else []
-    command = [*prefix, str(ROOT / "dist/bin/mpiexec"), *where, *(["--offload", str(workers)] if workers else []), "-n", str(ranks), str(PROGRAM), *words]
-    env = {**os.environ, "FERRULE_COLL_OFFLOAD": "all", "FERRULE_LOG": "info"}
+@dataclasses.dataclass(frozen=True)
+class Scene:
+    """Where collectives are measured."""
+
+    name: str
+    hosts: int
+    ranks: int
+    mbit: float = 0
+    #: How many ranks compute; 0 for all.
+    computing: int = 0
+    #: All ranks on this processor, so that the others are free; none for all.
+    processors: str = ""
+    sizes: str = SIZES
+    iterations: int = 20
+    #: Points of the 3-D FFT in each direction.
+    ffts: tuple[int, ...] = ()
+
+
+#: What `--page` measures.
+SCENES = [
+    Scene("2 hosts, 100 Mb/s", 2, 2, 100, ffts=(32, 64, 96)),
+    Scene("4 hosts, 100 Mb/s", 4, 4, 100, sizes="65536,262144", iterations=10),
+    Scene("2 hosts, 400 Mb/s", 2, 2, 400, sizes="65536,262144,1048576", ffts=(64, 96)),
+    Scene("1 node, a free processor", 1, 2, processors="0", sizes="262144,1048576,4194304"),
+    Scene("1 node, no free processor", 1, 2, sizes="65536,262144,1048576", ffts=(64, 128)),
+]
+
+
+def library_of(way: str) -> str:
+    return "ferrule" if way == "ranks" or way.isdigit() else way.removesuffix("+thread")
+
+
+def binary(peer: registry.Peer, name: str = "offload") -> pathlib.Path:
+    """A program of bench/, compiled for a library."""
+    target = BINARIES / ("abi" if peer.standard_abi else peer.name) / name
+    source = ROOT / "bench" / f"{name}.c"
+    if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
+        peer.compile(source, target, LIBRARIES[name])
+    return target
+
+
+def measure(bed: lane_bed.Bed | None, scene: Scene, way: str, everything: bool, name: str, words: Sequence[str]) -> Row:
+    """What one job of bench/NAME.c says, on the hosts of `bed` if there is one, and who has run the collectives."""
+    peer = registry.peers([library_of(way)])[0]
+    hosts = [(name, bed.address(name)) for name in bed.names] if bed else []
+    env = peer.environment("netns" if bed else "shm")
+    command = [*(bed.prefix(bed.names[0]) if bed else []), *peer.command(scene.ranks, hosts)]
+    own: list[str] = []
+    if peer.name == "ferrule":
+        env["FERRULE_LOG"] = "info"
+        if everything:
+            env["FERRULE_COLL_OFFLOAD"] = "all"
+        own += ["--offload", way] if way.isdigit() and way != "0" else []
+        own += ["--cpu-set", scene.processors] if scene.processors else []
+    if way.endswith("+thread"):
+        env |= THREADS[peer.name]
     if bed:
-        # Their ranks share a kernel, and would use its memory.
-        env["FERRULE_LOCALITY"] = "node"
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env, timeout=600)
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    if done.returncode != 0 or not lines:
-        raise SystemExit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}{done.stderr[-4000:]}")
+        env["NETNS_MAP"] = ",".join(f"{name}={address}" for name, address in hosts)
+    at = command.index("-n")
+    program = [str(binary(peer, name)), *words]
+    if scene.processors and peer.name != "ferrule":
+        # Its launcher has no set of processors that ranks share; its threads may use all.
+        program = [sys.executable, str(pathlib.Path(__file__).resolve()), "--on", scene.processors, *program]
+    done = job.run([*command[:at], *own, *command[at:], *program], env, LIMIT_S, SILENCE_S)
+    lines = [line[line.index("{"):] for line in done.text.splitlines() if '"ranks"' in line]
+    if done.error or not lines:
+        raise RuntimeError(f"{way}, {' '.join(words)}: {done.error or 'no figures'}")
     row: Row = json.loads(lines[-1])
-    row |= {"workers": workers, "run_by": "worker" if RUN_BY_WORKER in done.stdout + done.stderr else "rank"}
-    return row | ({"hosts": len(bed.names), "mbit": bed.mbit} if bed else {"hosts": 1})
+    by = peer.name if peer.name != "ferrule" else "worker" if RUN_BY_WORKER in done.text else "rank"
+    return row | {"way": way, "run_by": by, "hosts": scene.hosts, "mbit": scene.mbit}
 
 
 def bar(percent: float) -> str:
     return "█" * round(percent / 2.5)
 
 
-def write_svg(rows: list[Row], path: pathlib.Path) -> None:
-    """Bars of overlap: one for each number of workers and size."""
-    height = 26
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="680" height="{height * len(rows) + 40}" font-family="sans-serif" font-size="12">',
-             '<text x="10" y="18">Overlap of computation and communication, in per cent</text>']
-    for i, row in enumerate(rows):
-        y, overlap = 30 + height * i, float(row["overlap"])
-        colour = "#1f77b4" if row["run_by"] == "worker" else "#999999"
-        name = f'{row["collective"]} {int(float(row["bytes"])) // 1024} KiB, {row["workers"]} workers, by {row["run_by"]}'
-        parts.append(f'<text x="10" y="{y + 15}">{name}</text><rect x="260" y="{y + 2}" width="{overlap * 3.6:.0f}" height="18" fill="{colour}"/>'
-                     f'<text x="{265 + overlap * 3.6:.0f}" y="{y + 15}">{overlap:.0f}</text>')
-    path.write_text("\n".join([*parts, "</svg>\n"]))
-
-
 def options_of(parser: argparse.ArgumentParser) -> argparse.Namespace:
     """The options, checked."""
     options = parser.parse_args()
+    options.ways = options.ways or (PAGE_WAYS if options.page else "ranks,1")
     if options.demo:
-        options.collectives, options.bytes, options.iterations = "ialltoall,iallreduce", "262144,1048576", 30
+        options.collectives, options.bytes, options.iterations, options.all = "ialltoall,iallreduce", "262144,1048576", 30, True
     if options.hosts != 1 and not 2 <= options.hosts <= 200:
         parser.error(f"--hosts {options.hosts} is not between 1 and 200")
     if not 1 <= options.mbit <= 10_000:
@@ -81,55 +135,122 @@ def options_of(parser: argparse.ArgumentParser) -> argparse.Namespace:
     options.ranks = options.ranks or max(2, options.hosts)
     if options.ranks < 2 or options.ranks % options.hosts:
         parser.error(f"--ranks {options.ranks} are not as many on each of {options.hosts} hosts")
+    for way in options.ways.split(","):
+        if not way.isdigit() and library_of(way) not in registry.TITLES:
+            parser.error(f"--ways {way}: neither `ranks`, a number of workers, nor one of {', '.join(registry.PACKAGES)}, with +thread or without")
     return options
 
 
-def table(options: argparse.Namespace, bed: lane_bed.Bed | None) -> list[Row]:
-    """Measures everything, and shows it line by line."""
+def ffts(scene: Scene, options: argparse.Namespace, bed: lane_bed.Bed | None) -> list[Row]:
+    """The 3-D FFTs of one scene, pipelined by each way and blocking without workers."""
     rows: list[Row] = []
-    print(f"{'collective':<11} {'bytes':>8} {'workers':>7} {'run by':>7} {'pure µs':>9} {'total µs':>9} {'post µs':>8} {'overlap %':>9}")
-    for collective in options.collectives.split(","):
-        for size in options.bytes.split(","):
-            for workers in options.workers.split(","):
-                row = measure(bed, options.ranks, int(workers), [collective, size, str(options.iterations)])
-                rows.append(row)
-                overlap = float(row["overlap"])
-                print(f"{collective:<11} {size:>8} {workers:>7} {row['run_by']:>7} {row['pure_us']:>9} {row['total_us']:>9} {row['post_us']:>8} {overlap:>9} {bar(overlap)}", flush=True)
+    for n in scene.ffts:
+        for way, is_blocking in [*((way, False) for way in options.ways.split(",")), ("ranks", True)]:
+            words = [str(n), str(FFT_FIELDS), str(max(3, scene.iterations // 4)), *(["blocking"] if is_blocking else [])]
+            try:
+                row = measure(bed, scene, way, options.all, "fft3d", words)
+            except RuntimeError as error:
+                print(f"3-D FFT of {n}, {way}: {error}", flush=True)
+                continue
+            rows.append(row)
+            print(f"3-D FFT of {n:>4} {way + (', blocking' if is_blocking else ''):<16} {row['run_by']:>8} {row['ms']:>9} ms", flush=True)
     return rows
 
 
+def table(scene: Scene, options: argparse.Namespace, bed: lane_bed.Bed | None) -> list[Row]:
+    """Measures everything of one scene once, and shows it line by line. A job that fails is shown and left out."""
+    rows: list[Row] = []
+    words = [str(scene.iterations), *([str(scene.computing)] if scene.computing else [])]
+    print(f"{'collective':<15} {'bytes':>8} {'way':<13} {'run by':>8} {'blocking µs':>11} {'pure µs':>9} {'total µs':>9} {'post µs':>8} {'overlap %':>9}")
+    for collective in options.collectives.split(","):
+        for size in scene.sizes.split(","):
+            for way in options.ways.split(","):
+                try:
+                    row = measure(bed, scene, way, options.all, "offload", [collective, size, *words])
+                except RuntimeError as error:
+                    if not options.page:
+                        raise
+                    print(f"{collective:<15} {size:>8} {way:<13} {error}", flush=True)
+                    continue
+                rows.append(row)
+                overlap = float(row["overlap"])
+                print(f"{collective:<15} {size:>8} {way:<13} {row['run_by']:>8} {row['blocking_us']:>11} {row['pure_us']:>9} {row['total_us']:>9} {row['post_us']:>8}"
+                      f" {overlap:>9} {bar(overlap)}", flush=True)
+    return rows
+
+
+def in_scene(scene: Scene, options: argparse.Namespace) -> list[Row]:
+    if scene.hosts == 1:
+        return table(scene, options, None) + ffts(scene, options, None)
+    with lane_bed.Bed(hosts=scene.hosts, mbit=scene.mbit, classes=False) as bed:
+        return table(scene, options, bed) + ffts(scene, options, bed)
+
+
+def machine() -> str:
+    """The processors, and what they share at the moment."""
+    text = pathlib.Path("/proc/cpuinfo").read_text()
+    model = next((line.split(":", 1)[1].strip() for line in text.splitlines() if line.startswith("model name")), "unknown processor")
+    return f"{os.cpu_count()} processors ({model}) that share {distance.now()}"
+
+
+def page(options: argparse.Namespace) -> int:
+    """All scenes, again and again, so that each way takes its turn in each repeat."""
+    scenes = [scene for scene in SCENES if options.only in scene.name]
+    found: list[Row] = []
+    for repeat in range(options.repeats):
+        for scene in scenes:
+            print(f"{scene.name}, repeat {repeat + 1} of {options.repeats}", flush=True)
+            if options.quick:
+                scene = dataclasses.replace(scene, sizes="262144", iterations=max(5, scene.iterations // 4), ffts=scene.ffts[:1])
+            found += [row | {"scene": scene.name} for row in in_scene(scene, options)]
+    offload_report.write(found, results.revision(), machine(), ROOT / "docs/performance")
+    return 0
+
+
 def main() -> int:
+    if sys.argv[1:2] == ["--on"]:
+        os.sched_setaffinity(0, {int(cpu) for cpu in sys.argv[2].split(",")})
+        os.execv(sys.argv[3], sys.argv[3:])
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--ranks", type=int, help="of all hosts; by default one on each, at least two")
     parser.add_argument("--hosts", type=int, default=1)
-    parser.add_argument("--mbit", type=float, default=400, help="of each host's link")
-    parser.add_argument("--workers", default="0,1")
+    parser.add_argument("--mbit", type=float, default=100, help="of each host's link")
+    parser.add_argument("--ways", default="", help="ranks, a number of workers, a library, a library+thread; several with commas")
+    parser.add_argument("--all", action="store_true", help="workers run everything that they can")
+    parser.add_argument("--computing", type=int, default=0, help="how many ranks compute (all)")
+    parser.add_argument("--processors", default="", help="of all ranks")
     parser.add_argument("--collectives", default=COLLECTIVES)
     parser.add_argument("--bytes", default=SIZES)
     parser.add_argument("--iterations", type=int, default=50)
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--demo", action="store_true")
+    parser.add_argument("--page", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="256 KiB only")
+    parser.add_argument("--only", default="", help="scenes with this in their name")
+    parser.add_argument("--repeats", type=int, default=results.ENOUGH)
     options = options_of(parser)
-    if options.hosts > 1:
+    registry.install(sorted({library_of(way) for way in options.ways.split(",")}))
+    if options.hosts > 1 or options.page:
         if reason := lane_bed.unavailable():
             sys.exit(f"offload: {reason}")
         if not lane_bed.is_inside():
             return lane_bed.enter()
-    PROGRAM.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run([str(ROOT / "dist/bin/mpicc"), "-O2", str(ROOT / "bench/offload.c"), "-o", str(PROGRAM)], check=True)
-    if options.hosts > 1:
-        with lane_bed.Bed(hosts=options.hosts, mbit=options.mbit, classes=False) as bed:
-            rows = table(options, bed)
-    else:
-        rows = table(options, None)
-    if any(row["workers"] and row["run_by"] == "rank" for row in rows):
-        print("The ranks have run collectives although there are workers: those of one node only are run by workers (docs/user/offload.md).")
+    for way in options.ways.split(","):
+        for name in LIBRARIES if options.page else ["offload"]:
+            binary(registry.peers([library_of(way)])[0], name)
+    if options.page:
+        return page(options)
+    scene = Scene("", options.hosts, options.ranks, options.mbit if options.hosts > 1 else 0, options.computing, options.processors, options.bytes, options.iterations)
+    try:
+        rows = in_scene(scene, options)
+    except RuntimeError as error:
+        sys.exit(f"offload: {error}")
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
     if options.demo:
         svg = ROOT / "build/offload.svg"
-        write_svg(rows, svg)
-        print(f"written to {svg.relative_to(ROOT)}; {os.cpu_count()} processors, {options.ranks} ranks: what a worker brings depends on whether one is free for it")
+        offload_report.write_bars(rows, svg)
+        print(f"written to {svg.relative_to(ROOT)}; {os.cpu_count()} processors, {options.ranks} ranks")
     return 0
 
 

@@ -10,6 +10,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from collections.abc import Sequence
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PEERS = ROOT / "build/peers"
@@ -34,8 +35,8 @@ class Peer:
     def title(self) -> str:
         return TITLES[self.name]
 
-    def compile(self, source: pathlib.Path, target: pathlib.Path) -> None:
-        """Compiles one benchmark with the library's header."""
+    def compile(self, source: pathlib.Path, target: pathlib.Path, libraries: Sequence[str] = ()) -> None:
+        """Compiles one benchmark with the library's header; `libraries` are words for the linker."""
         if self.standard_abi:
             include = ROOT / "dist/include"
             if not (include / "mpi.h").exists():
@@ -47,7 +48,7 @@ class Peer:
         else:
             command = [str(self.tree / "bin/mpicc"), "-o", str(target), str(source)]
         target.parent.mkdir(parents=True, exist_ok=True)
-        command = [command[0], "-O2", "-std=gnu11", *command[1:], "-lm"]
+        command = [command[0], "-O2", "-std=gnu11", *command[1:], *libraries, "-lm"]
         subprocess.run(command, check=True, env=self.environment("shm"))
 
     def environment(self, fabric: str) -> dict[str, str]:

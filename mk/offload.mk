@@ -1,14 +1,16 @@
 # make test-offload   workers that run non-blocking collectives: results, choice, deaths of workers and ranks (about three minutes)
-# make bench-offload  overlap and pure latency of collectives with and without workers, into build/offload.json: on this host, or with HOSTS=N [MBIT=400] on
-#                    hosts in namespaces with links of that rate (root)
-# make demo-offload   the same of two collectives on two hosts in namespaces with links of 100 Mb/s (root): a table, bars in the terminal, build/offload.svg (40 s)
+# make bench-offload  overlap, pure latency and a 3-D FFT with and without workers, beside MPICH, Open MPI and Intel MPI with and without their threads, on hosts in namespaces
+#                    with limited links and on one node, into docs/performance/offload.md (root; QUICK=1: minutes; ONLY='1 node': scenes with that in their name)
+# make demo-offload   two collectives on two hosts in namespaces with links of 100 Mb/s (root): a table, bars in the terminal, build/offload.svg (40 s)
 .PHONY: test-offload bench-offload demo-offload
 TEST_GROUPS += test-offload
 test-offload: build
 	$(PYTHON) tests/offload.py
 
 bench-offload: build
-	$(PYTHON) bench/offload.py --json build/offload.json $(if $(HOSTS),--hosts $(HOSTS)) $(if $(MBIT),--mbit $(MBIT))
+	@test -x build/venv/bin/python || $(PYTHON) -m venv build/venv
+	build/venv/bin/pip install -q --disable-pip-version-check matplotlib==3.11.2
+	build/venv/bin/python bench/offload.py --page $(if $(QUICK),--quick) $(if $(ONLY),--only '$(ONLY)')
 
 demo-offload: build
 	$(PYTHON) bench/offload.py --demo --hosts 2 --mbit 100

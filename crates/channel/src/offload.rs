@@ -18,6 +18,9 @@ base::config! {
     /// How workers reach the memory of their ranks (`mpiexec --offload`): `auto`, `cma` (process_vm_readv and process_vm_writev) or `mem` (a descriptor of
     /// /proc/self/mem, which the node agent gives to the workers only).
     OFFLOAD_MEMORY: text = "auto";
+    /// How long a worker keeps a processor at a time that others want, too. With a shorter turn than theirs it gets the processor as soon as it wakes (Linux from 6.12 on). 0: the
+    /// kernel decides.
+    OFFLOAD_TURN_US: u64 = 100, 0..=100000, "µs";
 }
 
 const TOKEN: u64 = 8 << 32;
@@ -31,6 +34,7 @@ pub struct Workers {
     /// Wakes this rank.
     bell: Bell,
     armed: bool,
+    has_processor: bool,
     _probe: ProbeWord,
 }
 
@@ -72,7 +76,13 @@ impl Workers {
         let copy = |bell: &Bell| bell.as_fd().try_clone_to_owned();
         let fds: [OwnedFd; OFFLOAD_FDS] = [fd, copy(&doorbell)?, copy(&bell)?, memory];
         bootstrap.share_offload(fds).map_err(|_| io::Error::other("the node agent is gone"))?;
-        Ok(Some(Workers { poster: Poster::new(area), doorbell, bell, armed: false, _probe: probe }))
+        let has_processor = job.offload.spare_cpus > 0;
+        Ok(Some(Workers { poster: Poster::new(area), doorbell, bell, armed: false, has_processor, _probe: probe }))
+    }
+
+    /// Whether the ranks under this kernel leave a processor to the workers.
+    pub fn have_processor(&self) -> bool {
+        self.has_processor
     }
 
     /// Hands an operation with `endpoints` endpoints to the worker that all its processes choose: the one of `number`. `None` while that has too many.

@@ -127,6 +127,7 @@ impl Agent {
             };
         let locals: Vec<u32> = mine.iter().map(|p| p.world).collect();
         let node_cpus = node_cpus();
+        let spare_cpus = node_cpus.saturating_sub(used_cpus(&mine));
         if let Err(why) = self.start_workers(job, &locals) {
             return self.refuse(job, why);
         }
@@ -144,6 +145,7 @@ impl Agent {
             match started {
                 Ok((mut rank, stdin)) => {
                     rank.info.node_cpus = node_cpus;
+                    rank.info.offload.spare_cpus = spare_cpus;
                     if !job.discover {
                         // Nothing is to be found out first: it needn't wait for the others.
                         rank.info.kernel_of = (0..job.hosts.len() as u32).collect();
@@ -402,6 +404,14 @@ fn job_info(job: &JobSpec, place: &Place, locals: &[u32], program: &Program) -> 
         offload: Offload { workers: job.offload, ..Offload::default() },
         parent_port: job.parent_port.clone(),
     }
+}
+
+/// CPUs that ranks take: those that they are bound to, or one each.
+fn used_cpus(places: &[Place]) -> u32 {
+    let bound = places.iter().filter(|place| place.is_real).filter_map(|place| place.cpus);
+    let union = bound.reduce(|all, cpus| all.union(&cpus)).map_or(0, |all| all.count());
+    let unbound = places.iter().filter(|place| !place.is_real || place.cpus.is_none()).count();
+    (union + unbound) as u32
 }
 
 /// CPUs that this agent's ranks may use together, rounded to the nearest number.

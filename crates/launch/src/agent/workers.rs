@@ -98,7 +98,7 @@ impl Agent {
             let mut info = Box::new(adopted_info(job, *first, locals));
             info.kernel_of = (0..job.hosts.len() as u32).collect();
             info.key = self.worker_key.0;
-            info.offload = Offload { workers: job.offload, index: Some(index), node: self.node, incarnation: 0 };
+            info.offload = Offload { workers: job.offload, index: Some(index), node: self.node, ..Offload::default() };
             let of_ranks = job.apps.first().map_or(&[][..], |app| &app.set);
             let settings = of_ranks.iter().filter(|(name, _)| name.starts_with(b"FERRULE_")).cloned().collect();
             let mut worker = Worker { pid: 0, control: None, info, tcp: Vec::new(), settings, faults: 0 };

@@ -83,12 +83,16 @@ struct Run {
     losses: usize,
 }
 
-/// Whether the processes of `comm` want a collective of this size offloaded.
-fn is_wanted(comm: &Comm, known: Option<Known>) -> bool {
+/// Whether the processes of `comm` want a collective of this size offloaded. On one node a worker that shares the ranks' processors only takes their time: it copies
+/// twice and alone what they copy once and together (decision 0042).
+fn is_wanted(comm: &Comm, known: Option<Known>, workers: &Workers) -> bool {
     match (comm.hints.borrow().offload(), comm.choices.offload_min) {
         (_, OFFLOAD_NEVER) | (Some(false), _) => false,
         (Some(true), _) | (None, OFFLOAD_ALL) => true,
-        (None, least) => known.is_some_and(|known| known.even && known.bytes >= least as usize),
+        (None, least) => {
+            known.is_some_and(|known| known.even && known.bytes >= least as usize)
+                && (workers.have_processor() || !comm.nodes.is_one_node(comm))
+        }
     }
 }
 
@@ -120,7 +124,7 @@ impl Export {
         (channels, round): ([Channel; 2], u64),
         known: Option<Known>,
     ) -> Result<bool> {
-        if !is_wanted(comm, known) || WORKERS.get(cs).borrow().is_none() {
+        if !WORKERS.get(cs).borrow().as_ref().is_some_and(|workers| is_wanted(comm, known, workers)) {
             return Ok(false);
         }
         if let Export::Unknown = self {

@@ -6,13 +6,25 @@ use std::cell::OnceCell;
 
 /// The layout of a communicator, found when it is first needed; `None` if all of its processes share a node.
 #[derive(Default, Debug)]
-pub struct Cache(OnceCell<Option<Box<Layout>>>);
+pub struct Cache {
+    layout: OnceCell<Option<Box<Layout>>>,
+    is_one_node: OnceCell<bool>,
+}
 
 impl Cache {
     /// The layout of `comm`, to which this cache belongs.
     #[inline]
     pub fn of<'a>(&'a self, comm: &Comm) -> Option<&'a Layout> {
-        self.0.get_or_init(|| find(comm)).as_deref()
+        self.layout.get_or_init(|| find(comm)).as_deref()
+    }
+
+    /// Whether all processes of `comm` are known to share a node, also those of its remote group.
+    pub fn is_one_node(&self, comm: &Comm) -> bool {
+        *self.is_one_node.get_or_init(|| {
+            let mut nodes = comm.group.peers().chain(comm.remote.iter().flat_map(|remote| remote.peers())).map(job::node_of);
+            let first = nodes.next().flatten();
+            first.is_some() && nodes.all(|node| node == first)
+        })
     }
 }
 

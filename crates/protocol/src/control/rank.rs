@@ -56,6 +56,8 @@ wire! {
         pub node: u32,
         /// How many workers of this index and node have ended before this one.
         pub incarnation: u32,
+        /// Processors under this kernel that its ranks leave free: the same number for all of them.
+        pub spare_cpus: u32,
     }
 }
 

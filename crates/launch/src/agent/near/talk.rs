@@ -118,6 +118,10 @@ impl Agent {
             rank.info.local_ranks.clone_from(&node_peers);
             if let Some(cpus) = groups.cpus.get(self.node as usize) {
                 rank.info.node_cpus = *cpus;
+                if node_peers.len() > own.len() {
+                    // Of the ranks of other agents only the number is known.
+                    rank.info.offload.spare_cpus = cpus.saturating_sub(node_peers.len() as u32);
+                }
             }
             rank.introduce();
         }
