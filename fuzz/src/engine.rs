@@ -22,7 +22,7 @@ const FOE: Peer = Peer(2);
 /// Context of the honest pair; the fuzzer's packets have others, since a rank may talk in the contexts it belongs to.
 const HONEST: u64 = 10;
 const OTHER: u64 = 20;
-const CAPS: Caps = Caps { packet_max: 64, piece_min: 8, eager_max: 48, fragments_max: 80, pull_min: 100 };
+const CAPS: Caps = Caps { packet_max: 64, piece_min: 8, eager_max: 48, fragments_max: 80, push_max: 92, pull_min: 100 };
 /// Progress calls within which honest messages must arrive.
 const PATIENCE: usize = 200_000;
 

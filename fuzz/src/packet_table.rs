@@ -17,7 +17,7 @@ use testkit::transport::{Bytes, Faults, SimTransport, World};
 const ME: Peer = Peer(0);
 const FRIEND: Peer = Peer(1);
 const FOE: Peer = Peer(2);
-const CAPS: Caps = Caps { packet_max: 64, piece_min: 8, eager_max: 48, fragments_max: 80, pull_min: 100 };
+const CAPS: Caps = Caps { packet_max: 64, piece_min: 8, eager_max: 48, fragments_max: 80, push_max: 92, pull_min: 100 };
 const LEN: usize = 100;
 
 /// Plays one input.

@@ -66,6 +66,7 @@ pub fn shm_limits(record_max: usize, cells: usize, can_pull: bool) -> Caps {
         piece_min: CELL_BYTES,
         eager_max: (SHM_EAGER_MAX.value() as usize).min(eager_max),
         fragments_max: if cells > 0 { ANNOUNCE_MAX.value() as usize } else { 0 },
+        push_max: 0,
         pull_min: if can_pull { PULL_MIN.value() as usize } else { usize::MAX },
     }
 }

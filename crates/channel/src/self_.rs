@@ -10,7 +10,7 @@ const QUEUE_BYTES: usize = 1 << 20;
 
 /// What this lane can do.
 pub const CAPS: Caps =
-    Caps { packet_max: 64 << 10, piece_min: 64 << 10, eager_max: 16 << 10, fragments_max: 0, pull_min: 0 };
+    Caps { packet_max: 64 << 10, piece_min: 64 << 10, eager_max: 16 << 10, fragments_max: 0, push_max: 0, pull_min: 0 };
 
 /// A packet from this process to itself.
 #[derive(Debug)]

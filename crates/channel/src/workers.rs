@@ -163,7 +163,7 @@ impl WorkerNet {
                     }
                 }
                 NetEvent::Lost(peer, why) => return Some(Arrival::Lost(self.worker(peer), why)),
-                NetEvent::Landed { .. } | NetEvent::Sent(_) => {}
+                NetEvent::Landed { .. } | NetEvent::Gathered { .. } | NetEvent::Sent(_) => {}
             }
         }
     }

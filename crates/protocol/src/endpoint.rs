@@ -372,7 +372,10 @@ impl<T: Transport> Endpoints<T> {
     /// What the lane to `peer` can do; `None` while there is no lane (asking starts to open one).
     #[inline]
     pub fn caps(&mut self, peer: Peer) -> Option<Caps> {
-        self.open(peer).ok().map(|(transport, lane)| transport.caps(lane))
+        let caps = self.open(peer).ok().map(|(transport, lane)| transport.caps(lane))?;
+        // Over several lanes packets overtake each other.
+        let push_max = if self.several(peer).is_none() { caps.push_max } else { 0 };
+        Some(Caps { push_max, ..caps })
     }
 
     /// See [`Transport::try_short`].

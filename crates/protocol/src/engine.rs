@@ -7,6 +7,7 @@
 //! | up to `eager_max` | eager | `EAGER` |
 //! | the same, synchronous | eager | `EAGER_SYNC`, back: `SYNC_ACK` |
 //! | up to `fragments_max`, not synchronous | eager, in fragments | `EAGER_FIRST`, `EAGER_MIDDLE`…, `EAGER_LAST` |
+//! | up to `push_max`, not synchronous | eager, pushed | `EAGER_FIRST`, `PUSHED`… |
 //! | larger, contiguous, single copy proven | receiver pulls | `REQUEST_TO_SEND`, back: `FINISHED` |
 //! | the same, where that is faster | streamed | `REQUEST_TO_SEND`, back: `CLEAR_TO_SEND`, then `DATA`…, back: `FINISHED` |
 //! | larger | streamed | `REQUEST_TO_SEND`, back: `CLEAR_TO_SEND`, then `DATA`… |
@@ -310,6 +311,7 @@ impl<T: Transport> Engine<T> {
         (Kind::EAGER_FIRST, Engine::on_first_fragment),
         (Kind::EAGER_MIDDLE, Engine::on_fragment),
         (Kind::EAGER_LAST, Engine::on_fragment),
+        (Kind::PUSHED, Engine::on_pushed),
         (Kind::WITHDRAW, Engine::on_withdraw),
         (Kind::CANCEL, Engine::on_cancel),
         (Kind::CANCELLED, Engine::on_cancelled),

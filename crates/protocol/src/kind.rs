@@ -82,7 +82,7 @@ kinds! {
     SYNC_ACK = 7, PointToPoint, 0;
     /// The sender leaves in good order; nothing follows on this lane.
     GOODBYE = 8, Control, 0;
-    /// The first fragment of an eager message: its envelope, without data. The others follow at once. `token` is one that no other message
+    /// The first fragment of an eager message, or of a pushed one: its envelope, without data. The others follow at once. `token` is one that no other message
     /// in fragments has, the body an [`Offer`](crate::wire::Offer) without an address.
     EAGER_FIRST = 9, PointToPoint, 16;
     /// A middle fragment of an eager message, in order; `token` is that of its first one, the body the offset, `source` and `context` its fence
@@ -90,6 +90,8 @@ kinds! {
     EAGER_MIDDLE = 10, PointToPoint, 8;
     /// The last fragment, as `EAGER_MIDDLE`.
     EAGER_LAST = 12, PointToPoint, 8;
+    /// A piece of a pushed message, after its `EAGER_FIRST`, in order; `token` is that of its first one, the body the offset.
+    PUSHED = 30, PointToPoint, 8, lands;
     /// The sender sends nothing more until it has resumed; to be answered by `SUSPENDED`.
     SUSPEND = 13, Control, 0;
     /// Everything that the peer had sent before its `SUSPEND` has arrived.

@@ -22,6 +22,8 @@ pub enum Protocol {
     Eager,
     /// Several packets, which follow each other whether a receive is posted or not.
     Fragments,
+    /// As fragments, in large packets whose data go straight to their place if a receive is posted. So a sender that goes to compute leaves nothing undone.
+    Pushed,
     /// The receiver is told the address; it pulls the data from the sender's memory, or has them streamed where that has been faster.
     /// Data that aren't contiguous are streamed.
     Pulled,
@@ -34,6 +36,7 @@ impl fmt::Display for Protocol {
         f.write_str(match self {
             Protocol::Eager => "eager",
             Protocol::Fragments => "eager, in fragments",
+            Protocol::Pushed => "eager, pushed",
             Protocol::Pulled => "rendezvous, pulled",
             Protocol::Streamed => "rendezvous, streamed",
         })
@@ -48,6 +51,8 @@ impl Caps {
             Protocol::Eager
         } else if len <= self.fragments_max && mode == Mode::Standard {
             Protocol::Fragments
+        } else if len <= self.push_max && mode == Mode::Standard {
+            Protocol::Pushed
         } else if len >= self.pull_min {
             Protocol::Pulled
         } else {
@@ -63,7 +68,8 @@ impl Caps {
     /// All sizes by protocol, ascending: the first and the last length of each range; the last range has no end.
     pub fn ranges(&self, mode: Mode) -> Vec<(usize, Option<usize>, Protocol)> {
         let after = |end: usize| end.checked_add(1);
-        let starts = [Some(0), after(self.eager_max), after(self.fragments_max), Some(self.pull_min)];
+        let starts =
+            [Some(0), after(self.eager_max), after(self.fragments_max), after(self.push_max), Some(self.pull_min)];
         let mut starts: Vec<usize> = starts.into_iter().flatten().filter(|start| *start != usize::MAX).collect();
         starts.sort_unstable();
         let mut ranges: Vec<(usize, Option<usize>, Protocol)> = Vec::new();
@@ -90,7 +96,7 @@ mod tests {
 
     #[test]
     fn ranges_of_a_lane_with_all_protocols() {
-        let caps = Caps { packet_max: 20, piece_min: 12, eager_max: 10, fragments_max: 100, pull_min: 12 };
+        let caps = Caps { packet_max: 20, piece_min: 12, eager_max: 10, fragments_max: 100, push_max: 0, pull_min: 12 };
         assert_eq!(
             caps.ranges(Mode::Standard),
             [(0, Some(10), Protocol::Eager), (11, Some(100), Protocol::Fragments), (101, None, Protocol::Pulled)]
@@ -103,7 +109,8 @@ mod tests {
 
     #[test]
     fn pieces_grow_with_the_message() {
-        let limits = Caps { packet_max: 32776, piece_min: 8192, eager_max: 0, fragments_max: 0, pull_min: 0 };
+        let limits =
+            Caps { packet_max: 32776, piece_min: 8192, eager_max: 0, fragments_max: 0, push_max: 0, pull_min: 0 };
         assert_eq!(
             [1, 16384, 65536, 65537, 131072, 1 << 20, u64::MAX].map(|whole| limits.piece_max(whole)),
             [8192, 8192, 8192, 8192, 16384, 32768, 32768]
@@ -120,7 +127,7 @@ mod tests {
             pull_min in prop_oneof![0..50usize, Just(usize::MAX)],
             synchronous: bool,
         ) {
-            let caps = Caps { packet_max: 64, piece_min: 8, eager_max, fragments_max, pull_min };
+            let caps = Caps { packet_max: 64, piece_min: 8, eager_max, fragments_max, push_max: 0, pull_min };
             let mode = if synchronous { Mode::Synchronous } else { Mode::Standard };
             let ranges = caps.ranges(mode);
             for len in 0..60 {

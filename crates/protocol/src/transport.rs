@@ -24,6 +24,8 @@ pub struct Caps {
     pub eager_max: usize,
     /// Largest message that is sent eagerly in several packets (fragments); 0 for none. The lane must keep order.
     pub fragments_max: usize,
+    /// Largest message that is pushed: sent without being asked for, in packets that land; 0 for none. The lane must keep order.
+    pub push_max: usize,
     /// Smallest message worth pulling from the sender's memory ([`Transport::pull`]); `usize::MAX` if that is not possible.
     pub pull_min: usize,
 }
@@ -345,6 +347,11 @@ pub trait Transport: 'static {
     /// Leaves a packet that nobody waits for in its lane, instead of [`Transport::release`]: it is polled again after
     /// [`Transport::resume`], or soon if nothing else comes. Gives back what must be taken now.
     fn hold(&mut self, packet: Self::Packet) -> Option<Self::Packet> {
+        Some(packet)
+    }
+
+    /// Collects the payload of a packet of which not all is there, instead of [`Transport::release`]: then it is polled again, whole. Gives back a packet that is whole.
+    fn gather(&mut self, packet: Self::Packet) -> Option<Self::Packet> {
         Some(packet)
     }
 

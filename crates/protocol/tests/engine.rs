@@ -23,7 +23,7 @@ fn random_traffic(seed: u64, faults: Faults) {
     let mut planned = Vec::new();
     for i in 0..60u64 {
         let (from, to, tag) = (rng.below(size as usize) as u32, rng.below(size as usize) as u32, rng.below(3) as i32);
-        let len = [0, 1, 40, 41, 100, 199, 200, 500, 3000][rng.below(9)];
+        let len = [0, 1, 40, 41, 100, 151, 180, 199, 200, 500, 3000][rng.below(11)];
         planned.push((i, from, to, tag, len));
     }
     let mut late = Vec::new();
@@ -85,7 +85,7 @@ fn order_is_kept_across_protocols() {
             2,
             Faults { refuse: 40, delay: 20, pull_fails: 50, land: 30, stream: 50, hold: 60, post: 50 },
         );
-        let lens = [8, 400, 100, 0, 41, 7];
+        let lens = [8, 400, 100, 0, 170, 7];
         let ops: Vec<_> =
             (0..30).filter_map(|i| job.send(0, 1, 5, Mode::Standard, message(i, lens[i as usize % 6]))).collect();
         for i in 0..30u64 {
@@ -116,10 +116,11 @@ fn a_synchronous_send_waits_for_its_receive() {
 
 #[test]
 fn truncation_is_an_error_and_nothing_is_overrun() {
-    for len in [16, 100, 500] {
-        let mut job = Job::new(2, 2, Faults::default());
+    for (len, seed) in [16, 100, 170, 500].into_iter().flat_map(|len| (0..20).map(move |seed| (len, seed))) {
+        let mut job = Job::new(seed, 2, Faults { land: 50, hold: 30, ..Faults::default() });
+        let early = (seed % 2 == 0).then(|| job.recv(1, Some(0), Some(1), 10));
         let send = job.send(0, 1, 1, Mode::Standard, vec![7; len]);
-        let (op, sink) = job.recv(1, Some(0), Some(1), 10);
+        let (op, sink) = early.unwrap_or_else(|| job.recv(1, Some(0), Some(1), 10));
         let completion = job.finish(1, op);
         assert_eq!(completion.error.map(|e| e.class), Some(Class::ERR_TRUNCATE));
         assert_eq!((completion.length, sink.bytes().as_slice()), (10, [7; 10].as_slice()));
@@ -359,6 +360,30 @@ fn a_stream_waits_while_nothing_is_known_of_the_lane() {
 }
 
 #[test]
+fn a_pushed_message_arrives_while_its_sender_computes() {
+    for seed in 0..50 {
+        let mut job = Job::new(seed, 2, Faults { delay: 30, land: 50, hold: 50, ..Faults::default() });
+        // Now the lane is open.
+        let (first, _) = job.recv(1, Some(0), Some(2), 8);
+        job.send(0, 1, 2, Mode::Standard, vec![1; 8]);
+        while !job.engines[1].is_complete(first) {
+            job.engines.iter_mut().for_each(|engine| _ = engine.progress());
+        }
+        let early = (seed % 2 == 0).then(|| job.recv(1, Some(0), Some(1), 180));
+        let pending = job.send(0, 1, 1, Mode::Standard, message(seed, 180));
+        let (op, sink) = early.unwrap_or_else(|| job.recv(1, Some(0), Some(1), 180));
+        for _ in 0..1000 {
+            job.engines[1].progress();
+        }
+        assert!(job.engines[1].is_complete(op), "seed {seed}: it waits for its sender");
+        assert_eq!(sink.bytes(), message(seed, 180));
+        if let Some(pending) = pending {
+            job.finish(0, pending);
+        }
+    }
+}
+
+#[test]
 fn streams_to_a_peer_go_one_after_the_other() {
     for seed in 0..50 {
         let mut job = Job::new(seed, 3, Faults { refuse: 70, ..Faults::default() });
@@ -385,7 +410,7 @@ fn endpoints_are_suspended_with_traffic_in_flight_and_resumed_elsewhere() {
     for seed in 0..60 {
         let faults = Faults { refuse: 30, delay: 20, pull_fails: 20, land: 30, stream: 50, hold: 40, post: 50 };
         let mut job = Job::new(seed, 3, faults);
-        let lens = [8, 400, 100, 0, 41, 3000];
+        let lens = [8, 400, 100, 170, 41, 3000];
         let (mut sends, mut receives) = (Vec::new(), Vec::new());
         for round in 0..4u64 {
             for i in 0..18u64 {

@@ -14,7 +14,8 @@ use std::rc::Rc;
 use testkit::rng::Rng;
 use testkit::transport::{Bytes, Faults, SimTransport, World};
 
-const CAPS: Caps = Caps { packet_max: 64, piece_min: 8, eager_max: 40, fragments_max: 150, pull_min: 200 };
+const CAPS: Caps =
+    Caps { packet_max: 64, piece_min: 8, eager_max: 40, fragments_max: 150, push_max: 180, pull_min: 200 };
 /// Every process has proposed as many contexts before.
 const COUNTER: u32 = 16;
 const SIZES: [(JobId, u32); 2] = [(JobId(0xa), 3), (JobId(0xb), 4)];

@@ -14,7 +14,7 @@ use std::ops::Range;
 use testkit::rng::Rng;
 use testkit::transport::{Bytes, Faults};
 
-const LENS: [usize; 13] = [0, 1, 8, 16, 17, 40, 41, 100, 150, 199, 200, 500, 3000];
+const LENS: [usize; 14] = [0, 1, 8, 16, 17, 40, 41, 100, 150, 170, 199, 200, 500, 3000];
 const LONGEST: usize = 3000;
 const PAIRS: [(u32, u32); 6] = [(0, 1), (1, 0), (0, 1), (1, 2), (2, 0), (1, 0)];
 /// Two communicators, each with messages of the program and of collectives.

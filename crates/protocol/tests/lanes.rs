@@ -9,7 +9,7 @@ use protocol::order::{CYCLE, FIRST, WINDOW};
 use testkit::rng::Rng;
 use testkit::transport::{Bytes, Faults};
 
-const LENS: [usize; 11] = [0, 1, 8, 40, 41, 100, 150, 199, 200, 500, 3000];
+const LENS: [usize; 12] = [0, 1, 8, 40, 41, 100, 150, 170, 199, 200, 500, 3000];
 const LONGEST: usize = 3000;
 const PAIRS: [(u32, u32); 6] = [(0, 1), (1, 0), (0, 1), (1, 2), (2, 0), (1, 0)];
 

@@ -14,7 +14,8 @@ use std::rc::Rc;
 use testkit::rng::Rng;
 use testkit::transport::{Bytes, Faults, SimTransport, World};
 
-const CAPS: Caps = Caps { packet_max: 64, piece_min: 8, eager_max: 40, fragments_max: 150, pull_min: 200 };
+const CAPS: Caps =
+    Caps { packet_max: 64, piece_min: 8, eager_max: 40, fragments_max: 150, push_max: 180, pull_min: 200 };
 const FAULTS: Faults = Faults { refuse: 30, delay: 30, pull_fails: 0, land: 30, stream: 0, hold: 0, post: 50 };
 
 struct Job {

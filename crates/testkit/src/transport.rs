@@ -659,6 +659,16 @@ impl Transport for SimTransport {
         None
     }
 
+    fn gather(&mut self, packet: Parcel) -> Option<Parcel> {
+        let from = self.number(packet.peer);
+        let world = &mut *self.world.borrow_mut();
+        if !world.rng.chance(world.faults.hold) {
+            return Some(packet);
+        }
+        world.lanes.entry((from, self.me, packet.lane)).or_default().push_front(packet);
+        None
+    }
+
     fn resume(&mut self, peer: Peer) {
         self.held.remove(&self.number(peer));
     }

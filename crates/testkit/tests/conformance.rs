@@ -8,7 +8,8 @@ use std::rc::Rc;
 use testkit::conformance::{Abilities, Pair, Rig, run};
 use testkit::transport::{Bytes, Faults, SimTransport, World};
 
-const CAPS: Caps = Caps { packet_max: 64, piece_min: 8, eager_max: 40, fragments_max: 150, pull_min: 200 };
+const CAPS: Caps =
+    Caps { packet_max: 64, piece_min: 8, eager_max: 40, fragments_max: 150, push_max: 180, pull_min: 200 };
 
 struct Simulated {
     world: Rc<RefCell<World>>,

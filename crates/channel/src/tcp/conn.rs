@@ -1,8 +1,8 @@
 //! One open connection: packets in both directions over a stream.
 //!
-//! Receiving: bytes come into a buffer and packets are parsed in place. The payload of a large `Data` packet goes
+//! Receiving: bytes come into a buffer and packets are parsed in place. The payload of a large packet of data goes
 //! straight from the kernel into its sink: the packet is shown as soon as its offset is there, and what `deliver` doesn't
-//! find in the buffer lands later.
+//! find in the buffer lands later. If nobody has a place for it, it is gathered in memory of the connection.
 //! Sending: a packet goes from the program's memory to the kernel in one call. What the peer's process hasn't acknowledged stays in the replay
 //! buffer (`replay.rs`): small packets as copies, made once the kernel has them; pieces of large messages stay where they are, so their sends
 //! are `Posted`.
@@ -31,10 +31,12 @@ use std::os::fd::BorrowedFd;
 /// Sizes of a connection; those of packets are equal on all ranks of the job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sizes {
-    /// Largest payload of a packet that isn't `Data`.
+    /// Largest payload of a packet that doesn't land.
     pub eager_max: usize,
-    /// Largest payload of `Data`.
+    /// Largest payload of one that does: of `Data` and of pushed messages.
     pub packet_max: usize,
+    /// Largest message that is pushed.
+    pub push_max: usize,
     /// Most bytes that the kernel is given at once; less if that makes whole segments.
     pub write_max: usize,
     /// Bytes of copied packets that the peer may leave unacknowledged; 0 keeps nothing, and a broken connection is the end.
@@ -74,6 +76,8 @@ pub enum Polled {
     Packet(Header, usize),
     /// All of a landing payload is there: header and delivered bytes.
     Landed(Header, usize),
+    /// All of the payload of a packet that is gathered.
+    Gathered(Header, Box<[u8]>),
     /// The source of a packet that was `Posted` is no longer in use.
     Sent(Token),
     /// Nothing now.
@@ -101,6 +105,8 @@ struct Landing {
     trailing: usize,
     header: Header,
     len: usize,
+    /// The payload, which no operation has a place for: the sink is in it.
+    gathered: Option<Box<[u8]>>,
 }
 
 struct Receiver {

@@ -63,6 +63,9 @@ base::config! {
     LISTEN: text = "";
     /// Largest message that is sent over TCP without asking the receiver; the same on all ranks.
     TCP_EAGER_MAX: u64 = 65536, 256..=1048576, "bytes";
+    /// Largest message that is sent over TCP without asking the receiver and without a copy, if there is one lane. What nobody receives yet waits in the receiver's memory.
+    /// 0: the receiver is asked for all that is larger than `TCP_EAGER_MAX`.
+    TCP_PUSH_MAX: u64 = 1048576, 0..=16777216, "bytes";
     /// Largest piece of a streamed message; the same on all ranks.
     TCP_PACKET_MAX: u64 = 1048576, 4096..=16777216, "bytes";
     /// Largest piece that the kernel is given at once, which travels while the next one is copied; less if that makes whole segments.
@@ -122,6 +125,15 @@ pub enum NetEvent {
         header: Header,
         /// Bytes delivered.
         len: usize,
+    },
+    /// All of a packet that was to be gathered.
+    Gathered {
+        /// Who sent it.
+        peer: Peer,
+        /// The packet's header.
+        header: Header,
+        /// All of it.
+        payload: Box<[u8]>,
     },
     /// The source of a packet that was `Posted` is no longer in use.
     Sent(Token),
@@ -184,7 +196,8 @@ fn configured_sizes() -> Sizes {
         [&TCP_EAGER_MAX, &TCP_PACKET_MAX, &TCP_WRITE_MAX].map(|size| size.value() as usize);
     let replay_max = (TCP_REPLAY_MAX.value() as usize).max(2 * (eager_max + FRAME_BYTES + BODY_MAX));
     let replay_max = if TCP_RECONNECT.value() { replay_max } else { 0 };
-    Sizes { eager_max, packet_max: packet_max.max(eager_max), write_max, replay_max }
+    let push_max = TCP_PUSH_MAX.value() as usize;
+    Sizes { eager_max, packet_max: packet_max.max(eager_max), push_max, write_max, replay_max }
 }
 
 /// The plan of the lanes; whoever opens a [`Net`] has looked whether it can be read.
@@ -206,8 +219,8 @@ pub fn format_number() -> u32 {
 
 #[inline]
 fn limits_of(sizes: Sizes) -> Caps {
-    let Sizes { eager_max, packet_max, .. } = sizes;
-    Caps { packet_max, piece_min: packet_max, eager_max, fragments_max: 0, pull_min: usize::MAX }
+    let Sizes { eager_max, packet_max, push_max, .. } = sizes;
+    Caps { packet_max, piece_min: packet_max, eager_max, fragments_max: 0, push_max, pull_min: usize::MAX }
 }
 
 /// What a connection can do, as far as the settings say.
@@ -445,6 +458,7 @@ impl Net {
         match polled {
             Polled::Packet(header, len) => Some(NetEvent::Packet(NetPacket { peer, header, len, slot: index })),
             Polled::Landed(header, len) => Some(NetEvent::Landed { peer, header, len }),
+            Polled::Gathered(header, payload) => Some(NetEvent::Gathered { peer, header, payload }),
             Polled::Sent(token) => Some(NetEvent::Sent(token)),
             Polled::Nothing => None,
             Polled::Ended(end) => {
@@ -478,6 +492,12 @@ impl Net {
     ) -> Delivery {
         let header = packet.header;
         self.conn(packet).map_or(Delivery::Complete, |conn| conn.deliver(header, skip, place, may_land))
+    }
+
+    /// See [`protocol::transport::Transport::gather`]. False if all of the packet is there.
+    pub fn gather(&mut self, packet: &NetPacket) -> bool {
+        let header = packet.header;
+        self.conn(packet).is_some_and(|conn| conn.gather(header))
     }
 
     /// Gives a packet's room back.

@@ -193,6 +193,7 @@ impl Side {
     fn receive(&mut self, net: &mut Net) {
         match net.poll() {
             None => {}
+            Some(NetEvent::Packet(packet)) if packet.header.tag % 3 == 0 && net.gather(&packet) => {}
             Some(NetEvent::Packet(packet)) if packet.header.kind == Kind::DATA => {
                 self.landing = vec![0; packet.len - 8];
                 // SAFETY: `landing` is not touched before the packet has landed.
@@ -212,6 +213,7 @@ impl Side {
                 let bytes = std::mem::take(&mut self.landing);
                 self.check(header.tag, &bytes);
             }
+            Some(NetEvent::Gathered { header, payload, .. }) => self.check(header.tag, &payload[8..]),
             Some(NetEvent::Sent(token)) => {
                 let (oldest, mut bytes) = self.held.remove(0);
                 assert_eq!(oldest, token, "sources end in the order of their packets");

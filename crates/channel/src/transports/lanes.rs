@@ -322,6 +322,14 @@ impl Transport for Transports {
         (!is_held).then_some(packet)
     }
 
+    fn gather(&mut self, packet: AnyPacket) -> Option<AnyPacket> {
+        let is_gathered = match &packet {
+            AnyPacket::Net(packet) => self.net.as_mut().is_some_and(|net| net.gather(packet)),
+            AnyPacket::Own(..) | AnyPacket::Shm(_) | AnyPacket::Region(_) | AnyPacket::Ucx(_) => false,
+        };
+        (!is_gathered).then_some(packet)
+    }
+
     fn resume(&mut self, peer: Peer) {
         self.hubs().for_each(|hub| hub.resume(peer));
     }

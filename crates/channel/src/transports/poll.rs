@@ -2,6 +2,7 @@
 
 use super::{AnyPacket, Change, Lane, Transports};
 use crate::finder::Found;
+use crate::self_::SelfPacket;
 use crate::shm::{ShmEvent, ShmHub};
 use crate::tcp::NetEvent;
 use base::log;
@@ -110,6 +111,9 @@ impl Transports {
         match found? {
             NetEvent::Packet(packet) => Some(Event::Packet(AnyPacket::Net(packet))),
             NetEvent::Landed { peer, header, len } => Some(Event::Landed { peer, header, len }),
+            NetEvent::Gathered { peer, header, payload } => {
+                Some(Event::Packet(AnyPacket::Own(peer, SelfPacket { header, payload })))
+            }
             NetEvent::Sent(token) => Some(Event::Sent(token)),
             NetEvent::Lost(peer, why) => {
                 let name = self.processes.borrow().name(peer);

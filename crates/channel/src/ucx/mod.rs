@@ -176,7 +176,7 @@ fn format_number(plan: &LanePlan) -> u32 {
 /// What a lane can do.
 pub fn limits() -> Caps {
     let (eager_max, packet_max) = (UCX_EAGER_MAX.value() as usize, UCX_PACKET_MAX.value() as usize);
-    Caps { packet_max, piece_min: packet_max, eager_max, fragments_max: 0, pull_min: usize::MAX }
+    Caps { packet_max, piece_min: packet_max, eager_max, fragments_max: 0, push_max: 0, pull_min: usize::MAX }
 }
 
 impl UcxNet {

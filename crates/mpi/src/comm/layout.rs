@@ -21,7 +21,8 @@ impl Cache {
     /// Whether all processes of `comm` are known to share a node, also those of its remote group.
     pub fn is_one_node(&self, comm: &Comm) -> bool {
         *self.is_one_node.get_or_init(|| {
-            let mut nodes = comm.group.peers().chain(comm.remote.iter().flat_map(|remote| remote.peers())).map(job::node_of);
+            let mut nodes =
+                comm.group.peers().chain(comm.remote.iter().flat_map(|remote| remote.peers())).map(job::node_of);
             let first = nodes.next().flatten();
             first.is_some() && nodes.all(|node| node == first)
         })

@@ -49,8 +49,8 @@ pub(super) enum SendState {
 
 #[derive(Clone, Copy)]
 pub(super) struct Outflow {
-    /// Whether the receiver has asked for the data: `DATA` instead of fragments.
-    granted: bool,
+    /// What the packets are.
+    kind: Flowing,
     /// Of each packet: the operation and, for `DATA`, the generation.
     token: u32,
     generation: u32,
@@ -60,6 +60,17 @@ pub(super) struct Outflow {
     exposed: bool,
     /// Of fragments that don't go where the first one went: what comes before them.
     fence: Fence,
+}
+
+/// Why data flow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flowing {
+    /// The receiver has asked for them: `DATA`.
+    Granted,
+    /// Nobody has: fragments.
+    Fragments,
+    /// Nobody has, but they may land: `PUSHED`.
+    Pushed,
 }
 
 impl<S> Send<S> {
@@ -261,6 +272,10 @@ impl<T: Transport> Engine<T> {
         while flow.sent < flow.until {
             // Asked anew each time, because a lane may have less room now.
             let Some(caps) = self.endpoints.caps(to.peer) else { break };
+            if flow.kind == Flowing::Pushed && caps.push_max == 0 {
+                // Since it began, the endpoint has been resumed over lanes that can't.
+                flow.kind = Flowing::Fragments;
+            }
             let len = flow.piece_max(&caps).min((flow.until - flow.sent) as usize);
             let packet = flow.header(&to, len as u64);
             let body = flow.sent.to_le_bytes();
@@ -323,7 +338,7 @@ impl<T: Transport> Engine<T> {
         }
         let (receive, generation) = (grant.receive as u32, (grant.receive >> 32) as u32);
         let flow = Outflow {
-            granted: true,
+            kind: Flowing::Granted,
             token: receive,
             generation,
             sent: 0,
@@ -414,8 +429,9 @@ fn start<T: Transport>(
         protocol => protocol == Protocol::Pulled,
     };
     let address = if may_pull { endpoints.expose(to.peer, source) } else { 0 };
-    if protocol == Protocol::Fragments && address == 0 {
-        return start_fragments(endpoints, serial, to, route, len);
+    if protocol == Protocol::Pushed || protocol == Protocol::Fragments && address == 0 {
+        let kind = if protocol == Protocol::Pushed { Flowing::Pushed } else { Flowing::Fragments };
+        return start_fragments(endpoints, serial, to, route, (kind, len));
     }
     let next = Started::Waits(SendState::Offered { exposed: address != 0 });
     let offer = Offer { length: len as u64, address }.encode();
@@ -429,7 +445,7 @@ fn start_fragments<T: Transport>(
     serial: &mut u32,
     to: &Address,
     route: Route,
-    len: usize,
+    (kind, len): (Flowing, usize),
 ) -> Started {
     let token = serial.wrapping_add(1);
     let way = Way { peer: to.peer, group: route.envelope };
@@ -438,7 +454,7 @@ fn start_fragments<T: Transport>(
     let count = if route.is_split() { endpoints.sent(way) } else { 0 };
     let fence = Fence { group: route.envelope, count };
     let until = len as u64;
-    let flow = Outflow { granted: false, token, generation: 0, sent: 0, until, exposed: false, fence };
+    let flow = Outflow { kind, token, generation: 0, sent: 0, until, exposed: false, fence };
     if outcome == Outcome::Done {
         *serial = token;
     }
@@ -458,20 +474,26 @@ fn after(outcome: Outcome, next: Started) -> Started {
 impl Outflow {
     /// The header of the packet with the next `len` bytes.
     fn header(&self, to: &Address, len: u64) -> Header {
-        let kind = match self.granted {
-            true => Kind::DATA,
-            false if self.sent + len == self.until => Kind::EAGER_LAST,
-            false => Kind::EAGER_MIDDLE,
+        let kind = match self.kind {
+            Flowing::Granted => Kind::DATA,
+            Flowing::Pushed => Kind::PUSHED,
+            Flowing::Fragments if self.sent + len == self.until => Kind::EAGER_LAST,
+            Flowing::Fragments => Kind::EAGER_MIDDLE,
         };
         let header = Header { tag: self.generation as i32, ..header(kind, to, self.token) };
-        if self.granted { header } else { self.fence.on(header) }
+        if self.kind == Flowing::Fragments { self.fence.on(header) } else { header }
     }
 
     /// Largest piece.
     fn piece_max(&self, caps: &Caps) -> usize {
         let most = caps.piece_max(self.until);
-        // Not every lane takes larger packets of fragments.
-        if self.fence.count == 0 { most } else { most.min(payload_max(caps, size_of::<u64>()) as usize) }
+        match self.kind {
+            // Not every lane takes larger packets of fragments.
+            Flowing::Fragments if self.fence.count > 0 || caps.fragments_max == 0 => {
+                most.min(payload_max(caps, size_of::<u64>()) as usize)
+            }
+            _ => most,
+        }
     }
 }
 

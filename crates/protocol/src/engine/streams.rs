@@ -33,6 +33,8 @@ pub(super) struct Stream {
     /// Bytes that will come: more than `wanted` if a message in fragments is too long.
     pub(super) until: u64,
     pub(super) arrived: u64,
+    /// Bytes of the pushed piece that is landing.
+    landing: u64,
     generation: u32,
     /// How else the data can be had, and the sender's operation, which waits for `FINISHED` then.
     exposed: Option<(Offered, u32)>,
@@ -68,7 +70,7 @@ impl<T: Transport> Engine<T> {
         let since_ns = if exposed.is_some() { self.endpoints.transport().now_ns() } else { 0 };
         let generation = self.generation;
         let until = wanted;
-        let stream = Stream { peer, found, wanted, until, arrived: 0, generation, exposed, since_ns };
+        let stream = Stream { peer, found, wanted, until, arrived: 0, landing: 0, generation, exposed, since_ns };
         receive.state = ReceiveState::Streaming(Box::new(stream));
         if offered.can_be_pulled() {
             self.silent_ns = 0;
@@ -110,8 +112,11 @@ impl<T: Transport> Engine<T> {
         }
     }
 
-    /// `len` bytes of a granted message have reached their place.
+    /// `len` bytes of a granted or pushed message have reached their place.
     pub(super) fn on_landed(&mut self, peer: Peer, header: &Header, len: u64) {
+        if header.kind == Kind::PUSHED {
+            return self.on_pushed_landed(peer, header);
+        }
         match self.receives.get(header.token) {
             Some(Receive { state: ReceiveState::Streaming(stream), .. }) if stream.expects(peer, header) => {
                 self.advance(header.token, len);
@@ -213,7 +218,7 @@ impl<T: Transport> Engine<T> {
         let Some(receive) = self.receives.get_mut(id) else { return };
         let wanted = found.length.min(receive.sink.len() as u64);
         let until = found.length;
-        let stream = Stream { peer, found, wanted, until, arrived, generation: 0, exposed: None, since_ns };
+        let stream = Stream { peer, found, wanted, until, arrived, landing: 0, generation: 0, exposed: None, since_ns };
         receive.state = ReceiveState::Streaming(Box::new(stream));
     }
 
@@ -245,6 +250,73 @@ impl<T: Transport> Engine<T> {
             }
             Placed::Last if header.kind == Kind::EAGER_LAST => drop(self.fragmented.remove(&(peer, token))),
             _ => reject(peer, header),
+        }
+    }
+
+    /// `PUSHED`.
+    pub(super) fn on_pushed(&mut self, packet: T::Packet, header: &Header) {
+        let (peer, token) = (packet.peer(), header.token);
+        let target = self.fragmented.get(&(peer, token)).copied();
+        let packet = match target {
+            Some(Fragmented::Unexpected(_)) => match self.endpoints.transport().gather(packet) {
+                Some(whole) => whole,
+                None => return,
+            },
+            _ => packet,
+        };
+        let placed = match target {
+            Some(Fragmented::Receive(id)) => self.place_pushed(&packet, id),
+            Some(Fragmented::Unexpected(id)) => self.store_fragment(&packet, id),
+            None => Placed::Unexpected,
+        };
+        self.endpoints.transport().release(packet);
+        match placed {
+            Placed::Middle => {}
+            Placed::Last => drop(self.fragmented.remove(&(peer, token))),
+            Placed::Unexpected => reject(peer, header),
+        }
+    }
+
+    /// Takes a pushed piece to the receive that it belongs to. While it lands, it isn't placed yet.
+    fn place_pushed(&mut self, packet: &T::Packet, id: u32) -> Placed {
+        let extent = self.extent(packet);
+        let Some(Receive { sink, state: ReceiveState::Streaming(stream), .. }) = self.receives.get_mut(id) else {
+            return Placed::Unexpected;
+        };
+        let Some((at, len)) = extent.filter(|(at, len)| stream.is_next(*at, *len)) else { return Placed::Unexpected };
+        let fits = len.min(stream.wanted.saturating_sub(at));
+        let transport = self.endpoints.transport();
+        if fits > 0
+            && transport.deliver(packet, OFFSET_BYTES, sink, at as usize, fits as usize, true) == Delivery::Landing
+        {
+            stream.landing = len;
+            return Placed::Middle;
+        }
+        self.advance_pushed(id, len)
+    }
+
+    /// `len` more bytes of a pushed message are there.
+    fn advance_pushed(&mut self, id: u32, len: u64) -> Placed {
+        let until = |receive: &Receive<T::Sink>| match &receive.state {
+            ReceiveState::Streaming(stream) => stream.until - stream.arrived,
+            _ => 0,
+        };
+        let is_last = self.receives.get(id).map_or(0, until) == len;
+        self.advance(id, len);
+        if is_last { Placed::Last } else { Placed::Middle }
+    }
+
+    /// The pushed piece that was landing is in its place.
+    fn on_pushed_landed(&mut self, peer: Peer, header: &Header) {
+        let Some(Fragmented::Receive(id)) = self.fragmented.get(&(peer, header.token)).copied() else {
+            return reject(peer, header);
+        };
+        let landing = match self.receives.get_mut(id) {
+            Some(Receive { state: ReceiveState::Streaming(stream), .. }) => std::mem::take(&mut stream.landing),
+            _ => 0,
+        };
+        if let Placed::Last = self.advance_pushed(id, landing) {
+            self.fragmented.remove(&(peer, header.token));
         }
     }
 
@@ -311,9 +383,9 @@ impl Stream {
         self.peer == peer && self.generation != 0 && self.generation == header.tag as u32
     }
 
-    /// Whether a fragment of `len` bytes at `at` is the next one, and not too long.
+    /// Whether a fragment of `len` bytes at `at` is the next one, and not too long. None comes while one lands.
     fn is_next(&self, at: u64, len: u64) -> bool {
-        at == self.arrived && self.arrived.checked_add(len).is_some_and(|end| end <= self.until)
+        self.landing == 0 && at == self.arrived && self.arrived.checked_add(len).is_some_and(|end| end <= self.until)
     }
 
     /// The sender's memory is out of reach from now on.

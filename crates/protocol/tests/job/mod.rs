@@ -13,7 +13,8 @@ use std::rc::Rc;
 use testkit::rng::Rng;
 use testkit::transport::{Bytes, Faults, SimTransport, World};
 
-pub const CAPS: Caps = Caps { packet_max: 64, piece_min: 8, eager_max: 40, fragments_max: 150, pull_min: 200 };
+pub const CAPS: Caps =
+    Caps { packet_max: 64, piece_min: 8, eager_max: 40, fragments_max: 150, push_max: 180, pull_min: 200 };
 pub const CONTEXT: u64 = 64;
 /// Larger messages are large.
 pub const SMALL_MAX: usize = 16;

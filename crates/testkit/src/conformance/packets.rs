@@ -133,6 +133,9 @@ pub(super) fn payloads_go_where_they_belong<R: Rig>(stage: &mut Stage<R>) {
         let middle = (*len).min(caps.eager_max.min(caps.packet_max) - 8);
         [Letter::data(i as i32, *len), Letter::mixed(4 * i as i32 + 2, middle)]
     }));
+    if caps.push_max > 0 {
+        letters.extend([0, 1, 8, piece / 2, piece].iter().flat_map(|len| [0, 1].map(|i| Letter::pushed(i, *len))));
+    }
     for letter in &letters {
         stage.send(from, to, letter);
     }

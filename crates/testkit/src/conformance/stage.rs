@@ -99,6 +99,11 @@ impl Letter {
         }
     }
 
+    /// A pushed piece of `len` bytes; every second one finds no place, and is gathered.
+    pub(super) fn pushed(number: i32, len: usize) -> Letter {
+        Letter { kind: Kind::PUSHED, ..Letter::data(number, len) }
+    }
+
     /// The same with a place among the packets of its pair.
     pub(super) fn numbered(self, count: u64) -> Letter {
         Letter { order: Number::of(count), ..self }
@@ -224,6 +229,13 @@ impl<R: Rig> Stage<R> {
 
     fn look_at(&mut self, at: Peer, packet: <R::T as Transport>::Packet) {
         let (peer, header) = (packet.peer(), packet.header());
+        let packet = match header.kind == Kind::PUSHED && header.tag % 2 == 1 {
+            true => match self.rig.transport(at).expect("it has just been polled").gather(packet) {
+                Some(whole) => whole,
+                None => return,
+            },
+            false => packet,
+        };
         *self.processes[at.0 as usize].packets.entry(peer).or_default() += 1;
         let skip = header.kind.info().body.min(packet.len());
         let rest = packet.len() - skip;
@@ -340,14 +352,15 @@ impl<R: Rig> Stage<R> {
         let transport = self.rig.transport(at).expect("it lives");
         let outcome = match letter.kind {
             Kind::EAGER => transport.try_bcopy(lane, &header, &letter.body, &source),
-            Kind::EAGER_MIDDLE | Kind::DATA => {
+            Kind::EAGER_MIDDLE | Kind::DATA | Kind::PUSHED => {
                 transport.try_zcopy(lane, &header, &letter.body, &source, margin, letter.data.len())
             }
             _ => transport.try_control(lane, &header, &letter.body),
         };
         match outcome {
             Outcome::Posted(_) => {
-                assert!(matches!(letter.kind, Kind::EAGER_MIDDLE | Kind::DATA), "{}: only zero copy posts", self.name);
+                let is_zero_copy = matches!(letter.kind, Kind::EAGER_MIDDLE | Kind::DATA | Kind::PUSHED);
+                assert!(is_zero_copy, "{}: only zero copy posts", self.name);
                 (outcome, Some(source))
             }
             _ => {

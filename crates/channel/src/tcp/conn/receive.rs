@@ -64,16 +64,17 @@ impl Conn {
             };
             let present = len.min(have - FRAME_BYTES);
             if present < len {
-                if header.kind != Kind::DATA && len > sizes.eager_max {
+                let lands = header.kind.info().lands;
+                if !lands && len > sizes.eager_max {
                     return Err(wrong(Corrupt::Oversized(len as u32)));
                 }
-                // A small packet is shown when it is complete, `Data` as soon as it is known where it goes.
-                if header.kind != Kind::DATA || present < size_of::<u64>() {
+                // A packet that lands is shown as soon as it is known where it goes, others when they are complete.
+                if !lands || present < size_of::<u64>() {
                     return Ok(None);
                 }
             }
             rx.sequence = rx.sequence.wrapping_add(1);
-            rx.bulk = header.kind == Kind::DATA && len > AHEAD_BYTES;
+            rx.bulk = len > AHEAD_BYTES && header.kind.info().lands;
             if sizes.is_awaited(header.kind, len) {
                 rx.awaited = rx.received - (have - FRAME_BYTES) as u64 + len as u64;
                 rx.acknowledge_at = rx.acknowledge_at.min(rx.awaited);
@@ -175,11 +176,13 @@ impl Conn {
         loop {
             let landing = self.link.rx.landing.as_ref()?;
             if landing.left == 0 {
-                let (header, len) = (landing.header, landing.len);
+                let landing = self.link.rx.landing.take()?;
                 self.link.rx.skip = landing.trailing;
-                self.link.rx.landing = None;
                 self.acknowledge_if_due();
-                return Some(Polled::Landed(header, len));
+                return Some(match landing.gathered {
+                    Some(payload) => Polled::Gathered(landing.header, payload),
+                    None => Polled::Landed(landing.header, landing.len),
+                });
             }
             let result = match landing.sink.as_contiguous(landing.at) {
                 Some(at) => self.land(at),
@@ -284,13 +287,30 @@ impl Conn {
         if may_land && fits {
             let trailing = shown.missing - left;
             shown.missing = 0;
-            self.link.rx.landing = Some(Landing { sink: sink.clone(), at: at + here, left, trailing, header, len });
+            let (sink, at) = (sink.clone(), at + here);
+            self.link.rx.landing = Some(Landing { sink, at, left, trailing, header, len, gathered: None });
             return Delivery::Landing;
         }
         // The engine lets all `Data` land, inside of their place.
         debug_assert!(false, "a packet that can't land was shown before all of it was there");
         self.link.tx.broken = Some("a packet of it has no place".into());
         Delivery::Complete
+    }
+
+    /// Collects the payload of the shown packet: [`Polled::Gathered`] follows. False if all of it is there.
+    pub fn gather(&mut self, header: Header) -> bool {
+        let rx = &mut self.link.rx;
+        let Some(shown) = rx.shown.filter(|shown| shown.missing > 0) else { return false };
+        let len = shown.present + shown.missing;
+        let mut payload = vec![0; len].into_boxed_slice();
+        payload[..shown.present].copy_from_slice(&rx.buffer[shown.at..shown.at + shown.present]);
+        // SAFETY: the payload stays with the landing, and nobody touches it before that is over.
+        let sink = unsafe { RecvBuf::contiguous(payload.as_mut_ptr(), len) };
+        let gathered = Some(payload);
+        rx.landing = Some(Landing { sink, at: shown.present, left: shown.missing, trailing: 0, header, len, gathered });
+        rx.start = shown.at + shown.present;
+        rx.shown = None;
+        true
     }
 
     /// Gives the shown packet's room back.

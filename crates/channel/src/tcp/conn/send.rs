@@ -18,7 +18,7 @@ impl Sizes {
     /// Whether the payload of a packet stays in the program's memory until it is acknowledged.
     #[inline]
     pub(super) fn is_held(&self, kind: Kind, len: usize) -> bool {
-        kind == Kind::DATA && len > self.eager_max && self.replay_max > 0
+        len > self.eager_max && self.replay_max > 0 && kind.info().lands
     }
 
     /// Whether the sender of a packet waits for its acknowledgement.
@@ -193,7 +193,7 @@ impl Link {
         replay.copy(&front.bytes[skip.min(front.len)..front.len]);
         let mut outcome = Outcome::Done;
         if let Some((source, from, len)) = source {
-            let is_large = kind == Kind::DATA && front.len - FRAME_BYTES + len > self.sizes.eager_max;
+            let is_large = front.len - FRAME_BYTES + len > self.sizes.eager_max && kind.info().lands;
             let skip = skip.saturating_sub(front.len);
             let (from, len) = (from + skip, len - skip);
             if is_large && len > 0 {

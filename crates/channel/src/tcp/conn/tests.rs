@@ -13,7 +13,7 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-const SIZES: Sizes = Sizes { eager_max: 512, packet_max: 20_000, write_max: 1000, replay_max: 4000 };
+const SIZES: Sizes = Sizes { eager_max: 512, packet_max: 20_000, push_max: 0, write_max: 1000, replay_max: 4000 };
 
 /// A connection whose other end is in the test's hands.
 fn conn() -> (Conn, UnixStream) {
@@ -64,6 +64,10 @@ fn take_one(conn: &mut Conn, all: &[Sent], room: &mut Vec<u8>) -> Option<(u32, V
         match conn.poll() {
             Polled::Nothing => return None,
             Polled::Sent(token) => panic!("sent {token:?}, of which nobody knows"),
+            Polled::Gathered(header, payload) => {
+                assert_eq!(payload[..8], [7; 8]);
+                return Some((header.token, payload[8..].to_vec()));
+            }
             Polled::Ended(end) => panic!("ended: {end:?}"),
             Polled::Landed(header, len) => {
                 assert_eq!(len, room.len());
@@ -73,6 +77,9 @@ fn take_one(conn: &mut Conn, all: &[Sent], room: &mut Vec<u8>) -> Option<(u32, V
                 let sent = all[header.token as usize];
                 let skip = if sent.data { 8 } else { 0 };
                 assert_eq!(len, sent.len + skip);
+                if sent.data && header.token % 2 == 1 && conn.gather(header) {
+                    continue;
+                }
                 *room = vec![0; sent.len];
                 // SAFETY: `room` is not touched until the packet has landed.
                 let sink = unsafe { RecvBuf::contiguous(room.as_mut_ptr(), room.len()) };
@@ -206,7 +213,7 @@ fn a_full_kernel_keeps_order_and_contents(replay_max: usize) {
 }
 
 fn full_kernel(replay_max: usize, security: Security) {
-    let sizes = Sizes { eager_max: 32 << 10, packet_max: 1 << 20, write_max: 10_000, replay_max };
+    let sizes = Sizes { eager_max: 32 << 10, packet_max: 1 << 20, push_max: 0, write_max: 10_000, replay_max };
     let [mut a, mut b] = protected_pair(sizes, security);
     let big = bytes_of(5, 900_000);
     // SAFETY: `big` lives on.
