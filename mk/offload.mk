@@ -2,10 +2,15 @@
 # make bench-offload  overlap, pure latency and a 3-D FFT with and without workers, beside MPICH, Open MPI and Intel MPI with and without their threads, on hosts in namespaces
 #                    with limited links and on one node, into docs/performance/offload.md (root; QUICK=1: minutes; ONLY='1 node': scenes with that in their name)
 # make demo-offload   two collectives on two hosts in namespaces with links of 100 Mb/s (root): a table, bars in the terminal, build/offload.svg (40 s)
-.PHONY: test-offload bench-offload demo-offload
+# make test-offload-many  mpi4py's suite with workers, and their deaths at 200 moments (ten minutes; part of `make test-all`)
+.PHONY: test-offload bench-offload demo-offload test-offload-many
 TEST_GROUPS += test-offload
 test-offload: build
 	$(PYTHON) tests/offload.py
+
+test-offload-many: build
+	$(PYTHON) tests/mpi4py.py --offload 1 --ranks 2,4
+	$(PYTHON) tests/offload.py -k "die," --moments 200
 
 bench-offload: build
 	@test -x build/venv/bin/python || $(PYTHON) -m venv build/venv

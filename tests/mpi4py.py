@@ -7,7 +7,7 @@ mpi4py-skip.toml names, one by one, the tests of functions that are not there ye
 
 --compare runs the same tests, those of the skip list left out, under both libraries in turn and prints the ratio of the times.
 
-Usage: tests/mpi4py.py [--lib ferrule|mpich|mpich-abi] [--ranks 1,2,4] [--no-skip-list] [--compare] [--prepare] [-- options of test/main.py]
+Usage: tests/mpi4py.py [--lib ferrule|mpich|mpich-abi] [--ranks 1,2,4] [--no-skip-list] [--offload N] [--compare] [--prepare] [-- options of test/main.py]
 """
 
 from __future__ import annotations
@@ -68,18 +68,22 @@ def skip_list() -> tuple[dict[str, str], list[str]]:
     return {name: group["reason"] for group in data["group"] for name in group["tests"]}, [m for group in data["group"] for m in group["modules"]]
 
 
-def run(lib: str, python: pathlib.Path, ranks: int, skips: dict[str, str], modules: list[str], rest: list[str], timeout_s: float) -> tuple[bool, float]:
-    """One run of the suite; prints its summary. Whether it passed, and seconds."""
+def run(lib: str, python: pathlib.Path, ranks: int, skips: dict[str, str], modules: list[str], rest: list[str], timeout_s: float,
+        workers: int = 0) -> tuple[bool, float]:
+    """One run of the suite, with so many workers on the node, which then run all that they can; prints its summary. Whether it passed, and seconds."""
     tree = ROOT / "build/peers/mpich" if lib == "mpich" else ROOT / "dist"
     folder = tree / ("lib/mpich" if lib == "mpich-abi" else "lib")
     env = dict(os.environ, LD_LIBRARY_PATH=str(folder), PYTHONDONTWRITEBYTECODE="1")
     if lib == "mpich":
         env["MPIR_CVAR_POLLS_BEFORE_YIELD"] = "1"
+    if workers:
+        env["FERRULE_COLL_OFFLOAD"] = "all"
     wrapper = [str(ROOT / "tests/mpi4py_main.py"), ",".join(modules)] if modules else []
     with tempfile.TemporaryDirectory(prefix="fm-") as tmp:
         xfile = pathlib.Path(tmp) / "skip"
         xfile.write_text("".join(f"{name}\n" for name in skips))  # an empty line would leave out every test
-        command = [str(tree / "bin/mpiexec"), "-n", str(ranks), str(python), *wrapper, f"mpi4py-{VERSION}/test/main.py", "-q", "--no-builddir", "--xfile", str(xfile),
+        offload = ["--offload", str(workers)] if workers else []
+        command = [str(tree / "bin/mpiexec"), *offload, "-n", str(ranks), str(python), *wrapper, f"mpi4py-{VERSION}/test/main.py", "-q", "--no-builddir", "--xfile", str(xfile),
                    *rest]
         start = time.monotonic()
         process = subprocess.Popen(command, env=env, cwd=WORK, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, errors="replace")
@@ -124,6 +128,7 @@ def main() -> int:
     parser.add_argument("--lib", default="ferrule", choices=["ferrule", "mpich", "mpich-abi"])
     parser.add_argument("--ranks", default="1,2,4")
     parser.add_argument("--timeout", type=float, default=900)
+    parser.add_argument("--offload", type=int, default=0, help="workers of the node, which run all non-blocking collectives that they can")
     parser.add_argument("--no-skip-list", action="store_true", help="run everything, to see what fails")
     parser.add_argument("--compare", action="store_true", help="run under both libraries and compare the times")
     parser.add_argument("--prepare", action="store_true", help="only fetch and build")
@@ -142,7 +147,7 @@ def main() -> int:
         reasons[reason] = reasons.get(reason, 0) + 1
     for reason, count in reasons.items():
         print(f"skipped {count}: {reason}")
-    results = [run(options.lib, python, int(n), skips, modules, options.rest, options.timeout)[0] for n in options.ranks.split(",")]
+    results = [run(options.lib, python, int(n), skips, modules, options.rest, options.timeout, options.offload)[0] for n in options.ranks.split(",")]
     print(f"mpi4py on {options.lib}: {sum(results)} passed, {len(results) - sum(results)} failed, 0 skipped")
     return 0 if all(results) else 1
 

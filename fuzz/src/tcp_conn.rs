@@ -14,7 +14,7 @@ use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-const SIZES: Sizes = Sizes { eager_max: 300, packet_max: 6000, write_max: 1000, replay_max: 4000 };
+const SIZES: Sizes = Sizes { eager_max: 300, packet_max: 6000, push_max: 0, write_max: 1000, replay_max: 4000 };
 /// Bytes of the stream; fits a socket's buffer, so one thread can play both sides.
 const STREAM_MAX: usize = 60_000;
 
@@ -27,7 +27,7 @@ pub fn run(data: &[u8]) {
     near.set_nonblocking(true).expect("a socket");
     let mut conn = Conn::new(TcpStream::from(OwnedFd::from(near)), SIZES, Token(0));
     let (expected, certain) = expected(&stream);
-    let mut reader = Reader { expected, seen: 0, sink: None, lands };
+    let mut reader = Reader { expected, seen: 0, sink: None, is_gathering: false, lands };
     for part in stream.chunks(step) {
         if far.write_all(part).is_err() || !reader.poll(&mut conn) {
             break;
@@ -95,7 +95,7 @@ fn expected(mut stream: &[u8]) -> (Vec<(Header, Vec<u8>, bool)>, usize) {
             Err(_) => break,
         };
         let present = len.min(rest.len());
-        let data = header.kind == Kind::DATA;
+        let data = header.kind.info().lands;
         if present < len && (!data || present < 8) {
             break;
         }
@@ -116,7 +116,9 @@ struct Reader {
     seen: usize,
     /// Where the landing payload goes.
     sink: Option<Box<[u8]>>,
-    /// Which packets may land, which are dropped.
+    /// A payload is gathered.
+    is_gathering: bool,
+    /// Which packets may land, which are dropped or gathered.
     lands: u8,
 }
 
@@ -130,11 +132,15 @@ impl Reader {
                     let sink = self.sink.take().expect("something is landing");
                     self.check(header, 8, &sink[..len]);
                 }
+                Polled::Gathered(header, payload) => {
+                    assert!(std::mem::take(&mut self.is_gathering), "nothing was to be gathered");
+                    self.check(header, 0, &payload);
+                }
                 Polled::Nothing => return true,
                 Polled::Sent(token) => panic!("{token:?} was never posted"),
                 Polled::Ended(_) => {
-                    // The sender left in the middle of a landing.
-                    self.seen += usize::from(self.sink.take().is_some());
+                    // The sender left in the middle of a payload.
+                    self.seen += usize::from(self.sink.take().is_some() || self.is_gathering);
                     return false;
                 }
             }
@@ -143,10 +149,10 @@ impl Reader {
 
     fn on_packet(&mut self, conn: &mut Conn, header: Header, len: usize) {
         assert!(self.seen < self.expected.len(), "a packet that was never sent: {header:?}");
-        assert!(len <= SIZES.packet_max && self.sink.is_none());
+        assert!(len <= SIZES.packet_max && self.sink.is_none() && !self.is_gathering);
         let may_land = self.lands >> (self.seen % 8) & 1 == 1;
         match header.kind {
-            Kind::DATA if len >= 8 && may_land => {
+            Kind::DATA | Kind::PUSHED if len >= 8 && may_land => {
                 assert_eq!(conn.body::<8>().as_ref(), self.expected[self.seen].1.first_chunk());
                 let mut sink = vec![0; len - 8].into_boxed_slice();
                 // SAFETY: the sink lives until the connection has reported `Landed` or its end.
@@ -158,6 +164,7 @@ impl Reader {
                     Delivery::Landing => self.sink = Some(sink),
                 }
             }
+            Kind::PUSHED if conn.gather(header) => self.is_gathering = true,
             Kind::DATA => {
                 conn.release();
                 self.seen += 1;
