@@ -6,11 +6,17 @@ use std::path::Path;
 /// The parts of the crate by floor, as crates/mpi/README.md explains them. The longest path counts.
 const FLOORS: &[(u8, &[&str])] = &[
     // Leaves: what a process is, handles, statuses, errors, the critical section.
-    (0, &["agent", "call", "cs", "env", "errors", "handle", "inside", "job", "life", "psets", "status", "thread"]),
+    (
+        0,
+        &[
+            "agent", "bias", "call", "cs", "env", "errors", "handle", "inside", "job", "life", "psets", "status",
+            "thread",
+        ],
+    ),
     // Objects.
     (1, &["attr", "buffer", "datatype", "errhandler", "fortran", "group", "info", "memory", "op", "owner"]),
     // The engine, progress and requests.
-    (2, &["engine", "losses", "profile", "progress", "request", "sleepers", "transfer"]),
+    (2, &["engine", "losses", "migration", "profile", "progress", "request", "sleepers", "transfer"]),
     // Point-to-point communication.
     (3, &["p2p"]),
     // Communicators.

@@ -98,6 +98,7 @@ macro_rules! api {
         api!{@general #[inline(always)] $cs $name $params $on $body}
     };
     (@body $cs:ident $name:ident $params:tt $on:ident [$short:ident] $body:block) => {
+        api!{@biased $params $short}
         // Apart from the short path, which keeps everything in registers.
         api!{@general #[inline(never)] $cs $name $params $on $body}
     };
@@ -129,18 +130,35 @@ macro_rules! api {
         #[allow(non_snake_case, clippy::too_many_arguments)]
         #[unsafe(export_name = concat!("P", stringify!($name)))]
         extern "C" fn $name($($p: <$k as Kind<$w>>::C),*) -> core::ffi::c_int {
-            if api!(@fast $short $w $($p)*) {
-                return 0;
-            }
-            body::<$w>($($p),*)
+            api!(@fast $short $w $($p)*)
         }
     };
-    (@fast [] $w:ident $($p:ident)*) => { false };
+    (@fast [] $w:ident $($p:ident)*) => { body::<$w>($($p),*) };
     (@fast [$short:ident] $w:ident $($p:ident)*) => {
         // SAFETY: the program calls.
         match unsafe { mpi::cs::enter_unlocked() } {
-            Some(mut inside) => $crate::short::$short::<$w>(inside.section(), $($p),*),
-            None => false,
+            None => biased::<$w>($($p),*),
+            Some(mut inside) => match $crate::short::$short::<$w>(inside.section(), $($p),*) {
+                true => 0,
+                false => body::<$w>($($p),*),
+            },
+        }
+    };
+    (@biased ($($p:ident : $k:ident),* $(,)?) $short:ident) => {
+        /// The same beside a thread of the library. Apart and called like the function itself, so that the path without that thread keeps its registers.
+        // Not cold: that would be compiled for size.
+        #[inline(never)]
+        #[allow(clippy::too_many_arguments)]
+        extern "C" fn biased<W: Width>($($p: <$k as Kind<W>>::C),*) -> core::ffi::c_int {
+            // SAFETY: the program calls.
+            let is_done = match unsafe { mpi::cs::enter_biased() } {
+                Some(mut inside) => $crate::short::$short::<W>(inside.section(), $($p),*),
+                None => false,
+            };
+            match is_done {
+                true => 0,
+                false => body::<W>($($p),*),
+            }
         }
     };
     (@alias $name:ident) => {

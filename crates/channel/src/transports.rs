@@ -13,6 +13,8 @@ mod lanes;
 mod poll;
 mod ucx_lanes;
 
+pub use epoch::{has_step, hear_agent, tell_of_steps};
+
 use crate::bootstrap::{EndpointAddress, JobInfo, SharedBootstrap};
 use crate::finder::Finder;
 use crate::locality;
@@ -41,6 +43,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use sys::epoll::{Epoll, Interest};
 use sys::mem::Mapping;
+use sys::wake::Bell;
 
 /// How packets reach one peer. Endpoints keep it in a box of its own.
 #[derive(Debug)]
@@ -151,6 +154,10 @@ pub struct Transports {
     parked: HashMap<Peer, Box<Lane>>,
     /// The step of a migration epoch that is to be answered when no endpoint is being suspended any more.
     ordered: Option<Order>,
+    /// This process has been told to suspend endpoints, and not all others have done it yet.
+    draining: bool,
+    /// Rung when a step has come that needs progress.
+    step_bell: Option<Arc<Bell>>,
     /// A `Publish` that waits until this host has a network again.
     unpublished: Option<Box<epoch::Unpublished>>,
     /// Threads that are about to sleep, or asleep.
@@ -201,6 +208,8 @@ impl Transports {
             moved_over_ucx: HashMap::new(),
             parked: HashMap::new(),
             ordered: None,
+            draining: false,
+            step_bell: None,
             unpublished: None,
             armed: 0,
             sleeps_shortly: false,

@@ -66,6 +66,7 @@ pub fn tables() -> Vec<(&'static str, &'static [Meta])> {
     all.push(("topology", sys::topology::TABLE));
     all.extend(channel::settings());
     all.push(("error handlers", mpi::errhandler::TABLE));
+    all.push(("migration", mpi::migration::TABLE));
     all.push(("collectives", mpi::coll::select::settings::TABLE));
     all
 }

@@ -1,6 +1,7 @@
 //! The critical section: one reentrant lock around every MPI call.
 //!
-//! Only a program that asked for `MPI_THREAD_MULTIPLE` pays for it: below that level [`enter`] is one load of a flag.
+//! Only a program that asked for `MPI_THREAD_MULTIPLE` pays for it: below that level [`enter`] is one load of the mode. If a thread of the library itself
+//! may be inside, too ([`crate::bias`]), it is four more instructions.
 //! Some functions may be called by any thread at any time, whatever the level (MPI-5.0, 11.4): of infos, error handlers, error
 //! codes, sessions. They, and all others that touch such objects, always take the lock ([`enter_always`]).
 //! Everything in this crate (tables, `Rc`s, the engine) relies on being inside. Callbacks of the program run inside too and
@@ -50,16 +51,14 @@
 //! }
 //! ```
 
+use crate::bias::{self, Mode};
 use crate::inside::Inside;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
-
-/// True until initialisation says that only one thread calls at a time, and again when MPI has no users any more.
-static LOCKING: AtomicBool = AtomicBool::new(true);
 
 /// The thread inside (its [`thread_id`]), 0 for none.
 static OWNER: AtomicU64 = AtomicU64::new(0);
@@ -104,16 +103,27 @@ impl Section {
     }
 }
 
+/// By what right a thread is inside.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Held {
+    /// No other thread calls.
+    Nothing,
+    /// The lock.
+    Lock,
+    /// The mark that keeps the library's own thread out ([`crate::bias`]).
+    Bias,
+}
+
 /// Being inside; leaves when dropped.
 pub struct Guard {
-    locked: bool,
+    held: Held,
     of_this_thread: PhantomData<*const ()>,
 }
 
 impl Guard {
     #[inline(always)]
-    fn new(locked: bool) -> Guard {
-        Guard { locked, of_this_thread: PhantomData }
+    fn new(held: Held) -> Guard {
+        Guard { held, of_this_thread: PhantomData }
     }
 
     /// The proof. It doesn't lie in the guard, whose fields so stay in registers.
@@ -124,15 +134,19 @@ impl Guard {
     }
 }
 
-/// Says whether several threads may call at a time. Called by the initialisation, from inside.
+/// Says whether several threads of the program may call at a time. Called by the initialisation, from inside. They may until then, and again when MPI has no users.
 pub fn set_locking(_cs: &Section, locking: bool) {
-    LOCKING.store(locking, Ordering::Relaxed);
+    bias::set_several(locking);
 }
 
-/// Whether several threads may call at a time.
+/// Whether other threads may come in when this one, which is inside, gives the lock away.
 #[inline]
 pub fn is_locking() -> bool {
-    LOCKING.load(Ordering::Relaxed)
+    match bias::mode() {
+        Mode::Unlocked => false,
+        Mode::Locked => true,
+        Mode::Biased => OWNER.load(Ordering::Relaxed) == thread_id(),
+    }
 }
 
 /// Enters the critical section, for what any thread may call whatever the level of thread support.
@@ -141,7 +155,7 @@ pub fn is_locking() -> bool {
 /// As for [`enter`].
 pub unsafe fn enter_always() -> Guard {
     lock(1);
-    Guard::new(true)
+    Guard::new(Held::Lock)
 }
 
 /// Enters the critical section.
@@ -152,20 +166,37 @@ pub unsafe fn enter_always() -> Guard {
 /// the program keeps its promise of one thread at a time.
 #[inline]
 pub unsafe fn enter() -> Guard {
-    let locked = is_locking();
-    if locked {
-        lock(1);
+    match bias::mode() {
+        Mode::Unlocked => Guard::new(Held::Nothing),
+        _ => enter_shared(),
     }
-    Guard::new(locked)
 }
 
-/// Enters the critical section if that takes no lock: MPI runs, and only one thread calls it at a time.
+#[cold]
+fn enter_shared() -> Guard {
+    if bias::mode() == Mode::Biased && bias::mark() {
+        return Guard::new(Held::Bias);
+    }
+    lock(1);
+    Guard::new(Held::Lock)
+}
+
+/// Enters the critical section if that takes neither lock nor mark: MPI runs, and only one thread calls it at a time.
 ///
 /// # Safety
 /// As for [`enter`].
 #[inline(always)]
 pub unsafe fn enter_unlocked() -> Option<Guard> {
-    (!is_locking()).then(|| Guard::new(false))
+    (bias::mode() == Mode::Unlocked).then(|| Guard::new(Held::Nothing))
+}
+
+/// Enters the critical section if that takes the mark.
+///
+/// # Safety
+/// As for [`enter`].
+#[inline(always)]
+pub unsafe fn enter_biased() -> Option<Guard> {
+    (bias::mode() == Mode::Biased && bias::mark()).then(|| Guard::new(Held::Bias))
 }
 
 /// Runs `f` with the lock taken whatever the level, for what shares objects with functions that any thread may call.
@@ -185,8 +216,10 @@ pub(crate) fn enter_test() -> Guard {
 impl Drop for Guard {
     #[inline]
     fn drop(&mut self) {
-        if self.locked {
-            unlock(self.section(), 1, true);
+        match self.held {
+            Held::Nothing => {}
+            Held::Lock => unlock(self.section(), 1, true),
+            Held::Bias => bias::unmark(),
         }
     }
 }

@@ -15,7 +15,8 @@ use crate::life::World;
 use crate::p2p::buffered;
 use crate::thread::Level;
 use crate::{
-    agent, attr, coll, cs, dynamic, engine, errhandler, job, life, losses, profile, progress, recovery, waits,
+    agent, attr, coll, cs, dynamic, engine, errhandler, job, life, losses, migration, profile, progress, recovery,
+    waits,
 };
 use base::ids::Proposer;
 use base::{Class, ContextId, Error, Peer, Result, ensure, log};
@@ -120,10 +121,12 @@ fn open(cs: &mut Section) -> Result {
     engine.set_loss_policy(ends);
     engine.set_revocation_hook(revoked);
     engine::set(cs, Some(engine));
+    migration::begin(cs);
     Ok(())
 }
 
 fn close(cs: &mut Section) -> Result {
+    migration::end(cs);
     let Some(mut engine) = engine::set(cs, None) else { return Ok(()) };
     progress::clear(cs);
     coll::offload::close(cs);

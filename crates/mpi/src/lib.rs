@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod attr;
+pub mod bias;
 pub mod buffer;
 pub mod call;
 pub mod coll;
@@ -28,6 +29,7 @@ pub mod job;
 pub mod life;
 pub mod losses;
 pub mod memory;
+pub mod migration;
 pub mod op;
 pub mod owner;
 pub mod p2p;

@@ -17,6 +17,8 @@ use protocol::policy::testing::Testing;
 use protocol::policy::waiting::Idle;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
+use sys::wake::Bell;
 
 /// Something that advances outside of the calls that started it: a collective's schedule.
 pub trait Active {
@@ -231,6 +233,50 @@ pub fn wait_for_memory(cs: &mut Section, mut done: impl FnMut(&mut Section) -> b
             Idle::Spin | Idle::Yield => cs::released(cs, sys::wake::yield_cpu),
             Idle::ShortSleep | Idle::Sleep => cs::released(cs, wait::short_sleep),
         }
+    }
+}
+
+/// Rounds after which the migration thread lets others in.
+const ATTENDED_ROUNDS: usize = 64;
+
+/// Makes progress until `done`, for the migration thread: with the engine alone, as schedules and services may call the program. Those who wait for them are woken.
+pub(crate) fn attend(cs: &mut Section, bell: &Arc<Bell>, mut done: impl FnMut(&mut Section) -> bool) {
+    loop {
+        let rounds = (0..ATTENDED_ROUNDS).take_while(|_| poll_engine(cs)).count();
+        if done(cs) {
+            return;
+        }
+        if rounds == ATTENDED_ROUNDS {
+            cs::released(cs, sys::wake::yield_cpu);
+            continue;
+        }
+        let (moved, limit) = engine::with(cs, |engine| {
+            waiting(cs, |waiting| waiting.arm(engine));
+            (engine.progress(), waiting(cs, |waiting| waiting.sleep_limit(engine)))
+        });
+        if moved {
+            tell(cs);
+        } else {
+            let set = waiting(cs, |waiting| waiting.sleep_set());
+            sleepers::sleep_attending(cs, bell, set.fd(), limit);
+        }
+        engine::with(cs, |engine| waiting(cs, |waiting| waiting.disarm(engine.endpoints())));
+    }
+}
+
+fn poll_engine(cs: &Section) -> bool {
+    let moved = engine::with(cs, |engine| engine.progress());
+    if moved {
+        tell(cs);
+    }
+    moved
+}
+
+/// Something has happened, of which schedules and services may have to know.
+fn tell(cs: &Section) {
+    sleepers::happened(cs);
+    if has_work(cs) {
+        sleepers::wake_all(cs);
     }
 }
 

@@ -49,6 +49,8 @@ struct Sleeper {
 struct Sleepers {
     asleep: Vec<Sleeper>,
     watcher: Option<u64>,
+    /// The bell of the migration thread while it sleeps. It arms for itself, and is never the watcher.
+    attendant: Option<Arc<Bell>>,
 }
 
 impl Sleepers {
@@ -89,7 +91,8 @@ impl Sleepers {
     }
 }
 
-static SLEEPERS: Inside<RefCell<Sleepers>> = Inside::new(RefCell::new(Sleepers { asleep: Vec::new(), watcher: None }));
+static SLEEPERS: Inside<RefCell<Sleepers>> =
+    Inside::new(RefCell::new(Sleepers { asleep: Vec::new(), watcher: None, attendant: None }));
 
 /// How often something has happened that may end a wait [`Until::Event`].
 static EVENTS: Inside<Cell<u64>> = Inside::new(Cell::new(0));
@@ -127,6 +130,20 @@ pub(crate) fn sleep(cs: &mut Section, until: Until, set: BorrowedFd<'_>, limit: 
     SLEEPERS.get(cs).borrow_mut().wake(thread);
 }
 
+/// As [`sleep`], of the migration thread.
+pub(crate) fn sleep_attending(cs: &mut Section, bell: &Arc<Bell>, set: BorrowedFd<'_>, limit: Option<Duration>) {
+    SLEEPERS.get(cs).borrow_mut().attendant = Some(Arc::clone(bell));
+    cs::on_leaving(cs, look_after);
+    cs::released(cs, || channel::wait::sleep_on(set, Some(bell.as_fd()), limit));
+    SLEEPERS.get(cs).borrow_mut().attendant = None;
+    bell.silence();
+}
+
+/// Wakes all sleepers: there is something to do that the thread which has noticed it leaves to them.
+pub(crate) fn wake_all(cs: &Section) {
+    SLEEPERS.get(cs).borrow_mut().ring(|_| true);
+}
+
 /// The wait of the calling thread is over: if it watched, another one does.
 pub(crate) fn retire(cs: &Section) {
     SLEEPERS.get(cs).borrow_mut().retire(cs::thread_id());
@@ -134,7 +151,11 @@ pub(crate) fn retire(cs: &Section) {
 
 /// Rings the sleepers whose wait may be over; called by every thread that leaves the critical section.
 fn look_after(cs: &mut Section, returns: bool) {
-    if SLEEPERS.get(cs).borrow().asleep.is_empty() || !engine::is_set() {
+    let nobody_sleeps = {
+        let sleepers = SLEEPERS.get(cs).borrow();
+        sleepers.asleep.is_empty() && sleepers.attendant.is_none()
+    };
+    if nobody_sleeps || !engine::is_set() {
         return;
     }
     if returns {
@@ -161,6 +182,9 @@ fn tell_watcher(cs: &Section) {
         let mut sleepers = SLEEPERS.get(cs).borrow_mut();
         let watcher = sleepers.watcher;
         sleepers.ring(|sleeper| Some(sleeper.thread) == watcher);
+        if let Some(bell) = &sleepers.attendant {
+            bell.ring();
+        }
     }
 }
 

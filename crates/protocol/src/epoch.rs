@@ -211,7 +211,9 @@ impl Epochs {
             0 | 1 => String::new(),
             n => format!(" (and {} others)", n - 1),
         };
-        format!("rank {first}{more} has yet to {doing}, which it does when it is in MPI")
+        format!(
+            "rank {first}{more} has yet to {doing}, which it does when it is in MPI, or at once with FERRULE_MIGRATION=mt"
+        )
     }
 
     fn order(&mut self, step: Step, now: u64) -> Vec<Action> {

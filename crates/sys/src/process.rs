@@ -4,7 +4,7 @@ pub mod signals;
 mod start;
 
 pub use signals::{SignalFd, SignalInfo, signal_name};
-pub use start::{Spawn, SpawnStep, fork_run, spawn};
+pub use start::{Spawn, SpawnStep, fork_run, spawn, spawn_thread};
 
 use std::ffi::CStr;
 use std::io;

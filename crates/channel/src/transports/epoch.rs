@@ -16,7 +16,10 @@ use super::{Change, Lane, Transports};
 use crate::tcp;
 use base::{Peer, log};
 use protocol::control::epoch::{Done, Order, Step};
+use protocol::endpoint::Endpoints;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use sys::wake::Bell;
 
 /// Between two attempts to listen again.
 pub(super) const LISTEN_PAUSE: Duration = Duration::from_millis(50);
@@ -34,6 +37,8 @@ impl Transports {
     /// A step is to be done.
     pub(super) fn on_order(&mut self, order: Order) {
         let concerned = self.concerned(&order);
+        // A peer may begin to suspend its endpoint after this process has answered `Drain`, and waits for it.
+        self.draining = matches!(order.step, Step::Drain {} | Step::Settle {});
         match order.step {
             Step::Agree {} => {
                 let refusal = match () {
@@ -80,11 +85,20 @@ impl Transports {
                 self.ordered = Some(order);
             }
         }
+        if let Some(bell) = self.step_bell.as_ref().filter(|_| self.has_step()) {
+            bell.ring();
+        }
+    }
+
+    /// Whether a step is under way, or peers need this process for theirs.
+    fn has_step(&self) -> bool {
+        self.ordered.is_some() || self.unpublished.is_some() || self.draining
     }
 
     /// No endpoint is being suspended any more.
     pub(super) fn on_settled(&mut self, suspended: usize) {
         let Some(order) = self.ordered.take() else { return };
+        self.draining &= order.step == (Step::Drain {});
         if let (Step::Settle {}, Some(net)) = (&order.step, &mut self.net) {
             let concerned = concerned(&self.job, &self.processes.borrow(), &order);
             net.rest(&concerned);
@@ -158,6 +172,23 @@ impl Transports {
             self.answer(&done.order, 0, refusal);
         }
     }
+}
+
+/// Rings `bell` from now on when a step has come that needs progress.
+pub fn tell_of_steps(endpoints: &mut Endpoints<Transports>, bell: Arc<Bell>) {
+    endpoints.transport().step_bell = Some(bell);
+}
+
+/// Whether a step is under way, or peers need this process for theirs.
+pub fn has_step(endpoints: &mut Endpoints<Transports>) -> bool {
+    endpoints.transport().has_step()
+}
+
+/// Takes what the node agent has said. False if it is gone.
+pub fn hear_agent(endpoints: &mut Endpoints<Transports>) -> bool {
+    let transports = endpoints.transport();
+    transports.poll_control();
+    !transports.finder.agent_is_lost()
 }
 
 /// The peers whose endpoints an epoch suspends.

@@ -43,6 +43,7 @@ pub fn all() -> &'static [Cvar] {
         let mut tables = vec![("topology", sys::topology::TABLE)];
         tables.extend(channel::settings());
         tables.push(("errors", crate::errhandler::TABLE));
+        tables.push(("migration", crate::migration::TABLE));
         tables.push(("collectives", crate::coll::select::settings::TABLE));
         let named = |module, meta: &'static Meta| Cvar { name: format!("FERRULE_{}", meta.name), module, meta };
         tables.into_iter().flat_map(|(module, table)| table.iter().map(move |meta| named(module, meta))).collect()

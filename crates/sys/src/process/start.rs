@@ -167,6 +167,15 @@ fn child_setup(p: &mut Prepared<'_>) -> SpawnStep {
     SpawnStep::Exec
 }
 
+/// Starts a thread that takes no signals: they are the program's.
+pub fn spawn_thread(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<std::thread::JoinHandle<()>> {
+    // It inherits the mask.
+    let old = block_all_signals();
+    let thread = std::thread::Builder::new().name(name.into()).spawn(body);
+    restore_signals(&old);
+    thread
+}
+
 fn block_all_signals() -> libc::sigset_t {
     // SAFETY: sigset_t values are initialised by sigfillset and by the kernel.
     unsafe {
