@@ -27,7 +27,7 @@ import migrate_loads
 import moving
 import patience
 import vm
-from migration import Failed, Job, check
+from migration_job import Failed, Job, check
 
 import guests
 import lane_bed

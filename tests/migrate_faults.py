@@ -29,7 +29,7 @@ from collections.abc import Callable
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "testbeds/lanes")]
 import patience
-from migration import Failed, Job, check
+from migration_job import Failed, Job, check
 
 import lane_bed
 

@@ -9,7 +9,7 @@ import json
 import pathlib
 import re
 
-from migration import Job, check
+from migration_job import Job, check
 
 import lane_bed
 
