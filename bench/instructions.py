@@ -34,15 +34,15 @@ PROFILE_COST = 0.01
 TIMEOUT_S = 300
 
 
-def count(rounds: int = 64, profile: bool = False) -> dict[str, float]:
-    """Instructions by measured function, for each message; raises RuntimeError with what the job said if it fails."""
+def count(rounds: int = 64, profile: bool = False, **settings: str) -> dict[str, float]:
+    """Instructions by measured function, for each message, with these variables; raises RuntimeError with what the job said if it fails."""
     dist = ROOT / "dist"
     with tempfile.TemporaryDirectory() as folder:
         tmp = pathlib.Path(folder)
         command = [str(dist / "bin/mpicc"), "-O2", str(ROOT / "bench/instructions.c"), "-o", str(tmp / "instructions")]
         subprocess.run(command, check=True)
         # Ranks that share processors would yield, which is no part of the path.
-        env = dict(os.environ, LD_LIBRARY_PATH=str(dist / "lib"), FERRULE_OVERSUBSCRIBED="no")
+        env = dict(os.environ, LD_LIBRARY_PATH=str(dist / "lib"), FERRULE_OVERSUBSCRIBED="no", **settings)
         options = ["--profile", str(tmp / "profile.json")] if profile else []
         command = [str(dist / "bin/mpiexec"), "-n", "2", "--timeout", str(TIMEOUT_S), *options, "valgrind", "--tool=callgrind",
                    f"--callgrind-out-file={tmp}/out.%p", str(tmp / "instructions"), str(rounds), str(tmp / "step")]
