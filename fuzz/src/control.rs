@@ -9,7 +9,7 @@ use launch::waits::{Seen, explain};
 use protocol::control::adopt::Plan;
 use protocol::control::exchange::Step;
 use protocol::control::frame::{HEADER, RANK_LIMIT, Splitter, frame};
-use protocol::control::handshake::{self, Key};
+use protocol::control::handshake::{self, Handshake, Key, Step};
 use protocol::control::inquiry::{Answer, Question, RankStatus};
 use protocol::control::near::SameKernel;
 use protocol::control::rank::Times;
@@ -133,28 +133,42 @@ fn splitter(input: &mut Input<'_>) {
     assert_eq!((seen, failed), (expected, fails));
 }
 
+/// A parent and a child meet, and one of the three messages is harmed on its way, or made up from nothing: whoever gets it notices.
 fn handshake(input: &mut Input<'_>) {
     let key = Key(*b"sixteen secrets!");
     let (nonce, answer_nonce) = ([1; 16], [2; 16]);
-    let challenge = handshake::challenge(nonce);
-    let answer = handshake::answer(key, &challenge, 7, answer_nonce).expect("our own challenge");
-    let (_, proof) = handshake::check_answer(key, nonce, &answer).expect("our own answer");
-    // A message that differs from the true one in any byte is refused; one made up from nothing too.
-    let (mut forged_answer, mut forged_proof, mut forged_challenge) = (answer, proof, challenge);
-    if input.flag() {
-        forged_answer = input.array();
-        forged_proof = input.array();
-        forged_challenge = input.array();
-    } else {
-        let (at, flip) = (input.byte(), input.byte());
-        forged_answer[usize::from(at) % answer.len()] ^= flip;
-        forged_proof[usize::from(at) % proof.len()] ^= flip;
-        forged_challenge[usize::from(at) % challenge.len()] ^= flip;
-    }
-    assert_eq!(handshake::check_answer(key, nonce, &forged_answer).is_ok(), forged_answer == answer);
-    assert_eq!(handshake::check_proof(key, &challenge, &answer, &forged_proof).is_ok(), forged_proof == proof);
-    let opening = forged_challenge[..8] == challenge[..8];
-    assert_eq!(handshake::answer(key, &forged_challenge, 7, answer_nonce).is_ok(), opening);
+    let (mut parent, mut child) = (Handshake::of_parent(nonce), Handshake::of_child(7, answer_nonce));
+    let target = input.below(4);
+    let mut harmed = |at: usize, message: &[u8]| {
+        let mut forged = message.to_vec();
+        if at == target && input.flag() {
+            forged = (0..message.len()).map(|_| input.byte()).collect();
+        } else if at == target {
+            let (place, flip) = (input.byte(), input.byte());
+            forged[usize::from(place) % message.len()] ^= flip;
+        }
+        let is_true = forged == message;
+        (forged, is_true)
+    };
+    let mut hear = |end: &mut Handshake, message: &[u8]| {
+        let piece = 1 + message.len() / 3;
+        let mut step = Ok(Step::Wait);
+        for piece in message.chunks(piece) {
+            if matches!(step, Ok(Step::Wait)) {
+                assert_eq!(end.take(piece), piece.len());
+                step = end.step(|_| key);
+            }
+        }
+        step
+    };
+    let (forged, mut is_true) = harmed(0, &handshake::challenge(nonce));
+    let Ok(Step::Answer(answer)) = hear(&mut child, &forged) else { return assert!(!is_true) };
+    let (forged, is_same) = harmed(1, &answer);
+    is_true &= is_same;
+    let Ok(Step::Met(met)) = hear(&mut parent, &forged) else { return assert!(!is_true) };
+    assert!(is_true && met.node == 7);
+    let (forged, is_same) = harmed(2, &met.last);
+    assert_eq!(matches!(hear(&mut child, &forged), Ok(Step::Met(_))), is_same);
 }
 
 fn routes(input: &mut Input<'_>) {

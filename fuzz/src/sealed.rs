@@ -2,17 +2,26 @@
 
 use crate::input::Input;
 use protocol::control::frame::{HEADER, RANK_LIMIT, Splitter};
-use protocol::control::handshake::{self, Key};
+use protocol::control::handshake::{self, Handshake, Key, Step};
 use protocol::control::sealed::{Seals, TAG};
+
+/// The seals of a parent and a child that have met.
+fn met(key: Key) -> (Seals, Seals) {
+    let (mut parent, mut child) = (Handshake::of_parent([1; 16]), Handshake::of_child(7, [2; 16]));
+    child.take(&handshake::challenge([1; 16]));
+    let Ok(Step::Answer(answer)) = child.step(|_| key) else { panic!("our own challenge") };
+    parent.take(&answer);
+    let Ok(Step::Met(of_parent)) = parent.step(|_| key) else { panic!("our own answer") };
+    child.take(&of_parent.last);
+    let Ok(Step::Met(of_child)) = child.step(|_| key) else { panic!("our own proof") };
+    (of_parent.seals, of_child.seals)
+}
 
 /// Plays one input.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let key = Key(*b"sixteen secrets!");
-    let challenge = handshake::challenge([1; 16]);
-    let answer = handshake::answer(key, &challenge, 7, [2; 16]).expect("our own challenge");
-    let mut parent = Seals::of_parent(key, [1; 16], &answer);
-    let mut child = Seals::of_child(key, &challenge, &answer);
+    let (mut parent, mut child) = met(key);
     let (mut said, mut frames) = (Vec::new(), Vec::new());
     for n in 0..1 + input.below(6) {
         let body = vec![n as u8; 1 + input.below(100)];

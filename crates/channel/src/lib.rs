@@ -8,6 +8,7 @@ pub mod buffer;
 pub mod calibrate;
 pub mod exchange;
 pub mod finder;
+pub mod handshake;
 pub mod locality;
 pub mod memory;
 pub mod offload;

@@ -4,10 +4,11 @@
 //! ends prove that they know the secret, and all that follows is sealed (`protocol::control::{handshake, sealed}`). The kernel keeps callers
 //! until the process accepts them. Nothing here blocks.
 
+use crate::handshake::nonce;
 use crate::tcp;
 use base::{Result, ensure, fail, log};
 use protocol::control::frame::{self, Splitter, TREE_LIMIT};
-use protocol::control::handshake::{self, ANSWER, CHALLENGE, Key, PROOF};
+use protocol::control::handshake::{Handshake, Key, Step, challenge};
 use protocol::control::sealed::Seals;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -155,15 +156,7 @@ impl Call {
 }
 
 enum Stage {
-    /// The callee has challenged the caller.
-    AwaitAnswer {
-        nonce: [u8; 16],
-    },
-    AwaitChallenge,
-    AwaitProof {
-        challenge: [u8; CHALLENGE],
-        answer: [u8; ANSWER],
-    },
+    Greeting(Handshake),
     Open(Box<Seals>),
 }
 
@@ -182,20 +175,19 @@ pub struct Meeting {
 
 impl Meeting {
     fn of_callee(stream: TcpStream, key: Key) -> Meeting {
-        let mut nonce = [0; 16];
-        sys::process::random(&mut nonce);
+        let nonce = nonce();
         let deadline = Instant::now() + Duration::from_millis(tcp::TCP_HELLO_TIMEOUT_MS.value());
-        let output = handshake::challenge(nonce).to_vec();
-        Meeting { output, ..Meeting::new(stream, key, Stage::AwaitAnswer { nonce }, Some(deadline)) }
+        let output = challenge(nonce).to_vec();
+        Meeting { output, ..Meeting::new(stream, key, Handshake::of_parent(nonce), Some(deadline)) }
     }
 
     fn of_caller(stream: TcpStream, key: Key) -> Meeting {
-        Meeting::new(stream, key, Stage::AwaitChallenge, None)
+        Meeting::new(stream, key, Handshake::of_child(CALLER, nonce()), None)
     }
 
-    fn new(stream: TcpStream, key: Key, stage: Stage, deadline: Option<Instant>) -> Meeting {
+    fn new(stream: TcpStream, key: Key, handshake: Handshake, deadline: Option<Instant>) -> Meeting {
         let _ = sys::process::keep_alive(&stream, 30);
-        let splitter = Splitter::default();
+        let (stage, splitter) = (Stage::Greeting(handshake), Splitter::default());
         Meeting { stream, key, stage, deadline, output: Vec::new(), input: Vec::new(), splitter }
     }
 
@@ -267,26 +259,18 @@ impl Meeting {
     /// One step with the bytes that are there: none if there are too few, else a message if it was one.
     fn step(&mut self) -> Result<Option<Option<Vec<u8>>>> {
         match &mut self.stage {
-            Stage::AwaitChallenge => {
-                let Some(challenge) = take(&mut self.input) else { return Ok(None) };
-                let mut nonce = [0; 16];
-                sys::process::random(&mut nonce);
-                let answer = handshake::answer(self.key, &challenge, CALLER, nonce)?;
-                self.output.extend_from_slice(&answer);
-                self.stage = Stage::AwaitProof { challenge, answer };
-            }
-            Stage::AwaitAnswer { nonce } => {
-                let Some(answer) = take::<ANSWER>(&mut self.input) else { return Ok(None) };
-                let (_, proof) = handshake::check_answer(self.key, *nonce, &answer)?;
-                self.output.extend_from_slice(&proof);
-                self.stage = Stage::Open(Box::new(Seals::of_parent(self.key, *nonce, &answer)));
-                self.splitter.feed(&std::mem::take(&mut self.input));
-            }
-            Stage::AwaitProof { challenge, answer } => {
-                let Some(proof) = take::<PROOF>(&mut self.input) else { return Ok(None) };
-                handshake::check_proof(self.key, challenge, answer, &proof)?;
-                self.stage = Stage::Open(Box::new(Seals::of_child(self.key, challenge, answer)));
-                self.splitter.feed(&std::mem::take(&mut self.input));
+            Stage::Greeting(handshake) => {
+                let taken = handshake.take(&self.input);
+                self.input.drain(..taken);
+                match handshake.step(|_| self.key)? {
+                    Step::Wait => return Ok(None),
+                    Step::Answer(answer) => self.output.extend_from_slice(&answer),
+                    Step::Met(met) => {
+                        self.output.extend_from_slice(&met.last);
+                        self.stage = Stage::Open(Box::new(met.seals));
+                        self.splitter.feed(&std::mem::take(&mut self.input));
+                    }
+                }
             }
             Stage::Open(seals) => {
                 let Some(body) = self.splitter.next_frame(TREE_LIMIT)? else { return Ok(None) };
@@ -330,13 +314,6 @@ pub fn swap_words(fd: RawFd, mine: &[u8]) -> Result<Vec<u8>> {
         }
     }
     Ok(theirs)
-}
-
-/// The first bytes, if there are so many.
-fn take<const N: usize>(input: &mut Vec<u8>) -> Option<[u8; N]> {
-    let bytes = *input.first_chunk::<N>()?;
-    input.drain(..N);
-    Some(bytes)
 }
 
 /// Length of a frame's header, which [`Meeting::send`] writes.

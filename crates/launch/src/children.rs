@@ -1,20 +1,21 @@
 //! The agents directly below this process: starts them, lets them call back, and tells when one is lost.
 //!
-//! An unauthenticated connection is answered with a challenge only, kept for [`PROOF_LIMIT_S`] seconds at most, and dropped with one log line
+//! An unauthenticated connection is answered with a challenge only, kept for [`PROOF_LIMIT`] at most, and dropped with one log line
 //! unless it proves the job key.
 
 mod adopt;
 mod launcher;
 
+use crate::callers::{Callers, Dropped};
 use crate::dial;
 use crate::invite::Invite;
 use crate::link::{Frame, Link};
 use crate::pollset::PollSet;
 use base::log;
+use channel::handshake::nonce;
 pub use launcher::expand;
 use launcher::start_launcher;
-use protocol::control::handshake::{self, ANSWER, Key, MAGIC};
-use protocol::control::sealed::Seals;
+use protocol::control::handshake::{ANSWER, Handshake, Key, MAGIC, Met, Step};
 use protocol::control::tree::Launcher;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -24,8 +25,8 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 use sys::process::{Ended, Pid};
 
-/// Seconds that an unauthenticated connection has for its proof.
-const PROOF_LIMIT_S: u64 = 10;
+/// How long an unauthenticated connection has for its proof.
+const PROOF_LIMIT: Duration = Duration::from_secs(10);
 /// Unauthenticated connections at a time; one more pushes out the oldest.
 const UNAUTHENTICATED_MAX: usize = 64;
 /// How long the end of a local agent's process may lag behind the end of its connection.
@@ -47,34 +48,45 @@ pub enum ChildEvent {
 struct Child {
     node: u32,
     host: String,
-    link: Option<Link>,
-    /// Frames for an agent that has not called yet.
-    queue: Vec<Frame>,
-    /// The forked agent, or the process that launches it.
+    origin: Origin,
+    /// The forked agent, or the process that launches it; 0 if neither is this process's.
     pid: Pid,
-    local: bool,
     ended: Option<Ended>,
-    closed_at: Option<Instant>,
-    /// What was wrong with what it said.
-    broken: Option<&'static str>,
-    call_by: Option<Instant>,
-    lost: bool,
-    nonce: [u8; 16],
+    state: State,
+}
+
+/// How an agent comes to be.
+enum Origin {
+    /// Forked by this process.
+    Forked,
+    /// Started on its host by a launcher.
+    Launched(Launched),
+    /// Started by a rank of another launcher.
+    Adopted,
+}
+
+enum State {
+    /// It has not called yet: until when it may, and what it will be told.
+    Awaited(Instant, Vec<Frame>),
+    Linked(Link),
+    /// The connection has ended, at that time.
+    Closed(Instant),
+    /// Given up, and reported.
+    Lost,
+}
+
+/// A launcher's process.
+struct Launched {
+    /// Its standard input and output, unless they are the link or have ended.
     stdin: Option<File>,
     stdout: Option<File>,
+    /// What it has printed and may be the beginning of an answer.
+    text: Vec<u8>,
+    nonce: [u8; 16],
     /// The other end of the socket that the agent may have inherited.
     switch: Option<OwnedFd>,
     /// The agent's program on its host.
     agent_path: String,
-    /// What the launcher has printed and may be the beginning of an answer.
-    text: Vec<u8>,
-}
-
-struct Unauthenticated {
-    stream: TcpStream,
-    nonce: [u8; 16],
-    answer: Vec<u8>,
-    since: Instant,
 }
 
 /// All agents directly below.
@@ -82,7 +94,7 @@ pub struct Children {
     key: Key,
     /// With the addresses at which the agents below call.
     listener: Option<(TcpListener, Vec<SocketAddr>)>,
-    unauthenticated: Vec<Unauthenticated>,
+    unauthenticated: Callers<TcpStream>,
     list: Vec<Child>,
     has_switch: bool,
 }
@@ -90,7 +102,13 @@ pub struct Children {
 impl Children {
     /// None yet.
     pub fn new(key: Key) -> Children {
-        Children { key, listener: None, unauthenticated: Vec::new(), list: Vec::new(), has_switch: false }
+        Children {
+            key,
+            listener: None,
+            unauthenticated: Callers::new(PROOF_LIMIT),
+            list: Vec::new(),
+            has_switch: false,
+        }
     }
 
     /// Launched agents get a socket, as descriptor [`crate::environment::NODE_FD`], if their launchers pass it on.
@@ -100,7 +118,10 @@ impl Children {
 
     /// Gives two agents the ends of a connection, over the sockets that they have inherited; each learns the other's node.
     pub fn join(&self, a: u32, b: u32) {
-        let switch = |node| self.list.iter().find(|c| c.node == node).and_then(|c| c.switch.as_ref());
+        let switch = |node| match &self.list.iter().find(|c| c.node == node)?.origin {
+            Origin::Launched(launched) => launched.switch.as_ref(),
+            Origin::Forked | Origin::Adopted => None,
+        };
         let (Some(to_a), Some(to_b), Ok((one, other))) = (switch(a), switch(b), UnixStream::pair()) else { return };
         // If one of them can't take it, the other one's call ends at once.
         let _ = sys::fdpass::send(to_a.as_fd(), &b.to_le_bytes(), &[one.as_fd()], false);
@@ -112,35 +133,14 @@ impl Children {
         self.key
     }
 
-    fn add(&mut self, node: u32, host: &str, pid: Pid) -> &mut Child {
-        self.list.push(Child {
-            node,
-            host: host.into(),
-            link: None,
-            queue: Vec::new(),
-            pid,
-            local: false,
-            ended: None,
-            closed_at: None,
-            broken: None,
-            call_by: None,
-            lost: false,
-            nonce: [0; 16],
-            stdin: None,
-            stdout: None,
-            switch: None,
-            agent_path: String::new(),
-            text: Vec::new(),
-        });
-        self.list.last_mut().expect("just added")
+    fn add(&mut self, node: u32, host: &str, pid: Pid, origin: Origin, state: State) {
+        self.list.push(Child { node, host: host.into(), origin, pid, ended: None, state });
     }
 
     /// An agent that has been forked and holds the other end of `socket`.
     pub fn add_local(&mut self, node: u32, host: &str, pid: Pid, socket: OwnedFd) -> std::io::Result<()> {
         let link = Link::over_socket(socket)?;
-        let child = self.add(node, host, pid);
-        child.local = true;
-        child.link = Some(link);
+        self.add(node, host, pid, Origin::Forked, State::Linked(link));
         Ok(())
     }
 
@@ -163,9 +163,7 @@ impl Children {
             none => none.insert(dial::listen(launcher)?),
         };
         let parents = parents.clone();
-        let mut nonce = [0; 16];
-        sys::process::random(&mut nonce);
-        let timeout_s = launcher.timeout_s;
+        let (nonce, timeout_s) = (nonce(), launcher.timeout_s);
         let invite = Invite { node, parents, key: self.key, nonce, timeout_s };
         let (switch, theirs) = match UnixStream::pair() {
             Ok((ours, theirs)) if self.has_switch => (Some(ours.into()), Some(theirs.into())),
@@ -174,15 +172,17 @@ impl Children {
         let (pid, mut stdin, stdout) =
             start_launcher(words, theirs.as_ref()).map_err(|e| format!("cannot run {}: {e}", words[0]))?;
         let _ = stdin.write_all((preamble.to_string() + &invite.to_line()).as_bytes());
-        let child = self.add(node, host, pid);
-        child.nonce = nonce;
-        child.switch = switch;
-        child.agent_path = launcher.agent_path.clone();
         // An engine may have to fetch its image first; if it fails, it says so.
         let patience_s = if preamble.is_empty() { u64::from(timeout_s) + 2 } else { 10 * u64::from(timeout_s) };
-        child.call_by = Some(Instant::now() + Duration::from_secs(patience_s));
-        child.stdin = Some(stdin);
-        child.stdout = Some(stdout);
+        let launched = Launched {
+            stdin: Some(stdin),
+            stdout: Some(stdout),
+            text: Vec::new(),
+            nonce,
+            switch,
+            agent_path: launcher.agent_path.clone(),
+        };
+        self.add(node, host, pid, Origin::Launched(launched), State::awaited(patience_s));
         Ok(())
     }
 
@@ -196,23 +196,22 @@ impl Children {
     /// Sends a frame to every agent below; how many there are.
     pub fn broadcast(&mut self, frame: &Frame) -> usize {
         self.list.iter_mut().for_each(|c| c.send(frame));
-        self.list.iter().filter(|c| !c.lost).count()
+        self.list.iter().filter(|c| !matches!(c.state, State::Lost)).count()
     }
 
     /// Whether everything for all agents has been written.
     pub fn all_flushed(&self) -> bool {
-        self.list.iter().all(|c| c.lost || c.link.as_ref().is_some_and(Link::is_flushed))
+        self.list.iter().all(Child::is_flushed)
     }
 
     /// Whether everything for the agent `node` has been written.
     pub fn is_flushed(&self, node: u32) -> bool {
-        let child = self.list.iter().find(|c| c.node == node);
-        child.is_none_or(|c| c.lost || c.link.as_ref().is_some_and(Link::is_flushed))
+        self.list.iter().find(|c| c.node == node).is_none_or(Child::is_flushed)
     }
 
     /// Host names of agents that have not called yet.
     pub fn missing(&self) -> Vec<&str> {
-        self.list.iter().filter(|c| c.link.is_none() && !c.lost).map(|c| c.host.as_str()).collect()
+        self.list.iter().filter(|c| matches!(c.state, State::Awaited(..))).map(|c| c.host.as_str()).collect()
     }
 
     /// Processes that launchers run in; they are not leftovers of the job.
@@ -223,11 +222,10 @@ impl Children {
     /// Ends every conversation, which ends the agents.
     pub fn close(&mut self) {
         for child in &mut self.list {
-            child.link = None;
-            child.stdin = None;
-            child.stdout = None;
-            child.switch = None;
-            child.lost = true;
+            child.state = State::Lost;
+            if let Origin::Launched(launched) = &mut child.origin {
+                (launched.stdin, launched.stdout, launched.switch) = (None, None, None);
+            }
         }
         self.listener = None;
         self.unauthenticated.clear();
@@ -249,24 +247,8 @@ impl Children {
         if let Some((listener, _)) = &self.listener {
             set.add(listener, true, false);
         }
-        for caller in &self.unauthenticated {
-            set.add(&caller.stream, true, false);
-            set.until(caller.since + Duration::from_secs(PROOF_LIMIT_S));
-        }
-        for child in &self.list {
-            if let Some(link) = &child.link {
-                link.register(set);
-            }
-            if let Some(stdout) = &child.stdout {
-                set.add(stdout, true, false);
-            }
-            if let Some(at) = child.closed_at.filter(|_| !child.lost) {
-                set.until(at + REAP_LAG);
-            }
-            if let Some(by) = child.call_by.filter(|_| child.link.is_none() && !child.lost) {
-                set.until(by);
-            }
-        }
+        self.unauthenticated.register(set);
+        self.list.iter().for_each(|child| child.register(set));
     }
 
     /// Does what the loop found possible; returns what happened.
@@ -276,10 +258,9 @@ impl Children {
         let mut events = Vec::new();
         for child in &mut self.list {
             child.poll_launcher(set, self.key);
-            child.poll_link(set, &mut events);
-            if let Some(why) = child.check_lost() {
-                child.lost = true;
-                child.link = None;
+            let broken = child.poll_link(set, &mut events);
+            if let Some(why) = broken.or_else(|| child.check_lost()) {
+                child.state = State::Lost;
                 events.push(ChildEvent::Lost { node: child.node, why });
             }
         }
@@ -287,201 +268,192 @@ impl Children {
     }
 
     fn accept(&mut self, set: &PollSet) {
-        let Some((listener, _)) = &self.listener else { return };
-        if !set.readable(listener) {
-            return;
-        }
-        while let Ok((mut stream, _)) = listener.accept() {
-            let mut nonce = [0; 16];
-            sys::process::random(&mut nonce);
-            if stream.set_nonblocking(true).is_err() || stream.write_all(&handshake::challenge(nonce)).is_err() {
-                continue;
-            }
-            if self.unauthenticated.len() == UNAUTHENTICATED_MAX {
-                self.unauthenticated.remove(0);
-                log!(Warn, "too many connections without a proof of the job key: dropped the oldest");
-            }
-            self.unauthenticated.push(Unauthenticated { stream, nonce, answer: Vec::new(), since: Instant::now() });
+        let Some((listener, _)) = self.listener.as_ref().filter(|(listener, _)| set.readable(listener)) else { return };
+        while let Ok((stream, _)) = listener.accept() {
+            let _ = self.unauthenticated.add(stream, UNAUTHENTICATED_MAX);
         }
     }
 
     fn poll_unauthenticated(&mut self, set: &PollSet) {
-        for caller in std::mem::take(&mut self.unauthenticated) {
-            let mut caller = caller;
-            match caller.receive(set, self.key) {
-                Ok(None) if caller.since.elapsed() < Duration::from_secs(PROOF_LIMIT_S) => {
-                    self.unauthenticated.push(caller)
+        for (stream, outcome) in self.unauthenticated.poll(set, |_| self.key) {
+            match outcome {
+                Ok(met) => self.welcome(stream, met),
+                // An agent dials several addresses and keeps the one that answers first.
+                Err(Dropped { why, is_silent: true }) => {
+                    log!(Debug, "a connection from {} ended without a word: {why}", name_of(&stream));
                 }
-                Ok(None) => caller.dropped("no proof of the job key in time"),
-                Ok(Some((node, proof, seals))) => self.welcome(caller, node, &proof, seals),
-                Err(why) => caller.dropped(&why),
+                Err(Dropped { why, .. }) => log!(Warn, "dropped a connection from {}: {why}", name_of(&stream)),
             }
         }
     }
 
-    fn welcome(&mut self, mut caller: Unauthenticated, node: u32, proof: &[u8], seals: Seals) {
-        let Some(child) = self.list.iter_mut().find(|c| c.node == node && c.link.is_none() && !c.lost) else {
-            if self.list.iter().any(|c| c.node == node) {
-                // The agent's second connection; the first has been taken.
-                return log!(Debug, "another connection of the node agent {node} is not needed");
-            }
-            return caller.dropped("it is not an agent that is waited for");
+    fn welcome(&mut self, stream: TcpStream, met: Met) {
+        let Some(child) = self.list.iter_mut().find(|c| c.node == met.node) else {
+            return log!(Warn, "dropped a connection from {}: no such agent is waited for", name_of(&stream));
         };
-        let link = caller.stream.write_all(proof).and_then(|()| dial::prepare(&caller.stream));
-        match link.and_then(|()| Link::over_socket(caller.stream.into())) {
-            Ok(link) => child.connected(link.sealed(seals)),
+        if !matches!(child.state, State::Awaited(..)) {
+            // The agent's second connection; the first has been taken.
+            return log!(Debug, "another connection of the node agent {} is not needed", met.node);
+        }
+        let link = (&stream).write_all(&met.last).and_then(|()| dial::prepare(&stream));
+        match link.and_then(|()| Link::over_socket(stream.into())) {
+            Ok(link) => child.connected(link.sealed(met.seals)),
             Err(e) => log!(Warn, "connection to the node agent on {} broke at once: {e}", child.host),
         }
     }
 }
 
-impl Unauthenticated {
-    /// The node index, the proof to send and the link's seals, once the answer is here and right.
-    fn receive(&mut self, set: &PollSet, key: Key) -> Result<Option<(u32, [u8; handshake::PROOF], Seals)>, String> {
-        if !set.readable(&self.stream) {
-            return Ok(None);
-        }
-        let mut bytes = [0; ANSWER];
-        match self.stream.read(&mut bytes[..ANSWER - self.answer.len()]) {
-            Ok(0) => return Err("it hung up".into()),
-            Ok(n) => self.answer.extend_from_slice(&bytes[..n]),
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Err(e) => return Err(e.to_string()),
-        }
-        let opening = self.answer.len().min(MAGIC.len());
-        if self.answer[..opening] != MAGIC[..opening] {
-            return Err("it does not speak our protocol".into());
-        }
-        let Some(answer) = self.answer.first_chunk::<ANSWER>() else { return Ok(None) };
-        let (node, proof) = handshake::check_answer(key, self.nonce, answer).map_err(|e| e.origin)?;
-        Ok(Some((node, proof, Seals::of_parent(key, self.nonce, answer))))
-    }
+fn name_of(stream: &TcpStream) -> String {
+    stream.peer_addr().map_or_else(|_| "an unauthenticated connection".into(), |a| a.to_string())
+}
 
-    fn dropped(&self, why: &str) {
-        let who = self.stream.peer_addr().map_or_else(|_| "an unauthenticated connection".into(), |a| a.to_string());
-        if self.answer.is_empty() {
-            // An agent dials several addresses and keeps the one that answers first.
-            log!(Debug, "a connection from {who} ended without a word: {why}");
-        } else {
-            log!(Warn, "dropped a connection from {who}: {why}");
-        }
+impl State {
+    fn awaited(patience_s: u64) -> State {
+        State::Awaited(Instant::now() + Duration::from_secs(patience_s), Vec::new())
     }
 }
 
 impl Child {
     fn send(&mut self, frame: &Frame) {
-        match &mut self.link {
-            Some(link) => link.send(frame.clone()),
-            None if self.lost => {}
-            None => self.queue.push(frame.clone()),
+        match &mut self.state {
+            State::Awaited(_, queue) => queue.push(frame.clone()),
+            State::Linked(link) => link.send(frame.clone()),
+            State::Closed(_) | State::Lost => {}
         }
     }
 
-    fn connected(&mut self, mut link: Link) {
-        self.queue.drain(..).for_each(|frame| link.send(frame));
-        self.link = Some(link);
+    fn is_flushed(&self) -> bool {
+        match &self.state {
+            State::Awaited(..) => false,
+            State::Linked(link) => link.is_flushed(),
+            State::Closed(_) | State::Lost => true,
+        }
+    }
+
+    fn connected(&mut self, link: Link) {
+        if let State::Awaited(_, queue) = std::mem::replace(&mut self.state, State::Linked(link)) {
+            queue.iter().for_each(|frame| self.send(frame));
+        }
+    }
+
+    fn register(&self, set: &mut PollSet) {
+        match &self.state {
+            State::Awaited(by, _) => set.until(*by),
+            State::Linked(link) => link.register(set),
+            State::Closed(at) => set.until(*at + REAP_LAG),
+            State::Lost => {}
+        }
+        if let Origin::Launched(Launched { stdout: Some(stdout), .. }) = &self.origin {
+            set.add(stdout, true, false);
+        }
     }
 
     /// Reads what the launcher prints: text for the user, or the agent's answer if stdio is its way to us.
     fn poll_launcher(&mut self, set: &PollSet, key: Key) {
-        let Some(stdout) = self.stdout.as_mut().filter(|s| set.readable(&**s)) else { return };
-        let mut bytes = [0; 4096];
-        match stdout.read(&mut bytes) {
-            Ok(0) => self.stdout = None,
-            Ok(n) => self.text.extend_from_slice(&bytes[..n]),
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return,
-            Err(_) => self.stdout = None,
-        }
-        let start = if self.link.is_some() { None } else { self.text.windows(MAGIC.len()).position(|w| w == MAGIC) };
-        let (show, keep) = match start {
-            Some(at) => (at, true),
-            // Keep an unfinished line: it may be the beginning of the answer.
-            None => (self.text.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1), self.stdout.is_some()),
-        };
-        let show = if keep { show } else { self.text.len() };
-        let _ = std::io::stderr().write_all(&self.text[..show]);
-        self.text.drain(..show);
-        if start.is_some() && self.text.len() >= ANSWER {
-            self.adopt_stdio(key);
-        }
-        if self.text.len() > 1 << 16 {
-            self.text.clear();
-        }
-    }
-
-    fn adopt_stdio(&mut self, key: Key) {
-        let Some(answer) = self.text.first_chunk::<ANSWER>() else { return };
-        let checked = handshake::check_answer(key, self.nonce, answer);
-        let (Ok((_, proof)), Some(mut input), Some(output)) = (checked, self.stdin.take(), self.stdout.take()) else {
-            log!(Warn, "the agent on {} sent a wrong proof of the job key", self.host);
+        let Origin::Launched(launched) = &mut self.origin else { return };
+        let may_answer = !matches!(self.state, State::Linked(_) | State::Closed(_));
+        if !launched.read(set, may_answer) {
             return;
-        };
-        let linked = input.write_all(&proof).and_then(|()| Link::over(output.into(), input.into()));
-        if let Ok(link) = linked {
-            let mut link = link.sealed(Seals::of_parent(key, self.nonce, answer));
-            link.feed(&self.text[ANSWER..]);
-            self.text.clear();
-            self.connected(link);
+        }
+        match launched.link(key) {
+            Ok(link) if matches!(self.state, State::Awaited(..)) => self.connected(link),
+            // It has been given up.
+            Ok(_) => {}
+            Err(why) => log!(Warn, "the agent on {} cannot be reached over its launcher: {why}", self.host),
         }
     }
 
-    fn poll_link(&mut self, set: &PollSet, events: &mut Vec<ChildEvent>) {
-        let Some(link) = &mut self.link else { return };
+    /// Takes what the agent has sent; returns why it must be given up if that isn't valid.
+    fn poll_link(&mut self, set: &PollSet, events: &mut Vec<ChildEvent>) -> Option<String> {
+        let State::Linked(link) = &mut self.state else { return None };
         link.handle(set);
         loop {
             match link.next_packet() {
                 Ok(Some(body)) => events.push(ChildEvent::Packet(body)),
                 Ok(None) => break,
                 Err(e) => {
-                    self.broken = Some(e.origin);
-                    self.link = None;
-                    self.closed_at = Some(Instant::now() - REAP_LAG);
-                    return;
+                    let (host, why) = (&self.host, e.origin);
+                    return Some(format!("the connection to the node agent on {host} carries no valid message: {why}"));
                 }
             }
         }
-        if link.is_closed() && self.closed_at.is_none() {
-            self.closed_at = Some(Instant::now());
+        if link.is_closed() {
+            self.state = State::Closed(Instant::now());
         }
+        None
     }
 
     /// Why the agent must be given up, if so.
     fn check_lost(&self) -> Option<String> {
-        if self.lost {
-            return None;
-        }
-        let host = &self.host;
-        if let Some(at) = self.closed_at {
-            return match self.ended {
-                _ if let Some(why) = self.broken => {
-                    Some(format!("the connection to the node agent on {host} carries no valid message: {why}"))
-                }
-                Some(how) if self.local => {
-                    Some(format!("the node agent on {host} (pid {}) {}", self.pid, describe(how)))
-                }
-                _ if self.local && at.elapsed() < REAP_LAG => None,
-                _ => Some(format!("the connection to the node agent on {host} broke: the agent or its host is gone")),
-            };
-        }
-        if self.link.is_some() {
-            return None;
-        }
-        match self.ended {
-            Some(Ended::Exit(0)) | None => {}
-            Some(how) => {
+        let (host, pid) = (&self.host, self.pid);
+        match (&self.state, &self.origin, self.ended) {
+            (State::Closed(_), Origin::Forked, Some(how)) => {
+                Some(format!("the node agent on {host} (pid {pid}) {}", describe(how)))
+            }
+            (State::Closed(at), Origin::Forked, None) if at.elapsed() < REAP_LAG => None,
+            (State::Closed(_), ..) => {
+                Some(format!("the connection to the node agent on {host} broke: the agent or its host is gone"))
+            }
+            (State::Awaited(..), Origin::Launched(launched), Some(how)) if how != Ended::Exit(0) => {
                 // What a shell says of a program that it can't find or run.
                 let hint = match how {
                     Ended::Exit(126 | 127) => {
-                        format!("; {} can't be run there (--agent-path names another one)", self.agent_path)
+                        format!("; {} can't be run there (--agent-path names another one)", launched.agent_path)
                     }
                     _ => String::new(),
                 };
                 let how = describe(how);
-                return Some(format!("the launcher of the node agent on {host} {how} before the agent called{hint}"));
+                Some(format!("the launcher of the node agent on {host} {how} before the agent called{hint}"))
             }
+            (State::Awaited(by, _), ..) if Instant::now() >= *by => {
+                Some(format!("the node agent on {host} did not call back in time (FERRULE_CONNECT_TIMEOUT)"))
+            }
+            _ => None,
         }
-        let late = self.call_by.is_some_and(|by| Instant::now() >= by);
-        late.then(|| format!("the node agent on {host} did not call back in time (FERRULE_CONNECT_TIMEOUT)"))
+    }
+}
+
+impl Launched {
+    /// Shows what the launcher prints; true when an answer is there.
+    fn read(&mut self, set: &PollSet, may_answer: bool) -> bool {
+        let Some(stdout) = self.stdout.as_mut().filter(|s| set.readable(&**s)) else { return false };
+        let mut bytes = [0; 4096];
+        match stdout.read(&mut bytes) {
+            Ok(0) => self.stdout = None,
+            Ok(n) => self.text.extend_from_slice(&bytes[..n]),
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return false,
+            Err(_) => self.stdout = None,
+        }
+        let answer = if may_answer { self.text.windows(MAGIC.len()).position(|w| w == MAGIC) } else { None };
+        let show = match answer {
+            Some(at) => at,
+            None if self.stdout.is_none() => self.text.len(),
+            // Keep an unfinished line: it may be the beginning of the answer.
+            None => self.text.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1),
+        };
+        let _ = std::io::stderr().write_all(&self.text[..show]);
+        self.text.drain(..show);
+        let is_complete = answer.is_some() && self.text.len() >= ANSWER;
+        if !is_complete && self.text.len() > 1 << 16 {
+            self.text.clear();
+        }
+        is_complete
+    }
+
+    /// The link over the launcher's stdio, whose other end has answered.
+    fn link(&mut self, key: Key) -> std::io::Result<Link> {
+        let (text, mut parent) = (std::mem::take(&mut self.text), Handshake::of_parent(self.nonce));
+        let (Some(mut stdin), Some(stdout)) = (self.stdin.take(), self.stdout.take()) else {
+            return Err(std::io::Error::other("it has closed its output"));
+        };
+        let taken = parent.take(&text);
+        let Ok(Step::Met(met)) = parent.step(|_| key) else {
+            return Err(std::io::Error::other("it sent a wrong proof of the job key"));
+        };
+        stdin.write_all(&met.last)?;
+        let mut link = Link::over(stdout.into(), stdin.into())?.sealed(met.seals);
+        link.feed(&text[taken..]);
+        Ok(link)
     }
 }
 

@@ -5,12 +5,13 @@ use crate::link::Link;
 use crate::pollset::PollSet;
 use crate::settings;
 use base::log;
+use channel::handshake;
 use channel::tcp::listen_at;
-use protocol::control::handshake::{self, ANSWER, CHALLENGE, PROOF};
+use protocol::control::handshake::{Handshake, challenge};
 use protocol::control::sealed::Seals;
 use protocol::control::tree::Launcher;
 use std::fs::File;
-use std::io::{Error, ErrorKind, Read, Result, Write};
+use std::io::{Error, ErrorKind, Result};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -104,7 +105,7 @@ enum State {
     /// Waits until the socket is writable.
     Connecting(TcpStream),
     /// Reads the parent's challenge, then its proof, which needs ours.
-    Talking { stream: TcpStream, got: Vec<u8>, answer: Option<[u8; ANSWER]> },
+    Talking(TcpStream, Handshake),
     /// Has led nowhere.
     Failed(String),
 }
@@ -121,7 +122,7 @@ fn call_any(invite: &Invite, patience: Duration) -> std::result::Result<Link, St
             attempts.push(Attempt::new(invite.parents[attempts.len()]));
             next_at = now + STAGGER;
         }
-        let talks = attempts.iter().any(|a| matches!(a.state, State::Talking { .. }));
+        let talks = attempts.iter().any(|a| matches!(a.state, State::Talking(..)));
         let all_begun = attempts.len() == invite.parents.len();
         // The last attempt began one stagger before `next_at`.
         let end = next_at - STAGGER + if talks { PATIENCE } else { patience };
@@ -159,8 +160,8 @@ impl Attempt {
     fn describe(&self) -> String {
         let why = match &self.state {
             State::Connecting(_) => "no answer",
-            State::Talking { got, .. } if got.is_empty() => "connected, but nobody speaks there",
-            State::Talking { .. } => "the conversation stopped",
+            State::Talking(_, handshake) if handshake.is_silent() => "connected, but nobody speaks there",
+            State::Talking(..) => "the conversation stopped",
             State::Failed(why) => why,
         };
         format!("{}: {why}", self.address)
@@ -169,7 +170,7 @@ impl Attempt {
     fn register(&self, set: &mut PollSet) {
         match &self.state {
             State::Connecting(stream) => set.add(stream, false, true),
-            State::Talking { stream, .. } => set.add(stream, true, false),
+            State::Talking(stream, _) => set.add(stream, true, false),
             State::Failed(_) => {}
         }
     }
@@ -192,41 +193,20 @@ impl Attempt {
                     return Err(e);
                 }
                 // The socket is duplicated so that the state can be replaced; the first descriptor goes with it.
-                let stream = stream.try_clone()?;
-                self.state = State::Talking { stream, got: Vec::new(), answer: None };
+                self.state = State::Talking(stream.try_clone()?, child(invite));
                 Ok(None)
             }
-            State::Talking { stream, got, answer: answered } if set.readable(&*stream) => {
-                let wanted = if answered.is_none() { CHALLENGE } else { CHALLENGE + PROOF };
-                let mut bytes = [0; CHALLENGE + PROOF];
-                // Not a byte more: what follows the proof is the link's.
-                match stream.read(&mut bytes[..wanted - got.len()]) {
-                    Ok(0) => return Err(Error::other("it hung up")),
-                    Ok(n) => got.extend_from_slice(&bytes[..n]),
-                    Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-                    Err(e) => return Err(e),
-                }
-                let Some(challenge) = got.first_chunk::<CHALLENGE>().copied() else { return Ok(None) };
-                let Some(sent) = answered else {
-                    let words = answer(invite, &challenge)?;
-                    stream.write_all(&words)?;
-                    *answered = Some(words);
-                    return Ok(None);
-                };
-                let Some(proof) = got[CHALLENGE..].first_chunk::<PROOF>() else { return Ok(None) };
-                handshake::check_proof(invite.key, &challenge, sent, proof).map_err(|e| Error::other(e.origin))?;
-                let seals = Seals::of_child(invite.key, &challenge, sent);
-                stream.try_clone().map(|stream| Some((stream, seals)))
+            State::Talking(stream, handshake) if set.readable(&*stream) => {
+                let met = handshake::drive(&*stream, &*stream, handshake, |_| invite.key)?;
+                met.map(|met| Ok((stream.try_clone()?, met.seals))).transpose()
             }
             _ => Ok(None),
         }
     }
 }
 
-fn answer(invite: &Invite, challenge: &[u8; CHALLENGE]) -> Result<[u8; ANSWER]> {
-    let mut nonce = [0; 16];
-    sys::process::random(&mut nonce);
-    handshake::answer(invite.key, challenge, invite.node, nonce).map_err(|e| Error::other(e.origin))
+fn child(invite: &Invite) -> Handshake {
+    Handshake::of_child(invite.node, handshake::nonce())
 }
 
 /// What every connection of the tree wants of TCP.
@@ -249,22 +229,21 @@ fn over_stdio(invite: &Invite) -> Result<Link> {
     use std::os::fd::AsFd;
     let input = File::from(std::io::stdin().as_fd().try_clone_to_owned()?);
     let output = File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
-    let challenge = handshake::challenge(invite.nonce);
-    let answer = answer(invite, &challenge)?;
-    (&output).write_all(&answer)?;
-    let mut proof = [0; PROOF];
-    (&input).read_exact(&mut proof)?;
-    handshake::check_proof(invite.key, &challenge, &answer, &proof).map_err(|e| Error::other(e.origin))?;
-    let seals = Seals::of_child(invite.key, &challenge, &answer);
-    Link::over(input.into(), output.into()).map(|link| link.sealed(seals).first_is_due())
+    let mut child = child(invite);
+    // The challenge has come with the invitation.
+    child.take(&challenge(invite.nonce));
+    let met = handshake::drive(&input, &output, &mut child, |_| invite.key)?.ok_or(ErrorKind::WouldBlock)?;
+    Link::over(input.into(), output.into()).map(|link| link.sealed(met.seals).first_is_due())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use protocol::control::handshake::Key;
+    use std::io::Write;
 
     fn invite(parents: Vec<SocketAddr>) -> Invite {
-        Invite { node: 3, parents, key: handshake::Key([7; 16]), nonce: [0; 16], timeout_s: 5 }
+        Invite { node: 3, parents, key: Key([7; 16]), nonce: [0; 16], timeout_s: 5 }
     }
 
     /// A parent that takes one call; true if the caller has proved the key.
@@ -273,13 +252,9 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let served = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            stream.write_all(&handshake::challenge([1; 16])).unwrap();
-            let mut answer = [0; ANSWER];
-            stream.read_exact(&mut answer).unwrap();
-            let Ok((3, proof)) = handshake::check_answer(handshake::Key([7; 16]), [1; 16], &answer) else {
-                return false;
-            };
-            stream.write_all(&proof).is_ok()
+            stream.write_all(&challenge([1; 16])).unwrap();
+            let met = handshake::drive(&stream, &stream, &mut Handshake::of_parent([1; 16]), |_| Key([7; 16]));
+            met.is_ok_and(|met| met.is_some_and(|met| met.node == 3 && stream.write_all(&met.last).is_ok()))
         });
         (address, served)
     }

@@ -12,6 +12,7 @@ pub mod abi;
 pub mod agent;
 pub mod alloc;
 pub mod bind;
+pub mod callers;
 pub mod children;
 pub mod cli;
 pub mod commands;

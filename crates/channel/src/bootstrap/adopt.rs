@@ -9,13 +9,14 @@
 
 use super::launcher::{Launcher, Place, get_long, put_long};
 use super::{AGENT_PATH, Bootstrap};
+use crate::handshake;
 use base::{Result, WorldRank, ensure, fail, log};
 use protocol::control::adopt::{PLAN_MAX, Plan, pair_key, rank_socket_name};
-use protocol::control::handshake::{self, CHALLENGE, PROOF};
+use protocol::control::handshake::Handshake;
 use protocol::control::{VERSION, encode};
 use std::ffi::CString;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
@@ -224,18 +225,14 @@ fn call(meeting_key: [u8; 16], place: &Place) -> Result<OwnedFd> {
 }
 
 fn try_call(meeting_key: [u8; 16], place: &Place) -> std::io::Result<UnixStream> {
-    let mut stream =
+    let stream =
         UnixStream::connect_addr(&SocketAddr::from_abstract_name(rank_socket_name(meeting_key, place.leader))?)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    let (mut challenge, mut nonce, mut proof) = ([0; CHALLENGE], [0; 16], [0; PROOF]);
-    sys::process::random(&mut nonce);
-    let wrong = |e: base::Error| std::io::Error::new(std::io::ErrorKind::PermissionDenied, e.origin);
-    stream.read_exact(&mut challenge)?;
-    let key = pair_key(meeting_key, place.rank);
-    let answer = handshake::answer(key, &challenge, place.rank, nonce).map_err(wrong)?;
-    stream.write_all(&answer)?;
-    stream.read_exact(&mut proof)?;
-    handshake::check_proof(key, &challenge, &answer, &proof).map_err(wrong)?;
+    let mut child = Handshake::of_child(place.rank, handshake::nonce());
+    let met = handshake::drive(&stream, &stream, &mut child, |rank| pair_key(meeting_key, rank))?;
+    if met.is_none() {
+        return Err(std::io::ErrorKind::TimedOut.into());
+    }
     stream.set_read_timeout(None)?;
     Ok(stream)
 }

@@ -7,13 +7,13 @@
 use super::rank::Rank;
 use super::start::adopted_info;
 use super::{Agent, Killing};
+use crate::callers::Callers;
 use crate::pollset::PollSet;
 use crate::settings::CONNECT_TIMEOUT;
 use base::log;
 use protocol::control::adopt::{pair_key, rank_socket_name};
-use protocol::control::handshake::{self, ANSWER};
 use protocol::control::tree::{JobSpec, Message, ROOT};
-use std::io::{ErrorKind, Read, Write};
+use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
@@ -23,14 +23,14 @@ use sys::process::{Ended, Pid};
 use sys::watch::Watched;
 
 /// How long a caller has for its proof.
-const GUEST_LIMIT: Duration = Duration::from_secs(10);
+const PROOF_LIMIT: Duration = Duration::from_secs(10);
 /// Callers beyond this node's ranks that may be waiting for a proof.
 const UNAUTHENTICATED_MAX: usize = 64;
 
 /// Where ranks call.
 pub struct RankListener {
     listener: UnixListener,
-    guests: Vec<Guest>,
+    callers: Callers<UnixStream>,
     meeting_key: [u8; 16],
     /// When ranks that have not called are given up.
     by: Instant,
@@ -46,15 +46,6 @@ pub fn note_starter() {
     STARTER.store(std::os::unix::process::parent_id() as Pid, Ordering::Relaxed);
 }
 
-/// A connection that has proved nothing yet.
-struct Guest {
-    stream: UnixStream,
-    pid: Pid,
-    nonce: [u8; 16],
-    got: Vec<u8>,
-    since: Instant,
-}
-
 impl RankListener {
     fn open(job: &JobSpec, first: u32) -> std::io::Result<RankListener> {
         let name = rank_socket_name(job.meeting_key, first);
@@ -64,16 +55,19 @@ impl RankListener {
         let starter = Watched::open(STARTER.load(Ordering::Relaxed));
         // If it is gone already, there is nothing to wait for.
         let by = if starter.is_ok() { now + Duration::from_secs(CONNECT_TIMEOUT.value()) } else { now };
-        Ok(RankListener { listener, guests: Vec::new(), meeting_key: job.meeting_key, by, starter: starter.ok() })
+        Ok(RankListener {
+            listener,
+            callers: Callers::new(PROOF_LIMIT),
+            meeting_key: job.meeting_key,
+            by,
+            starter: starter.ok(),
+        })
     }
 
     /// Registers with the loop.
     pub fn register(&self, set: &mut PollSet) {
         set.add(&self.listener, true, false);
-        for guest in &self.guests {
-            set.add(&guest.stream, true, false);
-            set.until(guest.since + GUEST_LIMIT);
-        }
+        self.callers.register(set);
         if self.by > Instant::now() {
             set.until(self.by);
             if let Some(starter) = &self.starter {
@@ -87,12 +81,9 @@ impl RankListener {
             return;
         }
         while let Ok((stream, _)) = self.listener.accept() {
-            match Guest::welcome(stream) {
-                Ok(guest) => self.guests.push(guest),
-                Err(e) => log!(Warn, "dropped a caller at the socket for ranks: {e}"),
-            }
-            if self.guests.len() > most {
-                self.guests.remove(0);
+            let challenged = pid_of(&stream).and_then(|_| self.callers.add(stream, most));
+            if let Err(e) = challenged {
+                log!(Warn, "dropped a caller at the socket for ranks: {e}");
             }
         }
     }
@@ -100,12 +91,13 @@ impl RankListener {
     /// Callers that have proved to be a rank.
     fn proved(&mut self, set: &PollSet) -> Vec<(u32, UnixStream, Pid)> {
         let mut proved = Vec::new();
-        for mut guest in std::mem::take(&mut self.guests) {
-            let answer = if set.readable(&guest.stream) { guest.receive(self.meeting_key) } else { Ok(None) };
-            match answer {
-                Ok(Some(rank)) => proved.push((rank, guest.stream, guest.pid)),
-                Ok(None) if guest.since.elapsed() < GUEST_LIMIT => self.guests.push(guest),
-                Ok(None) => log!(Warn, "dropped a caller at the socket for ranks: no proof of the job key in time"),
+        for (stream, outcome) in self.callers.poll(set, |rank| pair_key(self.meeting_key, rank)) {
+            let met = outcome.map_err(|dropped| dropped.why).and_then(|met| {
+                (&stream).write_all(&met.last)?;
+                Ok((met.node, pid_of(&stream)?))
+            });
+            match met {
+                Ok((rank, pid)) => proved.push((rank, stream, pid)),
                 Err(e) => log!(Warn, "dropped a caller at the socket for ranks: {e}"),
             }
         }
@@ -113,34 +105,13 @@ impl RankListener {
     }
 }
 
-impl Guest {
-    fn welcome(stream: UnixStream) -> std::io::Result<Guest> {
-        let (uid, pid) = sys::credentials::peer_of(stream.as_fd())?;
-        if uid != sys::process::effective_uid() {
-            return Err(std::io::Error::other(format!("it belongs to user {uid}")));
-        }
-        stream.set_nonblocking(true)?;
-        let mut nonce = [0; 16];
-        sys::process::random(&mut nonce);
-        (&stream).write_all(&handshake::challenge(nonce))?;
-        Ok(Guest { stream, pid, nonce, got: Vec::new(), since: Instant::now() })
-    }
-
-    fn receive(&mut self, meeting_key: [u8; 16]) -> std::io::Result<Option<u32>> {
-        let mut bytes = [0; ANSWER];
-        let wanted = ANSWER - self.got.len();
-        match self.stream.read(&mut bytes[..wanted]) {
-            Ok(0) => return Err(std::io::Error::other("it hung up")),
-            Ok(n) => self.got.extend_from_slice(&bytes[..n]),
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Err(e) => return Err(e),
-        }
-        let Some(answer) = self.got.first_chunk::<ANSWER>() else { return Ok(None) };
-        let key = pair_key(meeting_key, handshake::claimed_node(answer));
-        let wrong = |e: base::Error| std::io::Error::other(e.origin);
-        let (rank, proof) = handshake::check_answer(key, self.nonce, answer).map_err(wrong)?;
-        self.stream.write_all(&proof)?;
-        Ok(Some(rank))
+/// The process at the other end, which must be this user's.
+fn pid_of(stream: &UnixStream) -> std::io::Result<Pid> {
+    let (uid, pid) = sys::credentials::peer_of(stream.as_fd())?;
+    if uid == sys::process::effective_uid() {
+        Ok(pid)
+    } else {
+        Err(std::io::Error::other(format!("it belongs to user {uid}")))
     }
 }
 

@@ -165,14 +165,20 @@ impl FdLink {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::control::handshake::{self, Key};
+    use protocol::control::handshake::{Handshake, Key, Step, challenge};
     use std::io::Write;
     use std::os::unix::net::UnixStream;
 
+    /// The seals of a parent and a child that have met.
     fn seals() -> (Seals, Seals) {
-        let challenge = handshake::challenge([1; 16]);
-        let answer = handshake::answer(Key([7; 16]), &challenge, 3, [2; 16]).unwrap();
-        (Seals::of_parent(Key([7; 16]), [1; 16], &answer), Seals::of_child(Key([7; 16]), &challenge, &answer))
+        let (mut parent, mut child) = (Handshake::of_parent([1; 16]), Handshake::of_child(3, [2; 16]));
+        child.take(&challenge([1; 16]));
+        let Ok(Step::Answer(answer)) = child.step(|_| Key([7; 16])) else { panic!("an answer follows") };
+        parent.take(&answer);
+        let Ok(Step::Met(of_parent)) = parent.step(|_| Key([7; 16])) else { panic!("the answer is right") };
+        child.take(&of_parent.last);
+        let Ok(Step::Met(of_child)) = child.step(|_| Key([7; 16])) else { panic!("the proof is right") };
+        (of_parent.seals, of_child.seals)
     }
 
     fn socket() -> (UnixStream, UnixStream) {

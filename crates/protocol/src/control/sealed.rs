@@ -51,13 +51,13 @@ pub struct Seals {
 
 impl Seals {
     /// Those of the parent, which has challenged with `nonce` and checked the `answer`.
-    pub fn of_parent(key: Key, nonce: [u8; 16], answer: &[u8; ANSWER]) -> Seals {
+    pub(super) fn of_parent(key: Key, nonce: [u8; 16], answer: &[u8; ANSWER]) -> Seals {
         let secret = secret(key, &nonce, answer);
         Seals { outgoing: Direction::new(DOWN, &secret), incoming: Some(Direction::new(UP, &secret)) }
     }
 
     /// Those of the child, which has given that `answer`.
-    pub fn of_child(key: Key, challenge: &[u8; CHALLENGE], answer: &[u8; ANSWER]) -> Seals {
+    pub(super) fn of_child(key: Key, challenge: &[u8; CHALLENGE], answer: &[u8; ANSWER]) -> Seals {
         let secret = secret(key, &challenge[8..], answer);
         Seals { outgoing: Direction::new(UP, &secret), incoming: Some(Direction::new(DOWN, &secret)) }
     }
@@ -114,7 +114,7 @@ mod tests {
     fn pair() -> (Seals, Seals) {
         let key = Key([7; 16]);
         let challenge = handshake::challenge([1; 16]);
-        let answer = handshake::answer(key, &challenge, 3, [2; 16]).unwrap();
+        let answer = handshake::answer(key, &challenge, 3, [2; 16]);
         (Seals::of_parent(key, [1; 16], &answer), Seals::of_child(key, &challenge, &answer))
     }
 
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn another_key_or_another_handshake_opens_nothing() {
         let challenge = handshake::challenge([1; 16]);
-        let answer = |key| handshake::answer(key, &challenge, 3, [2; 16]).unwrap();
+        let answer = |key| handshake::answer(key, &challenge, 3, [2; 16]);
         let (right, wrong) = (Key([7; 16]), Key([8; 16]));
         let said = sealed(&mut pair().0, b"hello");
         assert!(read(&mut Seals::of_child(wrong, &challenge, &answer(wrong)), &said).1.is_some());

@@ -5,8 +5,9 @@
 //! answer doesn't appear in time.
 
 use super::meet;
-use protocol::control::handshake::{self, ANSWER, CHALLENGE, Key, PROOF};
-use std::io::{ErrorKind, Result};
+use channel::handshake::nonce;
+use protocol::control::handshake::{Handshake, Key, Step, challenge};
+use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use sys::shared_file::{self, LETTERS_BYTES, Letters};
@@ -21,33 +22,34 @@ const VISITOR: usize = 1;
 pub struct Host {
     path: PathBuf,
     letters: Letters,
-    nonce: [u8; 16],
-    answered: bool,
+    /// With a visitor that has not spoken yet.
+    handshake: Option<Handshake>,
 }
 
 impl Host {
     /// Makes the file and lays the challenge into it.
     pub fn new(path: &Path) -> Result<Host> {
         let file = shared_file::create(path, LETTERS_BYTES)?;
-        let host =
-            Host { path: path.into(), letters: Letters::in_file(&file)?, nonce: meet::random(), answered: false };
-        host.letters.post(HOST, 1, &handshake::challenge(host.nonce));
+        let nonce = nonce();
+        let handshake = Some(Handshake::of_parent(nonce));
+        let host = Host { path: path.into(), letters: Letters::in_file(&file)?, handshake };
+        host.letters.post(HOST, 1, &challenge(nonce));
         Ok(host)
     }
 
     /// Whether anything may still come.
     pub fn waits(&self) -> bool {
-        !self.answered
+        self.handshake.is_some()
     }
 
     /// Proves the key to a visitor that has proved it.
     pub fn look(&mut self, key: Key, me: u32) -> Result<()> {
-        let Some(letter) = self.letters.read(VISITOR, 1).filter(|_| !self.answered) else { return Ok(()) };
-        self.answered = true;
-        let answer = letter.first_chunk::<ANSWER>().ok_or(ErrorKind::InvalidData)?;
-        let pair = meet::key_of(key, me, handshake::claimed_node(answer));
-        let (_, proof) = handshake::check_answer(pair, self.nonce, answer).map_err(meet::wrong)?;
-        self.letters.post(HOST, 2, &proof);
+        let Some(letter) = self.letters.read(VISITOR, 1) else { return Ok(()) };
+        let Some(mut handshake) = self.handshake.take() else { return Ok(()) };
+        handshake.take(&letter);
+        if let Step::Met(met) = handshake.step(|node| meet::key_of(key, me, node)).map_err(wrong)? {
+            self.letters.post(HOST, 2, &met.last);
+        }
         Ok(())
     }
 }
@@ -62,32 +64,36 @@ impl Drop for Host {
 pub struct Visitor {
     letters: Letters,
     node: u32,
-    said: Option<([u8; CHALLENGE], [u8; ANSWER])>,
+    handshake: Handshake,
+    /// Number of the host's next letter.
+    next: u32,
 }
 
 impl Visitor {
-    /// In the file that the agent of `node` has made.
-    pub fn new(node: u32, path: &Path) -> Result<Visitor> {
-        let file = shared_file::open(path)?;
-        Ok(Visitor { letters: Letters::in_file(&file)?, node, said: None })
+    /// This agent, `me`, in the file that the agent of `node` has made.
+    pub fn new(me: u32, node: u32, path: &Path) -> Result<Visitor> {
+        let letters = Letters::in_file(&shared_file::open(path)?)?;
+        Ok(Visitor { letters, node, handshake: Handshake::of_child(me, nonce()), next: 1 })
     }
 
     /// True when the other side has proved to be that node's agent.
-    pub fn look(&mut self, key: Key, me: u32) -> Result<bool> {
-        let pair = meet::key_of(key, me, self.node);
-        let Some((challenge, answer)) = &self.said else {
-            let Some(letter) = self.letters.read(HOST, 1) else { return Ok(false) };
-            let challenge = *letter.first_chunk::<CHALLENGE>().ok_or(ErrorKind::InvalidData)?;
-            let answer = handshake::answer(pair, &challenge, me, meet::random()).map_err(meet::wrong)?;
-            self.letters.post(VISITOR, 1, &answer);
-            self.said = Some((challenge, answer));
-            return Ok(false);
-        };
-        let Some(letter) = self.letters.read(HOST, 2) else { return Ok(false) };
-        let proof = letter.first_chunk::<PROOF>().ok_or(ErrorKind::InvalidData)?;
-        handshake::check_proof(pair, challenge, answer, proof).map_err(meet::wrong)?;
-        Ok(true)
+    pub fn look(&mut self, key: Key) -> Result<bool> {
+        let Some(letter) = self.letters.read(HOST, self.next) else { return Ok(false) };
+        self.next += 1;
+        self.handshake.take(&letter);
+        match self.handshake.step(|me| meet::key_of(key, me, self.node)).map_err(wrong)? {
+            Step::Wait => Err(ErrorKind::InvalidData.into()),
+            Step::Answer(answer) => {
+                self.letters.post(VISITOR, 1, &answer);
+                Ok(false)
+            }
+            Step::Met(_) => Ok(true),
+        }
     }
+}
+
+fn wrong(e: base::Error) -> Error {
+    Error::new(ErrorKind::PermissionDenied, e.origin)
 }
 
 #[cfg(test)]
@@ -98,10 +104,10 @@ mod tests {
         let path = std::env::temp_dir().join(format!(".ferrule-by-file-{name}-{}", std::process::id()));
         let mut host = Host::new(&path).unwrap();
         assert!(crate::leftovers::is_our_file(&path));
-        let mut visitor = Visitor::new(7, &path).unwrap();
-        assert!(!visitor.look(theirs, 3).unwrap());
+        let mut visitor = Visitor::new(3, 7, &path).unwrap();
+        assert!(!visitor.look(theirs).unwrap());
         let heard = host.look(Key([1; 16]), 7);
-        let said = visitor.look(theirs, 3);
+        let said = visitor.look(theirs);
         drop(host);
         assert!(!path.exists());
         (heard, said)

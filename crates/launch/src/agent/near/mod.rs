@@ -19,20 +19,21 @@ mod talk;
 
 use super::Agent;
 use super::fdlink::FdLink;
+use crate::callers::{Callers, Dropped};
 use crate::leftovers::Leftovers;
 use crate::pollset::PollSet;
 use crate::settings::LOCALITY_TIMEOUT;
 use base::log;
 use by_file::{Host, Visitor};
+use channel::handshake;
 use inboxes::Inboxes;
-use meet::{CallSocket, Caller, Guest};
-use protocol::control::handshake::Key;
+use meet::CallSocket;
+use protocol::control::handshake::{Handshake, Key};
 use protocol::control::near::{self, Call, SameKernel};
-use protocol::control::sealed::Seals;
 use regions::Regions;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
@@ -46,9 +47,16 @@ const GUESTS_MAX: usize = 256;
 /// A call that is not decided.
 struct Calling {
     call: Call,
-    caller: Option<Caller>,
-    visitor: Option<Visitor>,
+    way: Way,
     reasons: Vec<String>,
+}
+
+/// How another agent is called.
+enum Way {
+    /// Not yet.
+    None,
+    Socket(UnixStream, Handshake),
+    File(Visitor),
 }
 
 /// What an agent knows of the agents under the same kernel.
@@ -58,7 +66,7 @@ pub struct Near {
     call_sockets: Vec<CallSocket>,
     /// Files in which somebody may come to talk.
     hosts: Vec<Host>,
-    guests: Vec<Guest>,
+    guests: Callers<UnixStream>,
     calls: Vec<Calling>,
     /// Sockets of others, which disappear with their owners unless those are killed.
     others: Vec<PathBuf>,
@@ -96,7 +104,7 @@ impl Near {
             hosts: Vec::new(),
             inboxes: Inboxes::default(),
             regions: Regions::default(),
-            guests: Vec::new(),
+            guests: Callers::new(Duration::from_millis(LOCALITY_TIMEOUT.value())),
             calls: Vec::new(),
             others: Vec::new(),
             proved: Vec::new(),
@@ -189,15 +197,19 @@ impl Near {
 
     pub fn register(&self, set: &mut PollSet) {
         self.call_sockets.iter().for_each(|call_socket| set.add(&call_socket.listener, true, false));
-        self.guests.iter().for_each(|guest| set.add(&guest.stream, true, false));
+        self.guests.register(set);
         if self.knows_the_trees() {
             self.links.values().for_each(|link| link.register(set));
         }
         if let Some(switch) = &self.switch {
             set.add(switch, true, false);
         }
-        for caller in self.calls.iter().filter_map(|c| c.caller.as_ref()) {
-            set.add(&caller.stream, true, false);
+        for calling in &self.calls {
+            match &calling.way {
+                Way::None => {}
+                Way::Socket(stream, _) => set.add(stream, true, false),
+                Way::File(_) => set.until(Instant::now() + by_file::LOOK_EVERY),
+            }
         }
         if let Some(by) = self.regions.next_heartbeat() {
             set.until(by);
@@ -205,7 +217,7 @@ impl Near {
         if let Some(by) = self.call_by {
             set.until(by);
         }
-        if self.hosts.iter().any(Host::waits) || self.calls.iter().any(|c| c.visitor.is_some()) {
+        if self.hosts.iter().any(Host::waits) {
             set.until(Instant::now() + by_file::LOOK_EVERY);
         }
     }
@@ -229,7 +241,7 @@ impl Near {
                     if node > self.node {
                         self.given.insert(node, stream);
                     } else {
-                        self.guests.extend(Guest::new(stream));
+                        let _ = self.guests.add(stream, GUESTS_MAX);
                     }
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
@@ -247,45 +259,44 @@ impl Near {
         }
         for call_socket in self.call_sockets.iter().filter(|call_socket| set.readable(&call_socket.listener)) {
             while let Ok((stream, _)) = call_socket.listener.accept() {
-                if self.guests.len() == GUESTS_MAX {
-                    self.guests.remove(0);
-                }
-                self.guests.extend(Guest::new(stream));
+                let _ = self.guests.add(stream, GUESTS_MAX);
             }
         }
-        let limit = Duration::from_millis(LOCALITY_TIMEOUT.value());
-        for mut guest in std::mem::take(&mut self.guests) {
-            if !set.readable(&guest.stream) {
-                if guest.since.elapsed() < limit {
-                    self.guests.push(guest);
+        for (stream, outcome) in self.guests.poll(set, |node| meet::key_of(self.key, self.node, node)) {
+            match outcome {
+                Ok(met) if (&stream).write_all(&met.last).is_ok() => {
+                    self.links.insert(met.node, FdLink::new(stream.into()).sealed(met.seals));
                 }
-                continue;
-            }
-            match guest.receive(self.key, self.node) {
-                Ok(None) => self.guests.push(guest),
-                Ok(Some((node, seals))) => {
-                    self.links.insert(node, FdLink::new(guest.stream.into()).sealed(seals));
+                Ok(_) => {}
+                Err(Dropped { why, .. }) if why.kind() == ErrorKind::PermissionDenied => {
+                    log!(Warn, "dropped a caller at the socket for agents under the same kernel: {why}");
                 }
-                Err(e) if e.kind() == ErrorKind::PermissionDenied => {
-                    log!(Warn, "dropped a caller at the socket for agents under the same kernel: {e}");
+                Err(Dropped { why, .. }) => {
+                    log!(Info, "a caller at the socket for agents under the same kernel: {why}");
                 }
-                Err(e) => log!(Info, "a caller at the socket for agents under the same kernel: {e}"),
             }
         }
     }
 
     fn poll_calls(&mut self, set: &PollSet) {
         for mut calling in std::mem::take(&mut self.calls) {
-            let readable = calling.caller.as_ref().is_some_and(|c| set.readable(&c.stream));
-            let answer = match &mut calling.visitor {
-                Some(visitor) => visitor.look(self.key, self.node).map(|met| met.then_some(None)),
-                None => match calling.caller.as_mut().filter(|_| readable) {
-                    Some(caller) => caller.receive(self.key, self.node).map(|seals| seals.map(Some)),
-                    None => Ok(None),
-                },
+            let node = calling.call.node;
+            let met = match &mut calling.way {
+                Way::Socket(stream, handshake) if set.readable(&*stream) => {
+                    let key_of = |me| meet::key_of(self.key, me, node);
+                    handshake::drive(&*stream, &*stream, handshake, key_of).map(|met| met.map(|met| Some(met.seals)))
+                }
+                // Those that meet in a file have no link.
+                Way::File(visitor) => visitor.look(self.key).map(|met| met.then_some(None)),
+                Way::None | Way::Socket(..) => Ok(None),
             };
-            match answer {
-                Ok(Some(seals)) => self.welcome(calling, seals),
+            match met {
+                Ok(Some(seals)) => {
+                    self.proved.push(node);
+                    if let (Way::Socket(stream, _), Some(seals)) = (calling.way, seals) {
+                        self.links.insert(node, FdLink::new(stream.into()).sealed(seals));
+                    }
+                }
                 Ok(None) => self.calls.push(calling),
                 Err(e) => {
                     calling.reasons.push(e.to_string());
@@ -298,14 +309,6 @@ impl Near {
                 let why = format!("no answer within {} ms (FERRULE_LOCALITY_TIMEOUT)", LOCALITY_TIMEOUT.value());
                 self.refused.push((calling.call.node, why));
             }
-        }
-    }
-
-    /// The other agent has proved itself; those that met in a file have no link.
-    fn welcome(&mut self, calling: Calling, seals: Option<Seals>) {
-        self.proved.push(calling.call.node);
-        if let (Some(caller), Some(seals)) = (calling.caller, seals) {
-            self.links.insert(calling.call.node, FdLink::new(caller.stream.into()).sealed(seals));
         }
     }
 
@@ -325,9 +328,9 @@ impl Near {
                 }
                 ("no way through the shared directory", meet::call_path(&path))
             };
-            match stream.and_then(|stream| Caller::new(node, stream)) {
-                Ok(caller) => {
-                    calling.caller = Some(caller);
+            match stream.and_then(|stream| stream.set_nonblocking(true).map(|()| stream)) {
+                Ok(stream) => {
+                    calling.way = Way::Socket(stream, Handshake::of_child(self.node, handshake::nonce()));
                     return self.calls.push(calling);
                 }
                 Err(e) => calling.reasons.push(format!("{what}: {e}")),
@@ -340,9 +343,9 @@ impl Near {
         let node = calling.call.node;
         let path = std::mem::take(&mut calling.call.file);
         if !path.is_empty() {
-            match Visitor::new(node, Path::new(OsStr::from_bytes(&path))) {
+            match Visitor::new(self.node, node, Path::new(OsStr::from_bytes(&path))) {
                 Ok(visitor) => {
-                    calling.visitor = Some(visitor);
+                    calling.way = Way::File(visitor);
                     return self.calls.push(calling);
                 }
                 Err(e) => calling.reasons.push(format!("no file in a directory of both: {e}")),

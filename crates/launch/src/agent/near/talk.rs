@@ -4,9 +4,10 @@ use super::by_file::Host;
 use super::inboxes::Inboxes;
 use super::meet::CallSocket;
 use super::regions::Regions;
-use super::{Agent, Calling, LOCALITY_TIMEOUT, LinkEvent, hints};
+use super::{Agent, Calling, LOCALITY_TIMEOUT, LinkEvent, Way, hints};
 use crate::pollset::PollSet;
 use base::log;
+use channel::handshake::nonce;
 use protocol::control::near::{self, Call, Groups, SameKernel, Spot};
 use protocol::control::tree::{JobSpec, Message, ROOT};
 use std::ffi::OsStr;
@@ -19,9 +20,7 @@ use std::time::{Duration, Instant};
 impl Agent {
     /// Tells the head process where this agent is. In a job that looks for agents under the same kernel, ranks wait for the answer.
     pub(in crate::agent) fn send_hints(&mut self, job: &JobSpec) {
-        let mut random = [0; 16];
-        sys::process::random(&mut random);
-        let name = format!("ferrule-{:032x}", u128::from_le_bytes(random)).into_bytes();
+        let name = format!("ferrule-{:032x}", u128::from_le_bytes(nonce())).into_bytes();
         let call_socket = if hints::mode(job) == protocol::control::near::Mode::Alone {
             None
         } else {
@@ -56,7 +55,7 @@ impl Agent {
         }
         let paths = calls.iter().flat_map(|call| [&call.path, &call.file]).filter(|path| !path.is_empty());
         self.near.others.extend(paths.map(|path| PathBuf::from(OsStr::from_bytes(path))));
-        let calling = |call| Calling { call, caller: None, visitor: None, reasons: Vec::new() };
+        let calling = |call| Calling { call, way: Way::None, reasons: Vec::new() };
         self.near.calls = calls.into_iter().map(calling).collect();
         if !listen.is_empty() || !files.is_empty() {
             self.send_up(ROOT, Message::Listening { node: self.node });
