@@ -4,6 +4,7 @@
 pub mod config;
 pub mod counters;
 pub mod error;
+pub mod hex;
 pub mod ids;
 pub mod log;
 

@@ -6,7 +6,7 @@
 
 use crate::handshake::nonce;
 use crate::tcp;
-use base::{Result, ensure, fail, log};
+use base::{Result, ensure, fail, hex, log};
 use protocol::control::frame::{self, Splitter, TREE_LIMIT};
 use protocol::control::handshake::{Handshake, Key, Step, challenge};
 use protocol::control::sealed::Seals;
@@ -72,8 +72,7 @@ impl Port {
 }
 
 fn name_of(key: Key, addresses: &[SocketAddr]) -> String {
-    let secret: String = key.0.iter().map(|byte| format!("{byte:02x}")).collect();
-    let mut name = format!("{PREFIX}{secret}");
+    let mut name = format!("{PREFIX}{}", hex::encode(&key.0));
     for address in addresses.iter().map(|address| format!("@{address}")) {
         if name.len() + address.len() < MAX_PORT_NAME {
             name += &address;
@@ -86,9 +85,9 @@ fn name_of(key: Key, addresses: &[SocketAddr]) -> String {
 fn parse(name: &[u8]) -> Option<(Key, Vec<SocketAddr>)> {
     let rest = str::from_utf8(name).ok()?.strip_prefix(PREFIX)?;
     let mut parts = rest.split('@');
-    let secret = parts.next().filter(|secret| secret.len() == 32 && secret.bytes().all(|b| b.is_ascii_hexdigit()))?;
+    let secret = hex::decode(parts.next()?)?.try_into().ok()?;
     let addresses = parts.map(|address| address.parse().ok()).collect::<Option<Vec<SocketAddr>>>()?;
-    Some((Key(u128::from_str_radix(secret, 16).ok()?.to_be_bytes()), addresses)).filter(|(_, all)| !all.is_empty())
+    Some((Key(secret), addresses)).filter(|(_, all)| !all.is_empty())
 }
 
 /// Calls a port: its addresses in turn, until one of them is that of the port.

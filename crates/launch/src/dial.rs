@@ -11,44 +11,15 @@ use protocol::control::handshake::{Handshake, challenge};
 use protocol::control::sealed::Seals;
 use protocol::control::tree::Launcher;
 use std::fs::File;
-use std::io::{Error, ErrorKind, Result};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::io::{ErrorKind, Result};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
-
-/// Calls that the kernel keeps for a listener.
-const BACKLOG: i32 = 1024;
 
 /// Listens for node agents, at the address and on the ports that `launcher` allows; where to call.
 pub fn listen(launcher: &Launcher) -> std::result::Result<(TcpListener, Vec<SocketAddr>), String> {
-    let ports = settings::parse_ports(&launcher.ports)?;
+    let ports = listen_at::ports_of(&launcher.ports)?;
     let only = listen_at::address_of(&launcher.listen)?;
-    let failed = |e: Error| format!("cannot listen for node agents: {e}");
-    let listener = sys::sock::listen(only, ports, 0, BACKLOG).map_err(failed)?;
-    let at = listener.local_addr().map_err(failed)?;
-    Ok((listener, if only.is_some() { vec![at] } else { own_addresses(at.port()) }))
-}
-
-/// Every address under which others may reach this host, those of the loopback interface last.
-fn own_addresses(port: u16) -> Vec<SocketAddr> {
-    let mut all = Vec::new();
-    let trie = std::fs::read_to_string("/proc/net/fib_trie").unwrap_or_default();
-    let mut last = None;
-    for line in trie.lines() {
-        if let Some(text) = line.trim_start().strip_prefix("|-- ") {
-            last = text.trim().parse::<IpAddr>().ok();
-        } else if line.contains("/32 host LOCAL") {
-            all.extend(last);
-        }
-    }
-    for line in std::fs::read_to_string("/proc/net/if_inet6").unwrap_or_default().lines() {
-        let raw = line.split(' ').next().and_then(|hex| u128::from_str_radix(hex, 16).ok());
-        // Link-local addresses mean nothing without an interface of the reader's.
-        all.extend(raw.filter(|raw| raw >> 118 != 0xfe80 >> 6).map(|raw| IpAddr::V6(raw.into())));
-    }
-    all.push(IpAddr::from([127, 0, 0, 1]));
-    all.sort_by_key(|ip| (ip.is_loopback(), ip.is_ipv6(), *ip));
-    all.dedup();
-    all.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()
+    listen_at::listen(only, ports, 0).map_err(|e| format!("cannot listen for node agents: {e}"))
 }
 
 /// Whether `host` is this machine.
@@ -290,6 +261,5 @@ mod tests {
         assert!(is_local("127.0.0.1"));
         assert!(!is_local("192.0.2.1"));
         assert!(!is_local("no-such-host.invalid"));
-        assert!(own_addresses(5).contains(&"127.0.0.1:5".parse().unwrap()));
     }
 }

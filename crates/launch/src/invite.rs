@@ -1,59 +1,49 @@
 //! The invitation of a new agent, as one line on its standard input: never on the command line, which every user can read.
 
+use base::hex;
+use protocol::control::codec::wire;
 use protocol::control::handshake::Key;
-use protocol::control::{Wire, codec, decode, encode};
+use protocol::control::{Wire, decode, encode};
 use std::net::SocketAddr;
 
 const PREFIX: &str = "ferrule-invite-1 ";
 
-/// How to reach the parent and what to say there.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Invite {
-    /// The agent's node index.
-    pub node: u32,
-    /// Where the parent listens.
-    pub parents: Vec<SocketAddr>,
-    /// Secret of the agents.
-    pub key: Key,
-    /// The parent's nonce, for a connection over stdio.
-    pub nonce: [u8; 16],
-    /// Seconds to try.
-    pub timeout_s: u32,
-}
-
-impl Wire for Invite {
-    fn put(&self, out: &mut Vec<u8>) {
-        self.node.put(out);
-        self.parents.put(out);
-        self.key.0.put(out);
-        self.nonce.put(out);
-        self.timeout_s.put(out);
-    }
-    fn take(input: &mut codec::Reader<'_>) -> base::Result<Invite> {
-        Ok(Invite {
-            node: u32::take(input)?,
-            parents: Vec::take(input)?,
-            key: Key(<[u8; 16]>::take(input)?),
-            nonce: <[u8; 16]>::take(input)?,
-            timeout_s: u32::take(input)?,
-        })
+wire! {
+    /// How to reach the parent and what to say there.
+    pub struct Invite {
+        /// The agent's node index.
+        pub node: u32,
+        /// Where the parent listens.
+        pub parents: Vec<SocketAddr>,
+        /// Secret of the agents.
+        pub key: Key,
+        /// The parent's nonce, for a connection over stdio.
+        pub nonce: [u8; 16],
+        /// Seconds to try.
+        pub timeout_s: u32,
     }
 }
 
 impl Invite {
     /// The line, with its newline.
     pub fn to_line(&self) -> String {
-        let hex: String = encode(self).iter().map(|b| format!("{b:02x}")).collect();
-        format!("{PREFIX}{hex}\n")
+        line_of(PREFIX, self)
     }
 
     /// Reads the line.
     pub fn from_line(line: &str) -> Option<Invite> {
-        let hex = line.trim_end().strip_prefix(PREFIX)?;
-        let digits: Option<Vec<u8>> = hex.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect();
-        let bytes: Vec<u8> = digits?.chunks(2).map(|pair| pair.iter().fold(0, |acc, d| acc << 4 | d)).collect();
-        decode(&bytes).ok()
+        read_line(PREFIX, line)
     }
+}
+
+/// A value as one line of text.
+pub fn line_of<T: Wire>(prefix: &str, value: &T) -> String {
+    format!("{prefix}{}\n", hex::encode(&encode(value)))
+}
+
+/// The inverse of [`line_of`].
+pub fn read_line<T: Wire>(prefix: &str, line: &str) -> Option<T> {
+    decode(&hex::decode(line.trim_end().strip_prefix(prefix)?)?).ok()
 }
 
 #[cfg(test)]

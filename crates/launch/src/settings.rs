@@ -92,18 +92,6 @@ pub fn check_name(name: &str) -> Option<String> {
     Some(format!("there is no setting FERRULE_{name}{}", hint.unwrap_or_default()))
 }
 
-/// Reads a range of ports, `first-last`; empty stands for any, which is port 0.
-pub fn parse_ports(text: &str) -> Result<std::ops::RangeInclusive<u16>, String> {
-    if text.trim().is_empty() {
-        return Ok(0..=0);
-    }
-    let (first, last) = text.split_once(['-', ':']).unwrap_or((text, text));
-    match (first.trim().parse::<u16>(), last.trim().parse::<u16>()) {
-        (Ok(first), Ok(last)) if 0 < first && first <= last => Ok(first..=last),
-        _ => Err(format!("FERRULE_PORT_RANGE={text} is not of the form first-last")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,13 +104,5 @@ mod tests {
             assert!(check_name(old).unwrap().contains(&format!("called FERRULE_{now} now")));
             assert_eq!(check_name(now), None);
         }
-    }
-
-    #[test]
-    fn port_ranges_are_checked() {
-        assert_eq!(parse_ports("").unwrap(), 0..=0);
-        assert_eq!(parse_ports("5000-5010").unwrap(), 5000..=5010);
-        assert!(parse_ports("5010-5000").is_err());
-        assert!(parse_ports("x").is_err());
     }
 }

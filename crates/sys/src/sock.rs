@@ -307,7 +307,7 @@ pub fn end_of_sending(fd: BorrowedFd<'_>) {
     unsafe { libc::shutdown(fd.as_raw_fd(), libc::SHUT_WR) };
 }
 
-/// The addresses of every interface that is up, loopback ones last; link-local IPv6 addresses, which mean nothing to
+/// The addresses of every interface that is up, loopback ones last, of each those of IPv4 first; link-local IPv6 addresses, which mean nothing to
 /// other hosts, are left out.
 pub fn local_addresses() -> io::Result<Vec<IpAddr>> {
     let mut found = Vec::new();
@@ -378,7 +378,7 @@ pub fn local_networks() -> io::Result<Vec<Local>> {
     }
     // SAFETY: the list came from getifaddrs and isn't used any more.
     unsafe { libc::freeifaddrs(list) };
-    found.sort_by_key(|local| local.address.is_loopback());
+    found.sort_by_key(|local| (local.address.is_loopback(), local.address.is_ipv6()));
     Ok(found)
 }
 

@@ -10,7 +10,7 @@
 use super::launcher::{Launcher, Place, get_long, put_long};
 use super::{AGENT_PATH, Bootstrap};
 use crate::handshake;
-use base::{Result, WorldRank, ensure, fail, log};
+use base::{Result, WorldRank, ensure, fail, hex, log};
 use protocol::control::adopt::{PLAN_MAX, Plan, pair_key, rank_socket_name};
 use protocol::control::handshake::Handshake;
 use protocol::control::{VERSION, encode};
@@ -74,9 +74,8 @@ fn exchange(launcher: &mut dyn Launcher) -> Result<[u8; 16]> {
     }
     launcher.fence()?;
     if rank == 0 {
-        let mut key = [0; 16];
-        sys::process::random(&mut key);
-        launcher.put("ferrule-key", &format!("{:032x}", u128::from_le_bytes(key)))?;
+        let key = handshake::nonce();
+        launcher.put("ferrule-key", &hex::encode(&key))?;
         found(launcher, key)?;
     }
     launcher.fence()?;
@@ -89,9 +88,9 @@ fn exchange(launcher: &mut dyn Launcher) -> Result<[u8; 16]> {
         let words = ["--adopt-agent".to_string(), node.to_string()];
         start(&words, format!("{invitation}\n").as_bytes(), false)?;
     }
-    match u128::from_str_radix(&launcher.get(0, "ferrule-key")?, 16) {
-        Ok(key) => Ok(key.to_le_bytes()),
-        Err(_) => fail!(ERR_OTHER, "the launcher's key-value space holds something else than was stored"),
+    match hex::decode(&launcher.get(0, "ferrule-key")?).and_then(|key| key.try_into().ok()) {
+        Some(key) => Ok(key),
+        None => fail!(ERR_OTHER, "the launcher's key-value space holds something else than was stored"),
     }
 }
 

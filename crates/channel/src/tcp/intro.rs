@@ -14,48 +14,27 @@ use super::{
 use base::{Peer, log};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::ops::RangeInclusive;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 use sys::epoll::Interest;
 use sys::sock;
 
-/// Connections that the kernel keeps for us until they are accepted.
-const BACKLOG: i32 = 1024;
 /// How long listening pauses when there are no descriptors left.
 const PAUSE: Duration = Duration::from_millis(200);
-
-fn parse_ports(text: &str) -> Option<RangeInclusive<u16>> {
-    let (low, high) = text.split_once(['-', ':']).unwrap_or((text, text));
-    let (low, high) = (low.trim().parse().ok()?, high.trim().parse().ok()?);
-    (low > 0 && low <= high).then_some(low..=high)
-}
-
-fn ports() -> RangeInclusive<u16> {
-    match PORT_RANGE.value() {
-        "" => 0..=0,
-        text => parse_ports(text).unwrap_or_else(|| {
-            log!(Warn, "FERRULE_PORT_RANGE={text} is not first-last; using any port");
-            0..=0
-        }),
-    }
-}
 
 /// The listener, and the addresses at which it can be dialled.
 pub(super) fn listen(first: u32, with_loopback: bool) -> io::Result<(TcpListener, Vec<SocketAddr>)> {
     let only = listen_at::address_of(LISTEN.value()).map_err(io::Error::other)?;
-    let listener = sock::listen(only, ports(), first, BACKLOG)?;
-    let at = listener.local_addr()?;
-    if only.is_some() {
-        return Ok((listener, vec![at]));
-    }
-    let mut addresses = sock::local_addresses().unwrap_or_default();
-    addresses.retain(|a| at.is_ipv6() || a.is_ipv4());
+    let ports = listen_at::ports_of(PORT_RANGE.value()).unwrap_or_else(|why| {
+        log!(Warn, "{why}; using any port");
+        0..=0
+    });
+    let (listener, mut addresses) = listen_at::listen(only, ports, first)?;
     // A host without a network can only run jobs of its own.
-    if !with_loopback && addresses.iter().any(|a| !a.is_loopback()) {
-        addresses.retain(|a| !a.is_loopback());
+    if !with_loopback && addresses.iter().any(|a| !a.ip().is_loopback()) {
+        addresses.retain(|a| !a.ip().is_loopback());
     }
-    Ok((listener, addresses.into_iter().map(|a| SocketAddr::new(a, at.port())).collect()))
+    Ok((listener, addresses))
 }
 
 impl Net {
@@ -329,20 +308,5 @@ impl Net {
             let _ = self.epoll.modify(pending.fd(), TOKEN_PENDING | at as u64, Interest::READ);
         }
         self.on_progress(at, progress);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn port_ranges_are_read() {
-        assert_eq!(parse_ports("5000-5010"), Some(5000..=5010));
-        assert_eq!(parse_ports("5000:5000"), Some(5000..=5000));
-        assert_eq!(parse_ports("5000"), Some(5000..=5000));
-        assert_eq!(parse_ports("5010-5000"), None);
-        assert_eq!(parse_ports("0-1"), None);
-        assert_eq!(parse_ports("x"), None);
     }
 }

@@ -1,7 +1,40 @@
-//! The address of this host at which sockets listen: `FERRULE_LISTEN`.
+//! Where sockets listen: `FERRULE_LISTEN`, `FERRULE_PORT_RANGE`; and where they can be called.
 
-use std::net::IpAddr;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::ops::RangeInclusive;
 use sys::sock;
+
+/// Connections that the kernel keeps for us until they are accepted.
+const BACKLOG: i32 = 1024;
+
+/// Reads a range of ports, `first-last`; empty stands for any, which is port 0.
+pub fn ports_of(text: &str) -> Result<RangeInclusive<u16>, String> {
+    if text.trim().is_empty() {
+        return Ok(0..=0);
+    }
+    let (first, last) = text.split_once(['-', ':']).unwrap_or((text, text));
+    match (first.trim().parse::<u16>(), last.trim().parse::<u16>()) {
+        (Ok(first), Ok(last)) if 0 < first && first <= last => Ok(first..=last),
+        _ => Err(format!("FERRULE_PORT_RANGE={text} is not of the form first-last")),
+    }
+}
+
+/// Listens at one address or at all of this host, at a port of `ports`, beginning with the `first`-th; where it can be called, addresses of the loopback interface last.
+pub fn listen(
+    only: Option<IpAddr>,
+    ports: RangeInclusive<u16>,
+    first: u32,
+) -> io::Result<(TcpListener, Vec<SocketAddr>)> {
+    let listener = sock::listen(only, ports, first, BACKLOG)?;
+    let at = listener.local_addr()?;
+    if only.is_some() {
+        return Ok((listener, vec![at]));
+    }
+    let mut addresses = sock::local_addresses().unwrap_or_default();
+    addresses.retain(|a| at.is_ipv6() || a.is_ipv4());
+    Ok((listener, addresses.into_iter().map(|a| SocketAddr::new(a, at.port())).collect()))
+}
 
 /// The address of this host that `text` names, as in [`super::LISTEN`]; `None` for every address.
 pub fn address_of(text: &str) -> Result<Option<IpAddr>, String> {
@@ -69,6 +102,28 @@ mod tests {
         }
         for wrong in ["10.3.0.0/16", "10.2.0.8", "eth1", "10.1.2.3/33", "10.1.2.3/x", "/8"] {
             assert!(find(wrong, &here).unwrap_err().contains("ib0 10.2.0.9"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn port_ranges_are_read() {
+        for (text, wanted) in
+            [("", 0..=0), (" ", 0..=0), ("5000-5010", 5000..=5010), ("5000:5000", 5000..=5000), ("5000", 5000..=5000)]
+        {
+            assert_eq!(ports_of(text), Ok(wanted));
+        }
+        for wrong in ["5010-5000", "0-1", "x", "1-70000"] {
+            assert!(ports_of(wrong).unwrap_err().contains(wrong));
+        }
+    }
+
+    #[test]
+    fn every_address_of_this_host_can_be_called() {
+        let (listener, addresses) = listen(None, 0..=0, 0).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert!(addresses.contains(&SocketAddr::new([127, 0, 0, 1].into(), port)));
+        for address in addresses {
+            std::net::TcpStream::connect(address).unwrap();
         }
     }
 

@@ -18,6 +18,8 @@ pub(crate) mod jobdir;
 mod spec;
 pub mod supervisor;
 
+use base::fail;
+use protocol::control::{Wire, codec};
 pub use spec::Container;
 
 /// Who starts the agents.
@@ -46,11 +48,6 @@ impl Engine {
         }
     }
 
-    /// The inverse of `as u8`.
-    pub fn from_number(n: u8) -> Option<Engine> {
-        [Engine::Docker, Engine::Podman, Engine::Charliecloud, Engine::Exec].get(usize::from(n)).copied()
-    }
-
     /// The command that is run unless `--container-engine` says otherwise.
     pub fn command(self) -> Option<&'static str> {
         match self {
@@ -59,6 +56,17 @@ impl Engine {
             Engine::Charliecloud => Some("ch-run"),
             Engine::Exec => None,
         }
+    }
+}
+
+impl Wire for Engine {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.push(*self as u8);
+    }
+    fn take(input: &mut codec::Reader<'_>) -> base::Result<Engine> {
+        let all = [Engine::Docker, Engine::Podman, Engine::Charliecloud, Engine::Exec];
+        let Some(engine) = all.get(usize::from(u8::take(input)?)) else { fail!(ERR_OTHER, "unknown container engine") };
+        Ok(*engine)
     }
 }
 

@@ -2,97 +2,54 @@
 //! the engine's own command line does.
 
 use super::Engine;
-use base::fail;
-use protocol::control::{Wire, codec, decode, encode};
+use crate::invite;
+use protocol::control::codec::wire;
 
 const PREFIX: &str = "ferrule-container-1 ";
 
-/// One container of the job.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Container {
-    /// Kind of engine.
-    pub engine: Engine,
-    /// Words of the engine's command; empty to find docker or podman.
-    pub command: Vec<String>,
-    /// Name of the container.
-    pub name: String,
-    /// Image, or directory of a root file system; empty for a container that runs already.
-    pub image: String,
-    /// The job's number, a label of the container.
-    pub job_id: u64,
-    /// Name of the job directory, below the host's directory for temporary files.
-    pub job_dir: String,
-    /// Path of mpiexec inside.
-    pub agent: String,
-    /// Files and directories to bind at their own path, and whether they may be written.
-    pub binds: Vec<(String, bool)>,
-    /// Variables of the agent.
-    pub env: Vec<(String, String)>,
-    /// Network, or empty.
-    pub network: String,
-    /// More words for the engine.
-    pub args: Vec<String>,
-    /// Files to copy to the job's own directory inside: from, name there. Empty if nothing is to be copied.
-    pub copies: Vec<(String, String)>,
-    /// The job's own directory inside, if files are copied.
-    pub copy_to: String,
-    /// All containers of the job, for finding a directory that they share.
-    pub all_names: Vec<String>,
-}
-
-impl Wire for Container {
-    fn put(&self, out: &mut Vec<u8>) {
-        (self.engine as u8).put(out);
-        self.command.put(out);
-        self.name.put(out);
-        self.image.put(out);
-        self.job_id.put(out);
-        self.job_dir.put(out);
-        self.agent.put(out);
-        self.binds.put(out);
-        self.env.put(out);
-        self.network.put(out);
-        self.args.put(out);
-        self.copies.put(out);
-        self.copy_to.put(out);
-        self.all_names.put(out);
-    }
-    fn take(input: &mut codec::Reader<'_>) -> base::Result<Container> {
-        let Some(engine) = Engine::from_number(u8::take(input)?) else {
-            fail!(ERR_OTHER, "unknown container engine");
-        };
-        Ok(Container {
-            engine,
-            command: Vec::take(input)?,
-            name: String::take(input)?,
-            image: String::take(input)?,
-            job_id: u64::take(input)?,
-            job_dir: String::take(input)?,
-            agent: String::take(input)?,
-            binds: Vec::take(input)?,
-            env: Vec::take(input)?,
-            network: String::take(input)?,
-            args: Vec::take(input)?,
-            copies: Vec::take(input)?,
-            copy_to: String::take(input)?,
-            all_names: Vec::take(input)?,
-        })
+wire! {
+    /// One container of the job.
+    pub struct Container {
+        /// Kind of engine.
+        pub engine: Engine,
+        /// Words of the engine's command; empty to find docker or podman.
+        pub command: Vec<String>,
+        /// Name of the container.
+        pub name: String,
+        /// Image, or directory of a root file system; empty for a container that runs already.
+        pub image: String,
+        /// The job's number, a label of the container.
+        pub job_id: u64,
+        /// Name of the job directory, below the host's directory for temporary files.
+        pub job_dir: String,
+        /// Path of mpiexec inside.
+        pub agent: String,
+        /// Files and directories to bind at their own path, and whether they may be written.
+        pub binds: Vec<(String, bool)>,
+        /// Variables of the agent.
+        pub env: Vec<(String, String)>,
+        /// Network, or empty.
+        pub network: String,
+        /// More words for the engine.
+        pub args: Vec<String>,
+        /// Files to copy to the job's own directory inside: from, name there. Empty if nothing is to be copied.
+        pub copies: Vec<(String, String)>,
+        /// The job's own directory inside, if files are copied.
+        pub copy_to: String,
+        /// All containers of the job, for finding a directory that they share.
+        pub all_names: Vec<String>,
     }
 }
 
 impl Container {
     /// The line, with its newline.
     pub fn to_line(&self) -> String {
-        let hex: String = encode(self).iter().map(|b| format!("{b:02x}")).collect();
-        format!("{PREFIX}{hex}\n")
+        invite::line_of(PREFIX, self)
     }
 
     /// Reads the line.
     pub fn from_line(line: &str) -> Option<Container> {
-        let hex = line.trim_end().strip_prefix(PREFIX)?;
-        let digits: Option<Vec<u8>> = hex.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect();
-        let bytes: Vec<u8> = digits?.chunks(2).map(|pair| pair.iter().fold(0, |acc, d| acc << 4 | d)).collect();
-        decode(&bytes).ok()
+        invite::read_line(PREFIX, line)
     }
 }
 

@@ -72,7 +72,7 @@ enum How {
 
 /// Plans the job; an error is a sentence for the user.
 pub fn plan(options: &Options) -> Result<Plan, String> {
-    settings::parse_ports(settings::PORT_RANGE.value())?;
+    channel::tcp::listen_at::ports_of(settings::PORT_RANGE.value())?;
     let here = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let here = if here.trim().is_empty() { "localhost" } else { here.trim() };
     let text = launcher_text(options);

@@ -10,6 +10,7 @@
 
 use super::codec::wire;
 use super::handshake::Key;
+use base::hex;
 
 /// Most bytes of a [`Plan`].
 pub const PLAN_MAX: usize = 256 << 20;
@@ -38,7 +39,7 @@ wire! {
 /// processes that know the key can compute it.
 pub fn rank_socket_name(meeting_key: [u8; 16], first: u32) -> Vec<u8> {
     let name = Key(meeting_key).derive(&[b"door", first.to_le_bytes().as_slice()].concat());
-    format!("ferrule-{:032x}", u128::from_le_bytes(name.0)).into_bytes()
+    format!("ferrule-{}", hex::encode(&name.0)).into_bytes()
 }
 
 /// The key with which `rank` and its agent prove themselves to each other.

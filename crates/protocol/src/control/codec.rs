@@ -210,7 +210,17 @@ impl Wire for base::WorldRank {
     }
 }
 
+impl Wire for super::handshake::Key {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.0.put(out);
+    }
+    fn take(input: &mut Reader<'_>) -> Result<super::handshake::Key> {
+        Ok(super::handshake::Key(Wire::take(input)?))
+    }
+}
+
 /// Declares a struct, or an enum with numbered variants, together with its encoding: fields in order, variants by number.
+#[macro_export]
 macro_rules! wire {
     ($(#[$meta:meta])* pub struct $name:ident { $($(#[$fmeta:meta])* pub $field:ident : $ty:ty,)* }) => {
         $(#[$meta])*
@@ -249,4 +259,4 @@ macro_rules! wire {
         }
     };
 }
-pub(crate) use wire;
+pub use wire;

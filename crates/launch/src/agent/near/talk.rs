@@ -6,7 +6,7 @@ use super::meet::CallSocket;
 use super::regions::Regions;
 use super::{Agent, Calling, LOCALITY_TIMEOUT, LinkEvent, Way, hints};
 use crate::pollset::PollSet;
-use base::log;
+use base::{hex, log};
 use channel::handshake::nonce;
 use protocol::control::near::{self, Call, Groups, SameKernel, Spot};
 use protocol::control::tree::{JobSpec, Message, ROOT};
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 impl Agent {
     /// Tells the head process where this agent is. In a job that looks for agents under the same kernel, ranks wait for the answer.
     pub(in crate::agent) fn send_hints(&mut self, job: &JobSpec) {
-        let name = format!("ferrule-{:032x}", u128::from_le_bytes(nonce())).into_bytes();
+        let name = format!("ferrule-{}", hex::encode(&nonce())).into_bytes();
         let call_socket = if hints::mode(job) == protocol::control::near::Mode::Alone {
             None
         } else {
