@@ -4,8 +4,7 @@
 //! belongs to its launcher. When a job has to end, the launcher gets the grace time to end it before the agent sends SIGKILL, so that
 //! the exit code is what the launcher makes of the cause.
 
-use super::rank::Rank;
-use super::start::adopted_info;
+use super::rank::{Own, Rank};
 use super::{Agent, Killing};
 use crate::callers::Callers;
 use crate::pollset::PollSet;
@@ -122,7 +121,7 @@ impl Agent {
             (placed.node == self.node).then_some(world as u32)
         };
         let locals: Vec<u32> = job.ranks.iter().enumerate().filter_map(mine).collect();
-        self.ranks = locals.iter().map(|world| Rank::absent(Box::new(adopted_info(job, *world, &locals)))).collect();
+        self.ranks = locals.iter().map(|world| Rank::absent(*world, Own::default())).collect();
         match RankListener::open(job, locals.first().copied().unwrap_or(0)) {
             Ok(rank_listener) => self.rank_listener = Some(rank_listener),
             Err(e) => {

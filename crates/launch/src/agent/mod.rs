@@ -70,6 +70,8 @@ pub struct Agent {
     slices: profile::Slices,
     /// Soft limit of open files that ranks get.
     file_limit: u64,
+    /// Processors that the ranks of this agent leave free.
+    spare_cpus: u32,
     killing: Killing,
     /// Descriptors of a rank have been lost, which has been logged.
     short_of_files: bool,
@@ -122,6 +124,7 @@ pub fn run(node: u32, key: Key, up: Link, (leftovers, switch): (Leftovers, Optio
         signals,
         slices: profile::Slices::default(),
         file_limit,
+        spare_cpus: 0,
         killing: Killing::No,
         short_of_files: false,
         idle_since: None,

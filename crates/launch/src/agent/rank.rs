@@ -7,7 +7,7 @@ use crate::orphans::parent_of;
 use crate::pollset::PollSet;
 use base::{WorldRank, log};
 use protocol::control::epoch::Order;
-use protocol::control::rank::{OFFLOAD_FDS, Times};
+use protocol::control::rank::{OFFLOAD_FDS, Region, Times};
 use protocol::control::tree::{Message, Phase, ROOT};
 use protocol::control::{EndpointAddress, JobInfo, ToAgent, ToRank};
 use std::os::fd::OwnedFd;
@@ -43,80 +43,93 @@ pub struct Rank {
     pub ordered: Option<Order>,
     /// Where its programs count what they send, if they do.
     pub counts: Vec<Counts>,
-    /// What a next program is told.
-    pub info: Box<JobInfo>,
+    /// What is told to this rank only.
+    pub own: Own,
     pub(super) streams: [Stream; 2],
-    control: Option<FdLink>,
-    /// Messages for after the job's description, which waits until it is known which nodes share this kernel.
-    held: Option<Vec<(ToRank, Vec<Rc<OwnedFd>>)>>,
+    control: Control,
+    /// The description of the job, but for [`Rank::own`]; it waits until it is known which nodes share this kernel.
+    job: Option<Rc<JobInfo>>,
+    /// Messages for after that.
+    held: Vec<(ToRank, Vec<Rc<OwnedFd>>)>,
     /// Its process, if another launcher is its parent and its pid means something here.
     watched: Option<Watched>,
     /// Its parent: the launcher's process on this node, or what that has wrapped the rank in.
     launcher: Option<Watched>,
-    /// It has not called its agent yet, and may be introduced when it does.
-    absent: Option<bool>,
+}
+
+/// What of a job's description belongs to one rank.
+#[derive(Default)]
+pub struct Own {
+    /// Index of its program.
+    pub app: u32,
+    /// That program.
+    pub words: Rc<Words>,
+    /// CPUs that it is bound to.
+    pub bound_cpus: Vec<u32>,
+    /// Its part of a region that kernels share.
+    pub region: Region,
+    /// The file that it is to make for its inbox, or nothing.
+    pub inbox_file: Vec<u8>,
+}
+
+/// How a program was called, the same for all of its ranks.
+#[derive(Default)]
+pub struct Words {
+    /// Its name and arguments.
+    pub command: Vec<String>,
+    /// Its working directory.
+    pub working_directory: String,
+}
+
+/// The socket of a rank.
+enum Control {
+    /// It has not called its agent yet.
+    Awaited,
+    Open(FdLink),
+    Closed,
 }
 
 impl Rank {
     /// A rank that has just been started. It learns its job when it is introduced.
-    pub(super) fn new(
-        info: Box<JobInfo>,
+    pub(super) fn started(
+        world: u32,
+        own: Own,
         (pid, began_ns, spawned_ns): (Pid, u64, u64),
         socket: OwnedFd,
         streams: [Stream; 2],
     ) -> Rank {
-        Rank {
-            world: info.rank.0,
-            pid,
-            phase: Phase::Started {},
-            ended: None,
-            aborted: false,
-            address: None,
-            offload: Vec::new(),
-            spawned_ns: (began_ns, spawned_ns),
-            times: None,
-            generation: 0,
-            ordered: None,
-            counts: Vec::new(),
-            info,
-            streams,
-            control: Some(FdLink::new(socket)),
-            held: Some(Vec::new()),
-            watched: None,
-            launcher: None,
-            absent: None,
-        }
-    }
-
-    /// Whether the rank has been told its job.
-    pub(super) fn is_introduced(&self) -> bool {
-        self.held.is_none()
+        let control = Control::Open(FdLink::new(socket));
+        Rank { pid, spawned_ns: (began_ns, spawned_ns), control, streams, ..Rank::absent(world, own) }
     }
 
     /// A rank that another launcher starts.
-    pub(super) fn absent(info: Box<JobInfo>) -> Rank {
-        let streams = [Stream::ended(), Stream::ended()];
+    pub(super) fn absent(world: u32, own: Own) -> Rank {
         Rank {
-            world: info.rank.0,
+            world,
             pid: 0,
             phase: Phase::Started {},
             ended: None,
             aborted: false,
             address: None,
+            spawned_ns: (0, 0),
             offload: Vec::new(),
+            times: None,
             generation: 0,
             ordered: None,
             counts: Vec::new(),
-            info,
-            streams,
-            control: None,
-            held: Some(Vec::new()),
+            own,
+            streams: [Stream::ended(), Stream::ended()],
+            control: Control::Awaited,
+            job: None,
+            held: Vec::new(),
             watched: None,
             launcher: None,
-            absent: Some(false),
-            spawned_ns: (0, 0),
-            times: None,
         }
+    }
+
+    /// Whether it is known what the rank is told of its job.
+    pub(super) fn is_introduced(&self) -> bool {
+        self.job.is_some()
     }
 
     /// The absent rank has called; `pid` is 0 if it is in another pid namespace.
@@ -125,15 +138,13 @@ impl Rank {
         self.watched = if pid > 0 { Watched::open(pid).ok() } else { None };
         let above = self.watched.as_ref().and_then(|_| parent_of(pid)).filter(|above| *above > 1);
         self.launcher = above.and_then(|above| Watched::open(above).ok());
-        self.control = Some(FdLink::new(socket));
-        if self.absent.take() == Some(true) {
-            self.introduce();
-        }
+        self.control = Control::Open(FdLink::new(socket));
+        self.tell_job();
     }
 
     /// Whether it still has to call.
     pub(super) fn is_absent(&self) -> bool {
-        self.absent.is_some()
+        matches!(self.control, Control::Awaited)
     }
 
     /// Signals a rank that isn't this agent's child; one that can't be signalled loses its agent instead.
@@ -146,7 +157,7 @@ impl Rank {
     /// Whether an adopted rank is gone: its process has ended, or its connection has.
     pub(super) fn has_vanished(&self, set: &PollSet) -> bool {
         let over = self.watched.as_ref().is_some_and(|w| set.readable(w));
-        over || (self.control.is_none() && self.absent.is_none())
+        over || matches!(self.control, Control::Closed)
     }
 
     /// Whether an adopted rank has just lost its launcher. (What a rank is wrapped in ends after it, as a rule: no loss to anybody.)
@@ -155,39 +166,54 @@ impl Rank {
         alone && self.watched.as_ref().is_some_and(|rank| !rank.has_ended())
     }
 
+    /// What the rank is told of its job, now or when it calls, is this and [`Rank::own`].
+    pub(super) fn introduce(&mut self, job: Rc<JobInfo>) {
+        self.job = Some(job);
+        self.tell_job();
+    }
+
     /// Sends the description of the job, and what has waited for that.
-    pub(super) fn introduce(&mut self) {
-        if let Some(known) = &mut self.absent {
-            *known = true;
-            return;
-        }
-        let held = self.held.take().unwrap_or_default();
-        self.info.startup.generation = self.generation;
-        let job = self.info.clone();
+    fn tell_job(&mut self) {
+        let (Some(job), Control::Open(_)) = (&self.job, &self.control) else { return };
+        let (own, mut job) = (&self.own, Box::new(JobInfo::clone(job)));
+        job.rank = WorldRank(self.world);
+        job.app_num = Some(own.app);
+        job.command.clone_from(&own.words.command);
+        job.working_directory.clone_from(&own.words.working_directory);
+        job.bound_cpus.clone_from(&own.bound_cpus);
+        job.region = own.region.clone();
+        job.inbox_file.clone_from(&own.inbox_file);
+        job.startup.generation = self.generation;
         self.send(&ToRank::Job { job }, Vec::new());
-        held.into_iter().for_each(|(message, fds)| self.send(&message, fds));
+        for (message, fds) in std::mem::take(&mut self.held) {
+            self.send(&message, fds);
+        }
     }
 
     /// Queues a message and writes what can be written.
     pub fn send(&mut self, message: &ToRank, fds: Vec<Rc<OwnedFd>>) {
-        if let Some(held) = &mut self.held {
-            return held.push((message.clone(), fds));
-        }
-        if self.control.as_mut().is_some_and(|control| control.send(message, fds).is_err()) {
-            self.control = None;
+        match &mut self.control {
+            Control::Awaited => self.held.push((message.clone(), fds)),
+            Control::Open(_) if self.job.is_none() => self.held.push((message.clone(), fds)),
+            Control::Open(link) => {
+                if link.send(message, fds).is_err() {
+                    self.control = Control::Closed;
+                }
+            }
+            Control::Closed => {}
         }
     }
 
     /// Forgets the control socket and the endpoint address's descriptors.
     pub fn close_control(&mut self) {
-        self.control = None;
+        self.control = Control::Closed;
         self.address = None;
     }
 
     /// Registers with the loop.
     pub fn register(&self, set: &mut PollSet, output_open: bool) {
-        if let Some(control) = &self.control {
-            control.register(set);
+        if let Control::Open(link) = &self.control {
+            link.register(set);
         }
         for process in [&self.watched, &self.launcher].into_iter().flatten().filter(|_| self.ended.is_none()) {
             set.add(process, true, false);
@@ -202,8 +228,17 @@ impl Rank {
         self.streams.iter().all(Stream::is_at_end)
     }
 
+    /// Writes what can be written.
+    fn flush(&mut self) {
+        if let Control::Open(link) = &mut self.control
+            && link.flush().is_err()
+        {
+            self.control = Control::Closed;
+        }
+    }
+
     fn control_ready(&self, set: &PollSet) -> bool {
-        self.control.as_ref().is_some_and(|control| control.is_ready(set))
+        matches!(&self.control, Control::Open(link) if link.is_ready(set))
     }
 
     /// The next message of the rank; closes the socket when it breaks the protocol or hangs up.
@@ -214,13 +249,14 @@ impl Rank {
             ToAgent::Offload {} => OFFLOAD_FDS as u8,
             _ => 0,
         };
-        match self.control.as_mut()?.next_message(announced) {
+        let Control::Open(link) = &mut self.control else { return None };
+        match link.next_message(announced) {
             Ok(message) => message,
             Err(why) => {
                 if let Some(why) = why {
                     log!(Warn, "rank {} broke the protocol on its control socket: {why}", self.world);
                 }
-                self.control = None;
+                self.control = Control::Closed;
                 None
             }
         }
@@ -231,11 +267,7 @@ impl Agent {
     pub(super) fn poll_ranks(&mut self, set: &PollSet) {
         for at in 0..self.ranks.len() {
             if self.ranks[at].control_ready(set) {
-                if let Some(control) = &mut self.ranks[at].control
-                    && control.flush().is_err()
-                {
-                    self.ranks[at].control = None;
-                }
+                self.ranks[at].flush();
                 self.poll_rank(at);
             }
         }
@@ -269,7 +301,7 @@ impl Agent {
                 rank.address = None;
                 rank.generation += 1;
                 rank.send(&ToRank::Finalized {}, Vec::new());
-                rank.introduce();
+                rank.tell_job();
                 self.addresses.forget(WorldRank(world));
                 self.stop_serving(world);
                 self.answer_epoch_for(at);

@@ -2,7 +2,7 @@
 
 use super::Agent;
 use super::output::Stream;
-use super::rank::Rank;
+use super::rank::{Own, Rank, Words};
 use crate::bind;
 use crate::environment::{self, Pair, find_program};
 use crate::link::Frame;
@@ -10,7 +10,7 @@ use crate::preload::receive::Receiver;
 use crate::preload::{DATA, LIBRARIES};
 use base::WorldRank;
 use protocol::control::near::Groups;
-use protocol::control::rank::Offload;
+use protocol::control::rank::{Offload, Region};
 use protocol::control::tree::{ALL, App, Bind, JobSpec, Message, ROOT, children};
 use protocol::control::{JobInfo, VERSION};
 use std::ffi::{CString, OsStr};
@@ -21,6 +21,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Instant;
 use sys::affinity::CpuSet;
 use sys::clock::now_ns;
@@ -36,6 +37,7 @@ struct Program {
     env: Vec<Pair>,
     directory: CString,
     path: Result<CString>,
+    words: Rc<Words>,
 }
 
 /// Everything that starting one rank needs.
@@ -126,8 +128,10 @@ impl Agent {
                 Err(why) => return self.refuse(job, why),
             };
         let locals: Vec<u32> = mine.iter().map(|p| p.world).collect();
-        let node_cpus = node_cpus();
-        let spare_cpus = node_cpus.saturating_sub(used_cpus(&mine));
+        let mut told = job_info(job, locals.clone());
+        self.spare_cpus = told.node_cpus.saturating_sub(used_cpus(&mine));
+        told.offload.spare_cpus = self.spare_cpus;
+        let told = Rc::new(told);
         if let Err(why) = self.start_workers(job, &locals) {
             return self.refuse(job, why);
         }
@@ -144,12 +148,9 @@ impl Agent {
             }
             match started {
                 Ok((mut rank, stdin)) => {
-                    rank.info.node_cpus = node_cpus;
-                    rank.info.offload.spare_cpus = spare_cpus;
                     if !job.discover {
                         // Nothing is to be found out first: it needn't wait for the others.
-                        rank.info.kernel_of = (0..job.hosts.len() as u32).collect();
-                        rank.introduce();
+                        rank.introduce(told.clone());
                     }
                     self.report_start(job, place, &rank);
                     if let Some(stdin) = stdin {
@@ -177,7 +178,7 @@ impl Agent {
         let bound = |cpus: CpuSet| format!("bound to cpus {}{real}", cpus.to_list());
         let cpus = place.cpus.map_or_else(|| "not bound".to_string(), bound);
         if job.verbose {
-            let command = rank.info.command.join(" ");
+            let command = rank.own.words.command.join(" ");
             self.notice(format!("rank {} on {host}: pid {}, {cpus}: {command}", place.world, rank.pid));
         } else if job.report_bindings {
             self.notice(format!("rank {} on {host} {cpus}", place.world));
@@ -222,7 +223,11 @@ fn prepare(app: &App, files: Option<&Receiver>) -> Program {
         Some(Ok(path)) => Ok(path),
         _ => path,
     };
-    Program { argv, env, directory, path }
+    let words = Words {
+        command: argv.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
+        working_directory: directory.to_string_lossy().into_owned(),
+    };
+    Program { argv, env, directory, path, words: Rc::new(words) }
 }
 
 /// Tells programs where the files are that were sent: libraries to the loader, others to the program.
@@ -276,8 +281,13 @@ fn start_rank(
         Ok(Stream::new(File::from(OwnedFd::from(pipe)), interactive))
     };
     let streams = [stream(stdout).map_err(resources)?, stream(stderr).map_err(resources)?];
-    let info = Box::new(job_info(job, place, locals, program));
-    Ok((Rank::new(info, (pid, began_ns, spawned_ns), ours.into(), streams), stdin))
+    let own = Own {
+        app: place.app,
+        words: program.words.clone(),
+        bound_cpus: place.cpus.map(|c| c.iter().map(|cpu| cpu as u32).collect()).unwrap_or_default(),
+        ..Own::default()
+    };
+    Ok((Rank::started(place.world, own, (pid, began_ns, spawned_ns), ours.into(), streams), stdin))
 }
 
 /// A program that can't be run, with what the system's words don't say.
@@ -367,35 +377,29 @@ fn add_openmp(env: &mut Vec<Pair>, unit: Bind, units: u32) {
     }
 }
 
-/// The description of a rank whose program another launcher has started.
-pub(super) fn adopted_info(job: &JobSpec, world: u32, locals: &[u32]) -> JobInfo {
-    let program =
-        Program { argv: Vec::new(), env: Vec::new(), directory: CString::default(), path: Ok(CString::default()) };
-    job_info(job, &Place { world, app: 0, local: 0, cpus: None, units: 1, is_real: true }, locals, &program)
-}
-
-fn job_info(job: &JobSpec, place: &Place, locals: &[u32], program: &Program) -> JobInfo {
+/// What all ranks of this node are told, those `local_ranks` being under its kernel, and every node under its own, as far as is known; the rest is [`Own`].
+pub(super) fn job_info(job: &JobSpec, local_ranks: Vec<u32>) -> JobInfo {
+    let is_adopted = !job.adopted_from.is_empty();
     JobInfo {
         version: VERSION,
-        rank: WorldRank(place.world),
+        rank: WorldRank(0),
         size: job.ranks.len() as u32,
         job_id: job.job_id,
         key: job.rank_key,
         node_of: job.ranks.iter().map(|r| r.node).collect(),
         node_names: job.hosts.clone(),
-        // This and the ranks near are filled in when they are introduced.
-        kernel_of: Vec::new(),
-        local_ranks: locals.to_vec(),
+        kernel_of: (0..job.hosts.len() as u32).collect(),
+        local_ranks,
         inbox_file: Vec::new(),
         host_of: Vec::new(),
-        region: protocol::control::rank::Region::default(),
-        app_num: Some(place.app),
+        region: Region::default(),
+        app_num: None,
         universe_size: job.universe_size,
-        command: program.argv.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
-        working_directory: program.directory.to_string_lossy().into_owned(),
-        bound_cpus: place.cpus.map(|c| c.iter().map(|cpu| cpu as u32).collect()).unwrap_or_default(),
-        // Counted by whoever isn't bound to some of them.
-        node_cpus: 0,
+        command: Vec::new(),
+        working_directory: String::new(),
+        bound_cpus: Vec::new(),
+        // Another launcher may have bound its ranks, which then count for themselves.
+        node_cpus: if is_adopted { 0 } else { node_cpus() },
         continue_on_failure: job.continue_on_failure,
         collectives: job.collectives.clone(),
         launched: true,

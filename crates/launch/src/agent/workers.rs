@@ -2,7 +2,7 @@
 //! are killed when the last rank has ended.
 
 use super::fdlink::FdLink;
-use super::start::{CONTROL_FD, adopted_info};
+use super::start::{CONTROL_FD, job_info};
 use super::{Agent, Killing};
 use crate::environment::{self, Pair};
 use crate::pollset::PollSet;
@@ -95,10 +95,15 @@ impl Agent {
     pub(super) fn start_workers(&mut self, job: &JobSpec, locals: &[u32]) -> Result<(), String> {
         let Some(first) = locals.first().filter(|_| job.offload > 0) else { return Ok(()) };
         for index in 0..job.offload {
-            let mut info = Box::new(adopted_info(job, *first, locals));
-            info.kernel_of = (0..job.hosts.len() as u32).collect();
-            info.key = self.worker_key.0;
-            info.offload = Offload { workers: job.offload, index: Some(index), node: self.node, ..Offload::default() };
+            let info = Box::new(JobInfo {
+                rank: WorldRank(*first),
+                app_num: Some(0),
+                key: self.worker_key.0,
+                // It counts them itself.
+                node_cpus: 0,
+                offload: Offload { workers: job.offload, index: Some(index), node: self.node, ..Offload::default() },
+                ..job_info(job, locals.to_vec())
+            });
             let of_ranks = job.apps.first().map_or(&[][..], |app| &app.set);
             let settings = of_ranks.iter().filter(|(name, _)| name.starts_with(b"FERRULE_")).cloned().collect();
             let mut worker = Worker { pid: 0, control: None, info, tcp: Vec::new(), settings, faults: 0 };

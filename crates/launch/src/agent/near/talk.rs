@@ -5,6 +5,7 @@ use super::inboxes::Inboxes;
 use super::meet::CallSocket;
 use super::regions::Regions;
 use super::{Agent, Calling, LOCALITY_TIMEOUT, LinkEvent, Way, hints};
+use crate::agent::start::job_info;
 use crate::pollset::PollSet;
 use base::{hex, log};
 use channel::handshake::nonce;
@@ -109,20 +110,22 @@ impl Agent {
             self.near.inboxes = Inboxes::new(directory, job.job_id, &own, &node_peers);
             self.near.inboxes.note(&mut self.near.leftovers);
         }
-        for (rank, part) in self.ranks.iter_mut().zip(parts).filter(|(rank, _)| !rank.is_introduced()) {
-            rank.info.host_of.clone_from(&groups.hosts);
-            rank.info.region = part;
-            rank.info.inbox_file = self.near.inboxes.path_of(rank.world);
-            rank.info.kernel_of.clone_from(&all);
-            rank.info.local_ranks.clone_from(&node_peers);
-            if let Some(cpus) = groups.cpus.get(self.node as usize) {
-                rank.info.node_cpus = *cpus;
-                if node_peers.len() > own.len() {
-                    // Of the ranks of other agents only the number is known.
-                    rank.info.offload.spare_cpus = cpus.saturating_sub(node_peers.len() as u32);
-                }
+        let peers = node_peers.len();
+        let mut told = job_info(job, node_peers);
+        (told.kernel_of, told.host_of) = (all, groups.hosts);
+        told.offload.spare_cpus = self.spare_cpus;
+        if let Some(cpus) = groups.cpus.get(self.node as usize) {
+            told.node_cpus = *cpus;
+            if peers > own.len() {
+                // Of the ranks of other agents only the number is known.
+                told.offload.spare_cpus = cpus.saturating_sub(peers as u32);
             }
-            rank.introduce();
+        }
+        let told = Rc::new(told);
+        for (rank, part) in self.ranks.iter_mut().zip(parts).filter(|(rank, _)| !rank.is_introduced()) {
+            rank.own.region = part;
+            rank.own.inbox_file = self.near.inboxes.path_of(rank.world);
+            rank.introduce(told.clone());
         }
         self.check_links(nodes as u32);
     }
