@@ -20,13 +20,13 @@ pub struct Migration {
 
 impl Head {
     fn now_us(&self) -> u64 {
-        self.started.elapsed().as_micros() as u64
+        self.clock.started().elapsed().as_micros() as u64
     }
 
     /// When [`Head::watch_epoch`] has something to do.
     pub(super) fn epoch_deadline(&self) -> Option<Instant> {
-        let deadline = self.migration.epochs.deadline().filter(|_| self.ending.is_none())?;
-        self.started.checked_add(Duration::from_micros(deadline))
+        let deadline = self.migration.epochs.deadline().filter(|_| !self.clock.is_ending())?;
+        self.clock.started().checked_add(Duration::from_micros(deadline))
     }
 
     /// Suspends all endpoints of some hosts' ranks.
@@ -48,7 +48,7 @@ impl Head {
     }
 
     fn nodes_to_drain(&self, hosts: &[String]) -> Result<Vec<u32>, String> {
-        if self.ending.is_some() {
+        if self.clock.is_ending() {
             return Err("the job is ending".into());
         }
         if self.job.offload > 0 {
@@ -124,7 +124,7 @@ impl Head {
     fn follow(&mut self, actions: Vec<Action>) {
         for action in actions {
             match action {
-                Action::Order(order) if self.ending.is_none() => self.send(ALL, Message::Epoch { order }),
+                Action::Order(order) if !self.clock.is_ending() => self.send(ALL, Message::Epoch { order }),
                 Action::Order(_) => {}
                 Action::Ready => self.answer_askers(false),
                 Action::Over => {

@@ -1,8 +1,8 @@
 //! What agents report, and what follows from it.
 
+use super::Head;
 use super::files::Source;
 use super::verdict::{judge, who};
-use super::{ACK_BYTES, Head};
 use crate::children::ChildEvent;
 use crate::link::reframe;
 use crate::pollset::PollSet;
@@ -40,7 +40,7 @@ impl Head {
             Message::Started { node, agent_pid, pids } => self.on_started(node, agent_pid, pids),
             Message::StartFailed { rank, errno, text } => self.on_start_failed(rank, errno, &text),
             Message::Output { rank, stream, bytes, .. } => self.on_output(rank, stream, bytes),
-            Message::StdinAck { .. } => self.input.acknowledged(),
+            Message::StdinAck { .. } => self.stdio.input.acknowledged(),
             Message::Exited { rank, pid, end, phase, killed } => self.on_exited(rank, pid, (&end, &phase), killed),
             Message::Aborted { rank, code, text, ranks } => self.on_aborted(rank, code, &text, &ranks),
             Message::BarrierUp { node, epoch } => {
@@ -48,7 +48,7 @@ impl Head {
                 self.check_barrier();
             }
             Message::ChunkAck { node, bytes } => {
-                if let Some(preload) = &mut self.preload {
+                if let Some(preload) = &mut self.launching.preload {
                     preload.acknowledged(node, bytes);
                 }
             }
@@ -123,14 +123,14 @@ impl Head {
             let harmless = *phase == (Phase::Finalized {}) && !crash;
             self.on_rank_failure(rank, text, code, crash, harmless);
         }
-        if self.ranks[rank as usize].aborted && self.ending.is_none() {
+        if self.ranks[rank as usize].aborted && !self.clock.is_ending() {
             let why = format!("{who} was ended by MPI_Abort");
             self.send(ALL, Message::PeerGone { peer: WorldRank(rank), why });
         }
         // Behind the news of the death: who gets the verdict knows of it.
         self.agreements_without(rank);
         if self.job.stdin_rank == rank {
-            self.input.stop();
+            self.stdio.input.stop();
         }
     }
 
@@ -162,7 +162,7 @@ impl Head {
 
     /// Whether an abort of these ranks leaves the others alone.
     fn is_part(&self, ranks: &[WorldRank]) -> bool {
-        self.job.continue_on_failure && self.ending.is_none() && self.interrupts == 0 && !ranks.is_empty()
+        self.job.continue_on_failure && !self.clock.is_ending() && self.interrupts == 0 && !ranks.is_empty()
     }
 
     fn give(&mut self, orders: Vec<super::near::Order>) {
@@ -217,7 +217,7 @@ impl Head {
             state.over = true;
         }
         if self.job.ranks.get(self.job.stdin_rank as usize).is_some_and(|r| r.node == node) {
-            self.input.stop();
+            self.stdio.input.stop();
         }
     }
 
@@ -242,7 +242,7 @@ impl Head {
             self.barrier.report(*node, crate::agent::barrier::FOR_EVER);
             self.exchange_without_node(*node);
         }
-        if self.job.continue_on_failure && self.ending.is_none() {
+        if self.job.continue_on_failure && !self.clock.is_ending() {
             eprintln!("mpiexec: {why}; the others go on");
             for rank in ranks {
                 self.ranks[rank].ended = true;
@@ -254,49 +254,31 @@ impl Head {
             self.check_barrier();
         } else {
             // While the job ends, it may be why somebody has aborted, as a crash may be.
-            self.verdict.add(why, 1, self.ending.is_some());
+            self.verdict.add(why, 1, self.clock.is_ending());
             self.end();
         }
     }
 
     fn on_output(&mut self, rank: u32, stream: u8, bytes: Vec<u8>) {
         let Some(placed) = self.job.ranks.get(rank as usize) else { return };
-        let (node, second) = (placed.node, usize::from(stream == 2));
-        let host = self.job.hosts.get(node as usize).map_or("", String::as_str);
-        let source = Source { rank, ranks: self.job.ranks.len(), host, node, is_second: stream == 2 };
-        if self.files.take(&self.options, &source, &bytes) {
-            return self.credit(node, bytes.len());
-        }
-        let tag = self.options.tag.then(|| format!("[{rank}] "));
-        self.sinks[second].push(rank, node, bytes, tag.as_deref());
+        let host = self.job.hosts.get(placed.node as usize).map_or("", String::as_str);
+        let source = Source { rank, ranks: self.job.ranks.len(), host, node: placed.node, is_second: stream == 2 };
+        self.stdio.take(&self.options, &source, bytes);
         self.pump_output();
     }
 
     pub(super) fn pump_output(&mut self) {
-        let mut credits = Vec::new();
-        for sink in &mut self.sinks {
-            sink.pump(|node, bytes| credits.push((node, bytes)));
+        for (node, bytes) in self.stdio.pump() {
+            self.send(node, Message::OutputAck { bytes });
         }
-        for (node, bytes) in credits {
-            self.credit(node, bytes);
-        }
-        if self.sinks[0].is_broken() && self.ending.is_none() {
+        if self.stdio.is_broken() && !self.clock.is_ending() {
             self.verdict.add("standard output is closed".into(), 128 + sys::process::signals::PIPE, false);
             self.end();
         }
     }
 
-    fn credit(&mut self, node: u32, bytes: usize) {
-        let Some(state) = self.nodes.get_mut(node as usize) else { return };
-        state.credit += bytes;
-        if state.credit >= ACK_BYTES {
-            let bytes = std::mem::take(&mut state.credit) as u32;
-            self.send(node, Message::OutputAck { bytes });
-        }
-    }
-
     pub(super) fn pump_input(&mut self, set: &PollSet) {
-        if let Some(bytes) = self.input.pump(set) {
+        if let Some(bytes) = self.stdio.input.pump(set) {
             let to = self.job.ranks.get(self.job.stdin_rank as usize).map_or(ALL, |r| r.node);
             self.send(to, Message::Stdin { bytes });
         }

@@ -125,7 +125,7 @@ impl Head {
         let words: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
         Answer::Job {
             command: words.join(" "),
-            age_ms: self.started.elapsed().as_millis() as u64,
+            age_ms: self.clock.started().elapsed().as_millis() as u64,
             ranks: seen.iter().map(rank).collect(),
         }
     }

@@ -7,6 +7,7 @@ use crate::agent;
 use crate::leftovers::{Leftovers, Sweeper};
 use crate::link::{Link, packet};
 use crate::pollset::PollSet;
+use crate::preload::send::Sender;
 use protocol::control::handshake::Key;
 use protocol::control::tree::{ALL, Message, ROOT, children};
 use std::collections::{BTreeSet, VecDeque};
@@ -25,6 +26,8 @@ pub struct Launching {
     key: Key,
     local_nodes: u32,
     containers: Vec<ContainerLaunch>,
+    /// Files that are being sent.
+    pub preload: Option<Sender>,
     /// Agents that wait for the one before.
     queue: VecDeque<u32>,
     /// Nodes whose ranks run, or which are lost.
@@ -37,12 +40,13 @@ pub struct Launching {
 
 impl Launching {
     /// Nothing has been launched.
-    pub fn new(key: Key, local_nodes: u32, containers: Vec<ContainerLaunch>) -> Launching {
+    pub fn new(key: Key, local_nodes: u32, containers: Vec<ContainerLaunch>, preload: Option<Sender>) -> Launching {
         let next_line = std::io::stderr().is_terminal().then(|| Instant::now() + QUICK);
         Launching {
             key,
             local_nodes,
             containers,
+            preload,
             queue: VecDeque::new(),
             ready: BTreeSet::new(),
             nodes: 0,
@@ -120,14 +124,14 @@ impl Head {
         let (socket, leftovers) = (theirs.as_fd(), writer.as_fd());
         let agent = || local_agent(node, key, socket, Leftovers::over(leftovers));
         let pid = sys::process::fork_run(&[socket, leftovers], agent).map_err(wrong)?;
-        self.sweepers.push(sweeper);
+        self.leavings.sweepers.push(sweeper);
         self.children.add_local(node, &self.job.hosts[node as usize], pid, ours.into()).map_err(wrong)
     }
 
     /// Sends files as fast as the nodes take them.
     pub(super) fn pump_preload(&mut self) {
-        let Some(preload) = &mut self.preload else { return };
-        while self.ending.is_none() && self.children.all_flushed() {
+        let Some(preload) = &mut self.launching.preload else { return };
+        while !self.clock.is_ending() && self.children.all_flushed() {
             let nodes = &self.nodes;
             match preload.next(|node| nodes.get(node).is_some_and(|n| !n.over)) {
                 Ok(Some(chunk)) => _ = self.children.broadcast(&packet(ALL, chunk)),
@@ -138,8 +142,8 @@ impl Head {
                 }
             }
         }
-        if self.ending.is_some() || preload.is_done() {
-            self.preload = None;
+        if self.clock.is_ending() || preload.is_done() {
+            self.launching.preload = None;
         }
     }
 
@@ -174,7 +178,7 @@ impl Head {
         let missing: Vec<&str> = self.children.missing().into_iter().take(3).collect();
         let waits = if missing.is_empty() { String::new() } else { format!("; waiting for {}", missing.join(", ")) };
         let (ready, nodes) = (self.launching.ready.len(), self.launching.nodes);
-        let seconds = self.started.elapsed().as_secs();
+        let seconds = self.clock.started().elapsed().as_secs();
         let _ =
             write!(std::io::stderr(), "\r\x1b[Kmpiexec: {ready} of {nodes} hosts are ready after {seconds} s{waits}");
     }

@@ -2,10 +2,11 @@
 //!
 //! Agents are started in `launching`, all at once or one after another.
 //! States: running ─failure, time-out, signal─► ending (agents kill their ranks) ─all nodes done or lost─► over. A node that does not
-//! finish within [`END_LIMIT`] after the kill is given up.
+//! finish within a limit after the kill (`clock`) is given up.
 
 pub mod adopt;
 mod agree;
+mod clock;
 mod containers;
 mod epoch;
 mod events;
@@ -14,6 +15,7 @@ mod files;
 mod inquiry;
 mod lanes;
 mod launching;
+mod leavings;
 mod near;
 mod profile;
 mod report;
@@ -27,24 +29,19 @@ use crate::agent::barrier::Collector;
 use crate::children::Children;
 use crate::cli::Options;
 use crate::container::supervisor::LEAVE_LIMIT;
-use crate::leftovers::Sweeper;
 use crate::link::packet;
 use crate::orphans;
 use crate::pollset::PollSet;
 use crate::preload::send::Sender;
 use crate::top::server::{Asked, TopServer};
+use clock::Clock;
+use leavings::Leavings;
 use protocol::control::handshake::Key;
 use protocol::control::tree::{ALL, JobSpec, Message, ROOT, next_hop};
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
-use stdio::{Input, Sink};
+use stdio::Stdio;
 use sys::process::SignalFd;
 use verdict::Verdict;
-
-/// How long after SIGKILL, at most, nodes may take to report.
-const END_LIMIT: Duration = Duration::from_millis(2500);
-/// Bytes of output after which an agent gets room for more.
-const ACK_BYTES: usize = 128 << 10;
 
 /// Exit code after `--timeout`.
 const TIMED_OUT: i32 = 124;
@@ -52,8 +49,6 @@ const TIMED_OUT: i32 = 124;
 struct Node {
     /// Reported that nothing is left, or is gone.
     over: bool,
-    /// Written output that has not been acknowledged.
-    credit: usize,
 }
 
 struct Rank {
@@ -67,40 +62,29 @@ struct Rank {
 struct Head {
     options: Options,
     job: JobSpec,
-    children: Children,
-    signals: SignalFd,
-    sinks: [Sink; 2],
-    input: Input,
+    clock: Clock,
     nodes: Vec<Node>,
     ranks: Vec<Rank>,
+    children: Children,
+    launching: launching::Launching,
+    near: near::Meeting,
+    signals: SignalFd,
+    interrupts: u32,
+    stdio: Stdio,
+    /// What ranks do together through mpiexec.
     barrier: Collector,
     exchange: exchange::Exchange,
-    launching: launching::Launching,
-    report: report::Report,
-    profile: Option<profile::Profile>,
-    /// Files that are being sent.
-    preload: Option<Sender>,
-    verdict: Verdict,
-    /// When the kill was ordered.
-    ending: Option<Instant>,
-    started: Instant,
-    timeout: Option<Duration>,
-    /// The ranks have been asked what they wait for because the time is up.
-    asked_late: bool,
+    agreements: agree::Agreements,
+    spawning: spawn::Spawning,
+    /// What others want to know, or to change.
+    top: TopServer,
     inquiry: Option<inquiry::Inquiry>,
     migration: epoch::Migration,
-    agreements: agree::Agreements,
-    top: TopServer,
-    spawning: spawn::Spawning,
-    interrupts: u32,
-    files: files::OutputFiles,
-    /// Of this host's containers.
-    job_dir: Option<String>,
-    near: near::Meeting,
-    /// What the agents of this host leave.
-    sweepers: Vec<Sweeper>,
-    /// What the interconnect manager has given.
-    routes: Option<crate::fabric::Routes>,
+    /// What is written when the job is over.
+    report: report::Report,
+    profile: Option<profile::Profile>,
+    verdict: Verdict,
+    leavings: Leavings,
 }
 
 /// Runs the job; returns mpiexec's exit code.
@@ -163,58 +147,44 @@ impl Head {
             routes.mark_lanes(&mut plan.job.apps);
         }
         let mut head = Head::of(options, plan)?;
-        head.routes = routes;
+        head.leavings.routes = routes;
         head.start_agents()?;
         Ok(head)
     }
 
     /// The head process of a planned job, none of whose agents has been started.
     fn of(options: Options, plan: setup::Plan) -> Result<Head, String> {
-        let started = Instant::now();
         let signals = SignalFd::new(&signals::handled()).map_err(|e| format!("cannot receive signals: {e}"))?;
         // What an engine starts beside its containers (podman's monitors) is not ours to end.
         if options.container.engine.is_none() {
             let _ = sys::process::become_subreaper();
         }
-        let timeout = timeout(&options)?;
+        let clock = Clock::begin(&options, plan.job.grace_ms)?;
         let mut key = Key([0; 16]);
         sys::process::random(&mut key.0);
         let nodes = plan.job.hosts.len();
-        let job_dir = plan.containers.iter().find_map(|c| c.job_dir.clone());
-        let readers = match plan.job.stdin_rank {
-            ROOT => 0,
-            ALL => nodes as u32,
-            _ => 1,
-        };
+        let preload = (!plan.preload.files.is_empty()).then(|| Sender::new(plan.preload, nodes));
         let mut head = Head {
-            children: Children::new(key).with_switch(),
-            signals,
-            sinks: [Sink::new(std::io::stdout().as_fd()), Sink::new(std::io::stderr().as_fd())],
-            input: Input::new(readers),
-            nodes: (0..nodes).map(|_| Node { over: false, credit: 0 }).collect(),
+            clock,
+            nodes: (0..nodes).map(|_| Node { over: false }).collect(),
             ranks: plan.job.ranks.iter().map(|_| Rank { pid: 0, ended: false, aborted: false }).collect(),
+            children: Children::new(key).with_switch(),
+            near: near::Meeting::new(if plan.job.discover { nodes } else { 0 }),
+            signals,
+            interrupts: 0,
+            stdio: Stdio::begin(&options, &plan.job)?,
             barrier: Collector::default(),
             exchange: exchange::Exchange::default(),
-            launching: launching::Launching::new(key, plan.local_nodes, plan.containers),
-            report: report::Report::default(),
-            profile: profile::Profile::begin(&options, &plan.job)?,
-            preload: (!plan.preload.files.is_empty()).then(|| Sender::new(plan.preload, nodes)),
-            verdict: Verdict::default(),
-            ending: None,
-            started,
-            timeout,
-            asked_late: false,
+            agreements: agree::Agreements::default(),
+            spawning: spawn::Spawning::default(),
+            top: TopServer::default(),
             inquiry: None,
             migration: epoch::Migration::default(),
-            agreements: agree::Agreements::default(),
-            top: TopServer::default(),
-            spawning: spawn::Spawning::default(),
-            interrupts: 0,
-            files: files::OutputFiles::begin(&options, plan.job.ranks.len())?,
-            job_dir,
-            near: near::Meeting::new(if plan.job.discover { nodes } else { 0 }),
-            sweepers: Vec::new(),
-            routes: None,
+            report: report::Report::default(),
+            profile: profile::Profile::begin(&options, &plan.job)?,
+            verdict: Verdict::default(),
+            leavings: Leavings::of(&options, &plan.containers),
+            launching: launching::Launching::new(key, plan.local_nodes, plan.containers, preload),
             options,
             job: plan.job,
         };
@@ -252,11 +222,8 @@ impl Head {
         set.clear();
         set.add(&self.signals, true, false);
         self.children.register(set);
-        self.sinks.iter().for_each(|s| s.register(set));
-        self.input.register(set);
-        if let Some(limit) = self.timeout.filter(|_| self.ending.is_none() && !self.asked_late) {
-            set.until(self.started + limit);
-        }
+        self.stdio.register(set);
+        self.clock.register(set);
         if let Some(inquiry) = &self.inquiry {
             set.until(inquiry.deadline());
         }
@@ -266,19 +233,11 @@ impl Head {
         self.top.register(set);
         self.spawning.register(set);
         self.launching.register(set);
-        if let Some(at) = self.ending {
-            set.until(at + self.end_limit());
-        }
-    }
-
-    fn end_limit(&self) -> Duration {
-        END_LIMIT + Duration::from_millis(u64::from(self.job.grace_ms))
     }
 
     fn is_over(&self) -> bool {
-        let given_up = self.ending.is_some_and(|at| at.elapsed() >= self.end_limit());
         let over = self.nodes.iter().all(|n| n.over) && self.spawning.is_over();
-        given_up || (over && self.sinks.iter().all(Sink::is_empty))
+        self.clock.gives_up() || (over && self.stdio.is_written())
     }
 
     /// Sends to one node, or to all.
@@ -293,10 +252,9 @@ impl Head {
 
     /// Ends the job, if that has not been ordered already.
     fn end(&mut self) {
-        if self.ending.is_none() {
-            self.ending = Some(Instant::now());
+        if self.clock.end() {
             self.stop_launching();
-            self.input.stop();
+            self.stdio.input.stop();
             let code = self.verdict.cause().map_or(1, |cause| cause.code);
             self.send(ALL, Message::Kill { now: false, code });
             self.spawning.signal(sys::process::signals::TERM);
@@ -318,11 +276,11 @@ impl Head {
     fn watch_clock(&mut self) {
         let answered = self.conclude_inquiry();
         self.watch_epoch();
-        if self.ending.is_some() {
+        if self.clock.is_ending() {
             return;
         }
-        let Some(limit) = self.timeout.filter(|limit| self.started.elapsed() >= *limit) else { return };
-        if !std::mem::replace(&mut self.asked_late, true) {
+        let Some(limit) = self.clock.passed() else { return };
+        if self.clock.becomes_late() {
             self.inquire();
         } else if answered || self.inquiry.is_none() {
             let missing = self.children.missing().join(", ");
@@ -341,7 +299,7 @@ impl Head {
         self.write_profile();
         let Some(cause) = self.verdict.cause() else { return 0 };
         let others = self.ranks.len() - 1;
-        if self.ending.is_none() && self.job.continue_on_failure {
+        if !self.clock.is_ending() && self.job.continue_on_failure {
             // It has been told when it happened.
             return cause.code;
         }
@@ -355,7 +313,7 @@ impl Head {
             return cause.code;
         }
         eprintln!("mpiexec: {}", cause.text);
-        if self.ending.is_some() && others > 0 {
+        if self.clock.is_ending() && others > 0 {
             eprintln!("mpiexec: the job has been ended; exit code {}", cause.code);
         }
         cause.code
@@ -363,14 +321,9 @@ impl Head {
 
     /// Lets the agents go and sees to it that nothing stays behind.
     fn leave(&mut self) {
-        if let Some(routes) = self.routes.take() {
-            routes.release();
-        }
+        self.leavings.give_back_routes();
         self.end_processes();
-        if let (Some(engine), Some(job_dir)) = (self.options.container.engine, &self.job_dir) {
-            crate::container::sweep(engine, job_dir);
-        }
-        self.sweepers.iter_mut().for_each(Sweeper::sweep);
+        self.leavings.sweep();
         self.near.sweep(self.job.job_id);
     }
 
@@ -400,15 +353,4 @@ impl Head {
         }
         orphans::end_all_children(Duration::from_secs(1));
     }
-}
-
-fn timeout(options: &Options) -> Result<Option<Duration>, String> {
-    let text = if options.parent_port.is_none() { std::env::var("MPIEXEC_TIMEOUT").ok() } else { None };
-    let from_environment = text.filter(|text| !text.trim().is_empty());
-    let seconds = match (options.timeout_s, from_environment) {
-        (Some(seconds), _) => Some(seconds),
-        (None, Some(text)) => Some(crate::cli::seconds(&text).map_err(|e| format!("MPIEXEC_TIMEOUT: {e}"))?),
-        (None, None) => None,
-    };
-    Ok(seconds.map(Duration::from_secs_f64))
 }

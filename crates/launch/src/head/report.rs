@@ -171,7 +171,7 @@ impl Head {
             connect_all: self.job.startup.connect_all,
             ranks: self.job.ranks.len(),
             hosts: self.nodes.len(),
-            wall: self.started.elapsed(),
+            wall: self.clock.started().elapsed(),
         };
         let sent = (counters::EXCHANGE_MESSAGES_SENT.value(), counters::EXCHANGE_BYTES_SENT.value());
         match &self.options.startup_file {

@@ -195,7 +195,7 @@ impl Head {
         if !self.job.adopted_from.is_empty() {
             return Err(format!("jobs that {} has started can't spawn others", self.job.adopted_from));
         }
-        if self.ending.is_some() {
+        if self.clock.is_ending() {
             return Err("the job ends".into());
         }
         if self.spawning.jobs.len() >= JOBS_MAX {
@@ -230,7 +230,7 @@ impl Head {
         } else if code != 0 {
             let text = format!("a job that rank {} has spawned failed with exit code {code}", job.rank);
             self.verdict.add(text.clone(), code, false);
-            match self.job.continue_on_failure && self.ending.is_none() {
+            match self.job.continue_on_failure && !self.clock.is_ending() {
                 true => eprintln!("mpiexec: {text}; the others go on"),
                 false => self.end(),
             }

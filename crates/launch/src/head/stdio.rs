@@ -4,7 +4,10 @@
 //! non-blocking; a pipe is opened a second time instead, and to anything else at most a pipe's atomic piece is written at a
 //! time, when poll says that there is room.
 
+use super::files::{OutputFiles, Source};
+use crate::cli::Options;
 use crate::pollset::PollSet;
+use protocol::control::tree::{ALL, JobSpec, ROOT};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -13,6 +16,8 @@ use std::os::unix::fs::FileTypeExt;
 use std::time::{Duration, Instant};
 use sys::process::{PollFd, WRITABLE};
 
+/// Bytes of output after which an agent gets room for more.
+const ACK_BYTES: usize = 128 << 10;
 /// What a pipe takes without waiting once poll says that it is writable.
 const PIECE: usize = 4096;
 
@@ -196,6 +201,79 @@ impl Input {
         }
         self.unacknowledged = self.nodes;
         Some(bytes)
+    }
+}
+
+/// All three, and the files that ranks' output goes into.
+pub struct Stdio {
+    /// What ranks read.
+    pub input: Input,
+    sinks: [Sink; 2],
+    files: OutputFiles,
+    /// By node: written output that has not been acknowledged, in bytes.
+    credit: Vec<usize>,
+    /// Nodes that get room for so many bytes more.
+    acks: Vec<(u32, u32)>,
+}
+
+impl Stdio {
+    /// Of a job that has not begun.
+    pub fn begin(options: &Options, job: &JobSpec) -> Result<Stdio, String> {
+        let nodes = job.hosts.len();
+        let readers = match job.stdin_rank {
+            ROOT => 0,
+            ALL => nodes as u32,
+            _ => 1,
+        };
+        Ok(Stdio {
+            input: Input::new(readers),
+            sinks: [Sink::new(std::io::stdout().as_fd()), Sink::new(std::io::stderr().as_fd())],
+            files: OutputFiles::begin(options, job.ranks.len())?,
+            credit: vec![0; nodes],
+            acks: Vec::new(),
+        })
+    }
+
+    /// Registers with the loop.
+    pub fn register(&self, set: &mut PollSet) {
+        self.sinks.iter().for_each(|sink| sink.register(set));
+        self.input.register(set);
+    }
+
+    /// Whether all output has been written.
+    pub fn is_written(&self) -> bool {
+        self.sinks.iter().all(Sink::is_empty)
+    }
+
+    /// Whether nobody reads standard output any more.
+    pub fn is_broken(&self) -> bool {
+        self.sinks[0].is_broken()
+    }
+
+    /// Takes output of a rank.
+    pub fn take(&mut self, options: &Options, source: &Source<'_>, bytes: Vec<u8>) {
+        if self.files.take(options, source, &bytes) {
+            self.add_credit(source.node, bytes.len());
+        } else {
+            let tag = options.tag.then(|| format!("[{}] ", source.rank));
+            self.sinks[usize::from(source.is_second)].push(source.rank, source.node, bytes, tag.as_deref());
+        }
+    }
+
+    fn add_credit(&mut self, node: u32, bytes: usize) {
+        let Some(credit) = self.credit.get_mut(node as usize) else { return };
+        *credit += bytes;
+        if *credit >= ACK_BYTES {
+            self.acks.push((node, std::mem::take(credit) as u32));
+        }
+    }
+
+    /// Writes while there is room; the nodes that may send more, and how many bytes.
+    pub fn pump(&mut self) -> Vec<(u32, u32)> {
+        let mut written = Vec::new();
+        self.sinks.iter_mut().for_each(|sink| sink.pump(|node, bytes| written.push((node, bytes))));
+        written.into_iter().for_each(|(node, bytes)| self.add_credit(node, bytes));
+        std::mem::take(&mut self.acks)
     }
 }
 
