@@ -6,7 +6,6 @@ use crate::settings;
 use crate::tmpdir::PrivateDir;
 use protocol::control::near::Groups;
 use protocol::control::tree::{JobSpec, Message, ROOT};
-use std::time::Instant;
 
 /// The files of this node.
 #[derive(Default)]
@@ -87,7 +86,7 @@ impl Agent {
     pub(super) fn give_up_files(&mut self) {
         if std::mem::take(&mut self.files.awaited) {
             self.files.remove();
-            self.idle_since.get_or_insert_with(Instant::now);
+            self.become_idle();
         }
     }
 }

@@ -33,7 +33,6 @@ use near::Near;
 use protocol::control::handshake::Key;
 use protocol::control::tree::{End, JobSpec, Message, Phase, ROOT};
 use rank::Rank;
-use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use sys::process::{Ended, Pid, SignalFd, kill_group, signals};
@@ -52,11 +51,7 @@ pub struct Agent {
     job: Option<Box<JobSpec>>,
     ranks: Vec<Rank>,
     /// They run collectives for the ranks.
-    workers: Vec<workers::Worker>,
-    /// Indices and nodes of workers of other nodes that are told where the worker of their index listens here.
-    worker_askers: BTreeSet<(u32, u32)>,
-    /// Known to agents and workers only.
-    worker_key: Key,
+    workers: workers::Workers,
     addresses: Addresses,
     near: Near,
     /// Ranks that another launcher has started call here.
@@ -75,9 +70,18 @@ pub struct Agent {
     killing: Killing,
     /// Descriptors of a rank have been lost, which has been logged.
     short_of_files: bool,
-    /// Since when no rank runs any more.
-    idle_since: Option<Instant>,
-    done: bool,
+    life: Life,
+}
+
+/// How far this node is.
+#[derive(Clone, Copy)]
+enum Life {
+    /// Ranks run, or will.
+    Running,
+    /// No rank runs any more, since then.
+    Idle(Instant),
+    /// Nothing of the job is left here, which has been reported.
+    Done,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -110,9 +114,7 @@ pub fn run(node: u32, key: Key, up: Link, (leftovers, switch): (Leftovers, Optio
         children: Children::new(key),
         job: None,
         ranks: Vec::new(),
-        workers: Vec::new(),
-        worker_askers: BTreeSet::new(),
-        worker_key: key.derive(b"workers"),
+        workers: workers::Workers::new(key),
         addresses: Addresses::default(),
         near: Near::new(key, node, leftovers, switch),
         rank_listener: None,
@@ -127,8 +129,7 @@ pub fn run(node: u32, key: Key, up: Link, (leftovers, switch): (Leftovers, Optio
         spare_cpus: 0,
         killing: Killing::No,
         short_of_files: false,
-        idle_since: None,
-        done: false,
+        life: Life::Running,
     }
     .run()
 }
@@ -157,7 +158,7 @@ impl Agent {
             self.finish_if_idle();
             if self.up.is_closed() {
                 self.die();
-                return i32::from(!self.done);
+                return i32::from(!matches!(self.life, Life::Done));
             }
         }
     }
@@ -175,25 +176,25 @@ impl Agent {
         for rank in &self.ranks {
             rank.register(set, output_open);
         }
-        self.workers.iter().for_each(|worker| worker.register(set));
+        self.workers.register(set);
         self.stdin.register(set);
         self.await_slice(set);
         if let Killing::Until(when) = self.killing {
             set.until(when);
         }
-        if self.idle_since.is_some() && !self.done {
+        if let Life::Idle(_) = self.life {
             set.until(Instant::now() + Duration::from_millis(5));
         }
     }
 
     /// Ends everything below at once.
     fn die(&mut self) {
-        self.near.close_call_sockets();
+        self.near.calls.close();
         self.children.close();
         self.signal_ranks(signals::KILL);
         self.let_agents_leave();
         orphans::end_all_children(DRAIN_LIMIT);
-        self.near.sweep();
+        self.near.calls.sweep();
         self.near.sweep_inboxes();
         self.files.remove();
     }
@@ -264,8 +265,14 @@ impl Agent {
 
     fn notice_idleness(&mut self) {
         let begun = self.job.is_some() && !self.files.are_awaited();
-        if self.ranks.iter().all(|r| r.ended.is_some()) && begun && self.idle_since.is_none() {
-            self.idle_since = Some(Instant::now());
+        if self.ranks.iter().all(|r| r.ended.is_some()) && begun {
+            self.become_idle();
+        }
+    }
+
+    fn become_idle(&mut self) {
+        if let Life::Running = self.life {
+            self.life = Life::Idle(Instant::now());
         }
     }
 
@@ -367,7 +374,7 @@ impl Agent {
 
     /// When all ranks have ended: kill what they left, drain what they wrote, report.
     fn finish_if_idle(&mut self) {
-        let Some(since) = self.idle_since.filter(|_| !self.done) else { return };
+        let Life::Idle(since) = self.life else { return };
         let late = since.elapsed() > DRAIN_LIMIT;
         let spare = self.children.launcher_pids();
         if orphans::kill_children(&spare) && !late {
@@ -382,7 +389,7 @@ impl Agent {
         for at in 0..self.ranks.len() {
             self.flush_output(at);
         }
-        self.done = true;
+        self.life = Life::Done;
         self.send_up(ROOT, Message::NodeDone { node: self.node });
     }
 }

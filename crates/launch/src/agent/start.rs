@@ -22,7 +22,6 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::rc::Rc;
-use std::time::Instant;
 use sys::affinity::CpuSet;
 use sys::clock::now_ns;
 use sys::process::{Pid, Spawn, SpawnStep, signals};
@@ -90,7 +89,7 @@ impl Agent {
         }
         self.send_up(ROOT, Message::Started { node: self.node, agent_pid: std::process::id(), pids });
         if self.ranks.is_empty() {
-            self.idle_since = Some(Instant::now());
+            self.become_idle();
         }
     }
 

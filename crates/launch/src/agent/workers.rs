@@ -3,13 +3,15 @@
 
 use super::fdlink::FdLink;
 use super::start::{CONTROL_FD, job_info};
-use super::{Agent, Killing};
+use super::{Agent, Killing, Life};
 use crate::environment::{self, Pair};
 use crate::pollset::PollSet;
 use base::{WorldRank, log};
+use protocol::control::handshake::Key;
 use protocol::control::rank::{OFFLOAD_FDS, Offload};
 use protocol::control::tree::{JobSpec, Message, ROOT};
 use protocol::control::{EndpointAddress, JobInfo, ToAgent, ToRank};
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::fs::File;
 use std::net::SocketAddr;
@@ -26,7 +28,7 @@ const PROGRAM: &str = "ferrule-worker";
 const FAULTS_MAX: u32 = 8;
 
 /// A worker.
-pub struct Worker {
+struct Worker {
     pid: Pid,
     control: Option<FdLink>,
     info: Box<JobInfo>,
@@ -39,8 +41,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Registers with the loop.
-    pub fn register(&self, set: &mut PollSet) {
+    fn register(&self, set: &mut PollSet) {
         if let Some(control) = &self.control {
             control.register(set);
         }
@@ -56,6 +57,31 @@ impl Worker {
         let peer = WorldRank(world);
         let (address, fd_count) = (Box::new(EndpointAddress::default()), fds.len() as u8);
         self.send(&ToRank::Address { peer, address, fd_count, far: String::new() }, fds.to_vec());
+    }
+}
+
+/// The workers of this node.
+pub struct Workers {
+    list: Vec<Worker>,
+    /// Indices and nodes of workers of other nodes that are told where the worker of their index listens here.
+    askers: BTreeSet<(u32, u32)>,
+    /// Known to agents and workers only.
+    key: Key,
+}
+
+impl Workers {
+    /// None yet, in a job with this key.
+    pub fn new(key: Key) -> Workers {
+        Workers { list: Vec::new(), askers: BTreeSet::new(), key: key.derive(b"workers") }
+    }
+
+    /// Registers with the loop.
+    pub fn register(&self, set: &mut PollSet) {
+        self.list.iter().for_each(|worker| worker.register(set));
+    }
+
+    fn find(&mut self, index: u32) -> Option<&mut Worker> {
+        self.list.iter_mut().find(|worker| worker.info.offload.index == Some(index))
     }
 }
 
@@ -98,7 +124,7 @@ impl Agent {
             let info = Box::new(JobInfo {
                 rank: WorldRank(*first),
                 app_num: Some(0),
-                key: self.worker_key.0,
+                key: self.workers.key.0,
                 // It counts them itself.
                 node_cpus: 0,
                 offload: Offload { workers: job.offload, index: Some(index), node: self.node, ..Offload::default() },
@@ -108,7 +134,7 @@ impl Agent {
             let settings = of_ranks.iter().filter(|(name, _)| name.starts_with(b"FERRULE_")).cloned().collect();
             let mut worker = Worker { pid: 0, control: None, info, tcp: Vec::new(), settings, faults: 0 };
             self.run_worker(&mut worker)?;
-            self.workers.push(worker);
+            self.workers.list.push(worker);
         }
         Ok(())
     }
@@ -129,7 +155,7 @@ impl Agent {
 
     pub(super) fn poll_workers(&mut self, set: &PollSet) {
         let mut said = Vec::new();
-        for worker in &mut self.workers {
+        for worker in &mut self.workers.list {
             let Some(control) = worker.control.as_mut().filter(|control| control.is_ready(set)) else { continue };
             loop {
                 match control.next_message(|_: &ToAgent| 0) {
@@ -155,34 +181,30 @@ impl Agent {
         }
     }
 
-    fn worker(&mut self, index: u32) -> Option<&mut Worker> {
-        self.workers.iter_mut().find(|worker| worker.info.offload.index == Some(index))
-    }
-
     /// A worker of this node has told where it listens.
     fn on_worker_listens(&mut self, index: u32, tcp: Vec<SocketAddr>) {
-        let Some(worker) = self.worker(index) else { return };
+        let Some(worker) = self.workers.find(index) else { return };
         worker.tcp = tcp;
-        for (_, node) in self.worker_askers.clone().into_iter().filter(|(wanted, _)| *wanted == index) {
+        for (_, node) in self.workers.askers.clone().into_iter().filter(|(wanted, _)| *wanted == index) {
             self.tell_where(index, node);
         }
     }
 
     /// A worker of another node wants to know where the one of this index is here.
     pub(super) fn on_find_worker(&mut self, index: u32, from: u32) {
-        self.worker_askers.insert((index, from));
+        self.workers.askers.insert((index, from));
         self.tell_where(index, from);
     }
 
     fn tell_where(&mut self, index: u32, to: u32) {
-        let Some(worker) = self.worker(index).filter(|worker| !worker.tcp.is_empty()) else { return };
+        let Some(worker) = self.workers.find(index).filter(|worker| !worker.tcp.is_empty()) else { return };
         let (incarnation, tcp) = (worker.info.offload.incarnation, worker.tcp.clone());
         self.send_up_or_down(to, Message::WorkerAt { node: self.node, index, incarnation, tcp });
     }
 
     /// The answer from another node.
     pub(super) fn on_worker_at(&mut self, node: u32, index: u32, incarnation: u32, tcp: Vec<SocketAddr>) {
-        if let Some(worker) = self.worker(index) {
+        if let Some(worker) = self.workers.find(index) {
             worker.send(&ToRank::WorkerAt { node, incarnation, tcp }, Vec::new());
         }
     }
@@ -190,7 +212,7 @@ impl Agent {
     /// A rank somewhere is dead: what workers have to do with it is over.
     pub(super) fn tell_workers_of_death(&mut self, peer: WorldRank) {
         let gone = ToRank::PeerGone { peer, host: String::new(), why: String::new() };
-        self.workers.iter_mut().for_each(|worker| worker.send(&gone, Vec::new()));
+        self.workers.list.iter_mut().for_each(|worker| worker.send(&gone, Vec::new()));
     }
 
     /// A rank wants to be served.
@@ -205,7 +227,7 @@ impl Agent {
         }
         rank.offload = fds.into_iter().map(Rc::new).collect();
         let fds = rank.offload.clone();
-        self.workers.iter_mut().for_each(|worker| worker.tell_rank(world, &fds));
+        self.workers.list.iter_mut().for_each(|worker| worker.tell_rank(world, &fds));
     }
 
     /// A rank has ended, or left MPI.
@@ -219,14 +241,14 @@ impl Agent {
 
     /// A worker has ended: another one goes on with what it has left, as long as there are ranks.
     pub(super) fn on_worker_end(&mut self, pid: Pid, how: Ended) {
-        let Some(at) = self.workers.iter().position(|worker| worker.pid == pid) else { return };
-        self.workers[at].pid = 0;
-        let over = self.idle_since.is_some() || self.ranks.iter().all(|rank| rank.ended.is_some());
-        if over || self.done || self.killing != Killing::No {
+        let Some(at) = self.workers.list.iter().position(|worker| worker.pid == pid) else { return };
+        self.workers.list[at].pid = 0;
+        let over = !matches!(self.life, Life::Running) || self.ranks.iter().all(|rank| rank.ended.is_some());
+        if over || self.killing != Killing::No {
             return;
         }
         let words = crate::children::describe(how);
-        let mut worker = self.workers.swap_remove(at);
+        let mut worker = self.workers.list.swap_remove(at);
         worker.faults += u32::from(!matches!(how, Ended::Signal(signals::KILL, _)));
         worker.info.offload.incarnation += 1;
         worker.tcp.clear();
@@ -237,7 +259,7 @@ impl Agent {
         } else {
             self.run_worker(&mut worker)
         };
-        self.workers.push(worker);
+        self.workers.list.push(worker);
         if let Err(why) = again {
             self.send_up(ROOT, Message::NodeLost { node: self.node, why });
         }

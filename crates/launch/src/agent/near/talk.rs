@@ -4,7 +4,7 @@ use super::by_file::Host;
 use super::inboxes::Inboxes;
 use super::meet::CallSocket;
 use super::regions::Regions;
-use super::{Agent, Calling, LOCALITY_TIMEOUT, LinkEvent, Way, hints};
+use super::{Agent, LinkEvent, hints};
 use crate::agent::start::job_info;
 use crate::pollset::PollSet;
 use base::{hex, log};
@@ -14,9 +14,8 @@ use protocol::control::tree::{JobSpec, Message, ROOT};
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
 
 impl Agent {
     /// Tells the head process where this agent is. In a job that looks for agents under the same kernel, ranks wait for the answer.
@@ -27,10 +26,10 @@ impl Agent {
         } else {
             CallSocket::abstract_socket(&name).ok()
         };
-        let mut hints = hints::of_this_agent(job, &name, call_socket.is_some(), self.near.switch.is_some());
+        let mut hints = hints::of_this_agent(job, &name, call_socket.is_some(), self.near.calls.has_switch());
         self.near.regions = Regions::find(job);
         hints.regions = self.near.regions.hints();
-        self.near.call_sockets.extend(call_socket);
+        call_socket.into_iter().for_each(|socket| self.near.calls.open(socket));
         self.send_up(ROOT, Message::Hints { node: self.node, hints });
     }
 
@@ -40,7 +39,7 @@ impl Agent {
             let path = Path::new(OsStr::from_bytes(path));
             self.near.leftovers.note(path);
             match CallSocket::at_path(path, path.parent() == ours.as_deref()) {
-                Ok(call_socket) => self.near.call_sockets.push(call_socket),
+                Ok(socket) => self.near.calls.open(socket),
                 Err(e) => {
                     log!(Info, "cannot open a socket for agents under the same kernel at {}: {e}", path.display())
                 }
@@ -50,33 +49,24 @@ impl Agent {
             let path = Path::new(OsStr::from_bytes(path));
             self.near.leftovers.note(path);
             match Host::new(path) {
-                Ok(host) => self.near.hosts.push(host),
+                Ok(host) => self.near.calls.wait_in(host),
                 Err(e) => log!(Info, "cannot make a file for agents under the same kernel at {}: {e}", path.display()),
             }
         }
-        let paths = calls.iter().flat_map(|call| [&call.path, &call.file]).filter(|path| !path.is_empty());
-        self.near.others.extend(paths.map(|path| PathBuf::from(OsStr::from_bytes(path))));
-        let calling = |call| Calling { call, way: Way::None, reasons: Vec::new() };
-        self.near.calls = calls.into_iter().map(calling).collect();
+        self.near.calls.plan(calls);
         if !listen.is_empty() || !files.is_empty() {
             self.send_up(ROOT, Message::Listening { node: self.node });
         }
     }
 
     pub(in crate::agent) fn on_dial(&mut self) {
-        self.near.take_given();
-        self.near.call_by = Some(Instant::now() + Duration::from_millis(LOCALITY_TIMEOUT.value()));
-        for calling in std::mem::take(&mut self.near.calls) {
-            self.near.try_next(calling);
-        }
+        self.near.calls.dial();
         self.report_calls();
     }
 
     /// Reports when every call is decided.
     fn report_calls(&mut self) {
-        if self.near.call_by.is_some() && self.near.calls.is_empty() {
-            self.near.call_by = None;
-            let (proved, refused) = (std::mem::take(&mut self.near.proved), std::mem::take(&mut self.near.refused));
+        if let Some((proved, refused)) = self.near.calls.decided() {
             self.send_up(ROOT, Message::Met { node: self.node, proved, refused });
         }
     }
@@ -92,8 +82,8 @@ impl Agent {
 
     /// The result: ranks learn their job.
     pub(in crate::agent) fn on_kernels(&mut self, groups: Groups) {
-        self.near.close_call_sockets();
-        self.near.others.clear();
+        self.near.calls.close();
+        self.near.calls.forget_others();
         let Some(job) = &self.job else { return };
         let nodes = job.hosts.len();
         let parents = &groups.parents;
@@ -147,9 +137,8 @@ impl Agent {
         if let Err(why) = self.near.regions.heartbeat() {
             self.send_up(ROOT, Message::NodeLost { node: self.node, why });
         }
-        self.near.poll_guests(set);
-        self.near.look_into_files();
-        self.near.poll_calls(set);
+        let links = self.near.calls.poll(set);
+        self.near.links.extend(links);
         self.report_calls();
         for event in self.near.poll_links(set) {
             match event {
