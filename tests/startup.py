@@ -66,6 +66,20 @@ int main(int argc, char **argv) {
 }
 """
 
+GATE = r"""
+#include <fcntl.h>
+#include <mpi.h>
+#include <sys/file.h>
+/* In between waits until nobody locks the file. */
+int main(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  int file = open(argv[1], O_RDONLY);
+  if (file < 0 || flock(file, LOCK_SH) != 0) MPI_Abort(MPI_COMM_WORLD, 9);
+  MPI_Finalize();
+  return 0;
+}
+"""
+
 def agree(done: Done, ranks: int, what: str) -> None:
     check(done.code == 0 and f"all {ranks} agree" in done.text, f"{what}: exit code {done.code}\n{done.text[-800:]}")
 
@@ -155,38 +169,48 @@ def proportional_kib(pid: int) -> int:
     return int(found.group(1)) if found else 0
 
 
+def waiting_at(gate: pathlib.Path) -> int:
+    """Processes that wait for a lock of the file."""
+    inode = gate.stat().st_ino
+    return sum("-> FLOCK" in line and f":{inode} " in line for line in pathlib.Path("/proc/locks").read_text().splitlines())
+
+
+def launcher_kib(ranks: int) -> int:
+    """Memory of mpiexec and its agent while so many ranks are between MPI_Init and MPI_Finalize."""
+    mark = uuid.uuid4().hex
+    gate = BUILD / f"gate-{mark}"
+    try:
+        with gate.open("w") as held:
+            # Ranks that end when they may, not when a busy machine has been too slow to look at all of them.
+            fcntl.flock(held, fcntl.LOCK_EX)
+            process = subprocess.Popen([MPIEXEC, "-n", str(ranks), str(BUILD / "gate"), str(gate)], env={**os.environ, runner.MARKER: mark}, start_new_session=True)
+            try:
+                check(patience.until(lambda: waiting_at(gate) >= ranks or process.poll() is not None, pause_s=0.1), f"{waiting_at(gate)} ranks are there")
+                check(process.poll() is None, f"exit code {process.returncode}")
+                ours = [p for p in runner.marked_processes(mark) if killing.command_line(p)[:1] == [MPIEXEC]]
+                kib = sum(proportional_kib(pid) for pid in ours)
+                fcntl.flock(held, fcntl.LOCK_UN)
+                check(process.wait(120) == 0, f"exit code {process.returncode}")
+            finally:
+                for pid in runner.marked_processes(mark):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                process.wait()
+    finally:
+        gate.unlink()
+    return kib
+
+
 def sleepers() -> Cases:
     """1,024 ranks at a time."""
     ranks = 1024
 
-    def measure(mark: str, process: subprocess.Popen, held: IO[str]) -> None:
-        try:
-            def count() -> int:
-                return sum(killing.command_line(p)[:1] == ["flock"] for p in runner.marked_processes(mark))
-            check(patience.until(lambda: count() >= ranks, pause_s=0.1), f"{count()} ranks run")
-            ours = [p for p in runner.marked_processes(mark) if killing.command_line(p)[:1] == [MPIEXEC]]
-            kib = sum(proportional_kib(pid) for pid in ours)
-            print(f"      mpiexec and agent: {kib / ranks:.1f} KiB per rank at {ranks} ranks", flush=True)
-            check(kib / ranks < 16, f"mpiexec and agent take {kib / ranks:.1f} KiB per rank")
-            fcntl.flock(held, fcntl.LOCK_UN)
-            check(process.wait(120) == 0, f"exit code {process.returncode}")
-        finally:
-            for pid in runner.marked_processes(mark):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            process.wait()
-
     def memory() -> None:
-        mark = uuid.uuid4().hex
-        gate = BUILD / f"gate-{mark}"
-        try:
-            with gate.open("w") as held:
-                # Ranks that end when they may, not when a busy machine has been too slow to look at all of them.
-                fcntl.flock(held, fcntl.LOCK_EX)
-                process = subprocess.Popen([MPIEXEC, "-n", str(ranks), "flock", "-s", str(gate), "true"], env={**os.environ, runner.MARKER: mark}, start_new_session=True)
-                measure(mark, process, held)
-        finally:
-            gate.unlink()
+        few, many = launcher_kib(ranks // 4), launcher_kib(ranks)
+        more = (many - few) / (ranks - ranks // 4)
+        print(f"      mpiexec and agent: {many / ranks:.1f} KiB per rank at {ranks} ranks, {more:.1f} KiB for each above {ranks // 4}", flush=True)
+        check(many / ranks < 16, f"mpiexec and agent take {many / ranks:.1f} KiB per rank")
+        check(more < 8, f"mpiexec and agent take {more:.1f} KiB for each further rank")
     yield "memory", memory
 
     def through_init() -> None:
@@ -338,9 +362,10 @@ GROUPS = {
 def prepare() -> None:
     BUILD.mkdir(parents=True, exist_ok=True)
     mpicc = str(ROOT / "dist/bin/mpicc")
-    (BUILD / "all.c").write_text(PROGRAM)
     (BUILD / "foreign.py").write_text(FOREIGN)
-    subprocess.run([mpicc, "-o", str(BUILD / "all"), str(BUILD / "all.c")], check=True)
+    for name, text in [("all", PROGRAM), ("gate", GATE)]:
+        (BUILD / f"{name}.c").write_text(text)
+        subprocess.run([mpicc, "-o", str(BUILD / name), str(BUILD / f"{name}.c")], check=True)
     startup_preload.prepare()
 
 
