@@ -24,7 +24,7 @@ build:
 	ln -sf libmpi_abi.so.1 $(DIST)/lib/libmpi_abi.so
 	install -m 755 $(TARGET)/libmpich_abi.so $(DIST)/lib/mpich/libmpi.so.12
 	for name in libmpi.so libmpich.so.12 libmpich.so; do ln -sf libmpi.so.12 $(DIST)/lib/mpich/$$name; done
-	for name in mpiexec ferrule ferrule-worker; do \
+	for name in mpiexec ferrule ferrule-lab ferrule-worker; do \
 	  if [ -x $(TARGET)/$$name ]; then install -m 755 $(TARGET)/$$name $(DIST)/bin/$$name; fi; done
 	ln -sf mpiexec $(DIST)/bin/mpirun
 	sed 's/@VERSION@/$(VERSION)/' crates/abi/wrappers/mpicc > $(DIST)/bin/.mpicc

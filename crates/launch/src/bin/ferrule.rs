@@ -27,8 +27,7 @@ fn main() {
         Some("top") => top(&words[1..]),
         Some(verb @ ("drain" | "resume")) => drain(verb, &words[1..]),
         Some("migrate") => migrate(&words[1..]),
-        Some("startup") => launch::compare::main(&words[1..]),
-        Some("lab") => launch::lab::main(&words[1..]),
+        Some("startup" | "lab") => lab(&words),
         Some("help" | "--help" | "-h") => {
             print!("{}", launch::commands::overview());
             0
@@ -158,6 +157,15 @@ fn drain(verb: &str, words: &[std::ffi::OsString]) -> i32 {
 fn migrate(words: &[std::ffi::OsString]) -> i32 {
     let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     launch::migrate::run(&words)
+}
+
+/// Measurements and simulations are in a program of their own beside this one.
+fn lab(words: &[std::ffi::OsString]) -> i32 {
+    let own = std::env::current_exe().unwrap_or_else(|_| "ferrule".into());
+    let program = own.with_file_name("ferrule-lab");
+    let error = Command::new(&program).args(words).exec();
+    eprintln!("ferrule: cannot run {}: {error}", program.display());
+    127
 }
 
 /// Runs mpiexec, which stands beside this program, so that the library explains its channels.
