@@ -8,7 +8,7 @@ use std::fmt;
 pub struct Peer(pub u32);
 
 /// The rank of a process in the `MPI_COMM_WORLD` of its job: how the launcher numbers it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct WorldRank(pub u32);
 
 impl WorldRank {

@@ -163,36 +163,19 @@ impl Bootstrap {
     }
 
     fn singleton() -> Bootstrap {
-        let mut random = [0; 24];
-        sys::process::random(&mut random);
-        let (id, key) = (random.first_chunk::<8>(), random.last_chunk::<16>());
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_string();
         let job = JobInfo {
             version: VERSION,
-            rank: WorldRank(0),
             size: 1,
-            job_id: id.map_or(0, |b| u64::from_le_bytes(*b)),
-            key: key.copied().unwrap_or_default(),
+            job_id: u64::from_le_bytes(sys::process::random()),
+            key: sys::process::random(),
             node_of: vec![0],
-            node_names: vec![if host.is_empty() { "localhost".into() } else { host }],
+            node_names: vec![sys::process::host_name()],
             kernel_of: vec![0],
             local_ranks: vec![0],
-            inbox_file: Vec::new(),
-            host_of: Vec::new(),
-            region: protocol::control::rank::Region::default(),
-            app_num: None,
             universe_size: 1,
             command: std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect(),
             working_directory: std::env::current_dir().map(|d| d.to_string_lossy().into_owned()).unwrap_or_default(),
-            bound_cpus: Vec::new(),
-            node_cpus: 0,
-            continue_on_failure: false,
-            collectives: Vec::new(),
-            launched: false,
-            startup: protocol::control::exchange::Startup::LAZY,
-            profile: protocol::control::profile::Orders::OFF,
-            offload: protocol::control::rank::Offload::default(),
-            parent_port: String::new(),
+            ..JobInfo::default()
         };
         base::log::set_prefix(format!("0@{}", job.node_names[0]));
         Bootstrap {

@@ -31,10 +31,3 @@ pub fn drive(
         }
     }
 }
-
-/// A nonce.
-pub fn nonce() -> [u8; 16] {
-    let mut nonce = [0; 16];
-    sys::process::random(&mut nonce);
-    nonce
-}

@@ -122,9 +122,7 @@ pub struct Registered {
 impl Registered {
     /// Registers memory; its key.
     pub fn register(&mut self, region: Exposed) -> Key {
-        let mut bytes = [0; 8];
-        sys::process::random(&mut bytes);
-        let nonce = u64::from_le_bytes(bytes).max(1);
+        let nonce = u64::from_le_bytes(sys::process::random()).max(1);
         let number = self.registry.insert(nonce, region);
         while self.records.len() <= number as usize {
             self.records.push(Box::default());

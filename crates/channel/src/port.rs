@@ -4,7 +4,6 @@
 //! ends prove that they know the secret, and all that follows is sealed (`protocol::control::{handshake, sealed}`). The kernel keeps callers
 //! until the process accepts them. Nothing here blocks.
 
-use crate::handshake::nonce;
 use crate::tcp;
 use base::{Result, ensure, fail, hex, log};
 use protocol::control::frame::{self, Splitter, TREE_LIMIT};
@@ -45,8 +44,7 @@ impl Port {
         };
         // An address of the loopback interface may be somebody else's on the caller's host.
         addresses.sort_by_key(|address| address.ip().is_loopback());
-        let mut key = Key([0; 16]);
-        sys::process::random(&mut key.0);
+        let key = Key(random());
         let name = name_of(key, &addresses);
         Ok(Port { listener, key, name })
     }
@@ -174,14 +172,14 @@ pub struct Meeting {
 
 impl Meeting {
     fn of_callee(stream: TcpStream, key: Key) -> Meeting {
-        let nonce = nonce();
+        let nonce = random();
         let deadline = Instant::now() + Duration::from_millis(tcp::TCP_HELLO_TIMEOUT_MS.value());
         let output = challenge(nonce).to_vec();
         Meeting { output, ..Meeting::new(stream, key, Handshake::of_parent(nonce), Some(deadline)) }
     }
 
     fn of_caller(stream: TcpStream, key: Key) -> Meeting {
-        Meeting::new(stream, key, Handshake::of_child(CALLER, nonce()), None)
+        Meeting::new(stream, key, Handshake::of_child(CALLER, random()), None)
     }
 
     fn new(stream: TcpStream, key: Key, handshake: Handshake, deadline: Option<Instant>) -> Meeting {
@@ -282,9 +280,9 @@ impl Meeting {
     }
 }
 
-/// Fills `bytes` from the kernel's random generator.
-pub fn random(bytes: &mut [u8]) {
-    sys::process::random(bytes);
+/// Random bytes, for the secret of a connection.
+pub fn random() -> [u8; 16] {
+    sys::process::random()
 }
 
 /// Sends as many bytes over a socket of the program as it receives, and waits for that; the socket stays open.

@@ -32,9 +32,7 @@ pub struct ProbeWord(Box<AtomicU64>);
 impl ProbeWord {
     /// A word with a random value.
     pub fn random() -> ProbeWord {
-        let mut bytes = [0; 8];
-        sys::process::random(&mut bytes);
-        ProbeWord(Box::new(AtomicU64::new(u64::from_le_bytes(bytes))))
+        ProbeWord(Box::new(AtomicU64::new(u64::from_le_bytes(sys::process::random()))))
     }
 
     /// Where it lies, in this process.

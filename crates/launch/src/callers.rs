@@ -40,7 +40,7 @@ where
     /// Challenges a caller; the oldest one is dropped if there are more than `most`.
     pub fn add(&mut self, stream: S, most: usize) -> Result<()> {
         sys::process::set_nonblocking(stream.as_fd(), true)?;
-        let nonce = handshake::nonce();
+        let nonce = sys::process::random();
         (&stream).write_all(&challenge(nonce))?;
         self.list.push(Caller { stream, handshake: Handshake::of_parent(nonce), until: Instant::now() + self.limit });
         if self.list.len() > most {

@@ -12,7 +12,6 @@ use crate::invite::Invite;
 use crate::link::{Frame, Link};
 use crate::pollset::PollSet;
 use base::log;
-use channel::handshake::nonce;
 pub use launcher::expand;
 use launcher::start_launcher;
 use protocol::control::handshake::{ANSWER, Handshake, Key, MAGIC, Met, Step};
@@ -163,7 +162,7 @@ impl Children {
             none => none.insert(dial::listen(launcher)?),
         };
         let parents = parents.clone();
-        let (nonce, timeout_s) = (nonce(), launcher.timeout_s);
+        let (nonce, timeout_s) = (sys::process::random(), launcher.timeout_s);
         let invite = Invite { node, parents, key: self.key, nonce, timeout_s };
         let (switch, theirs) = match UnixStream::pair() {
             Ok((ours, theirs)) if self.has_switch => (Some(ours.into()), Some(theirs.into())),

@@ -25,8 +25,7 @@ pub fn listen(launcher: &Launcher) -> std::result::Result<(TcpListener, Vec<Sock
 /// Whether `host` is this machine.
 pub fn is_local(host: &str) -> bool {
     use std::net::{ToSocketAddrs, UdpSocket};
-    let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let own = own.trim();
+    let own = sys::process::host_name();
     if host == "localhost" || host == own || own.split('.').next() == Some(host) {
         return true;
     }
@@ -177,7 +176,7 @@ impl Attempt {
 }
 
 fn child(invite: &Invite) -> Handshake {
-    Handshake::of_child(invite.node, handshake::nonce())
+    Handshake::of_child(invite.node, sys::process::random())
 }
 
 /// What every connection of the tree wants of TCP.

@@ -14,8 +14,7 @@ use sys::process::{Ended, SignalFd, kill, signals};
 
 /// `mpiexec --agent`: reads the invitation from standard input and returns the exit code.
 pub fn run() -> i32 {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    base::log::set_prefix(format!("agent@{}", host.trim()));
+    base::log::set_prefix(format!("agent@{}", sys::process::host_name()));
     let Some(invite) = read_line().as_deref().and_then(Invite::from_line) else {
         log!(
             Error,

@@ -49,12 +49,15 @@ pub struct PrivateDir {
     _lock: File,
 }
 
+/// A new name for a directory of one job.
+pub fn random_name() -> String {
+    format!("ferrule-{:016x}", u64::from_le_bytes(sys::process::random()))
+}
+
 impl PrivateDir {
     /// Picks a name below `parent`, or where temporary files are; [`PrivateDir::create`] makes it.
     pub fn name(parent: &str) -> PathBuf {
-        let mut random = [0; 8];
-        sys::process::random(&mut random);
-        let name = format!("ferrule-{:016x}", u64::from_le_bytes(random));
+        let name = random_name();
         if parent.is_empty() { place(&name) } else { Path::new(parent).join(name) }
     }
 

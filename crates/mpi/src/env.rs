@@ -18,7 +18,5 @@ pub fn wtick() -> f64 {
 
 /// What `MPI_Get_processor_name` says: the host's name.
 pub fn processor_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name = name.trim();
-    if name.is_empty() { "localhost".to_string() } else { name.to_string() }
+    sys::process::host_name()
 }

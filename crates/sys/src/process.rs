@@ -181,8 +181,21 @@ pub fn set_file_limit(soft: u64) -> io::Result<()> {
     }
 }
 
+/// The name of this host, or `localhost` if it has none.
+pub fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    if name.trim().is_empty() { "localhost".into() } else { name.trim().into() }
+}
+
+/// Bytes from the kernel's random generator.
+pub fn random<const N: usize>() -> [u8; N] {
+    let mut out = [0; N];
+    fill_randomly(&mut out);
+    out
+}
+
 /// Fills `out` from the kernel's random generator.
-pub fn random(out: &mut [u8]) {
+pub fn fill_randomly(out: &mut [u8]) {
     let mut at = 0;
     while at < out.len() {
         let rest = &mut out[at..];

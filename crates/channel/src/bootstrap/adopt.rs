@@ -74,7 +74,7 @@ fn exchange(launcher: &mut dyn Launcher) -> Result<[u8; 16]> {
     }
     launcher.fence()?;
     if rank == 0 {
-        let key = handshake::nonce();
+        let key = sys::process::random();
         launcher.put("ferrule-key", &hex::encode(&key))?;
         found(launcher, key)?;
     }
@@ -100,7 +100,7 @@ fn host_key(leader: u32) -> String {
 
 /// A name that any launcher's wire can carry.
 fn own_host() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = sys::process::host_name();
     let host: String = host.chars().filter(|c| c.is_ascii_alphanumeric() || "-._".contains(*c)).take(60).collect();
     if host.is_empty() { "localhost".into() } else { host }
 }
@@ -178,16 +178,11 @@ fn try_start(path: &std::path::Path, words: &[String], input: &[u8], answers: bo
     let (their_input, our_input) = std::io::pipe()?;
     let (our_output, their_output) = std::io::pipe()?;
     let stderr = std::io::stderr();
+    let fds = [(their_input.as_fd(), 0), (their_output.as_fd(), 1), (stderr.as_fd(), 2)];
     let pid = sys::process::spawn(&Spawn {
-        path: &program,
-        argv: &argv,
-        env: &env,
-        directory: None,
-        fds: &[(their_input.as_fd(), 0), (their_output.as_fd(), 1), (stderr.as_fd(), 2)],
-        death_signal: 0,
         own_group: true,
-        file_limit: None,
         ignore: &[signals::INT, signals::TSTP],
+        ..Spawn::new(&program, &argv, &env, &fds)
     })
     .map_err(|(_, e)| e)?;
     drop((their_input, their_output));
@@ -227,7 +222,7 @@ fn try_call(meeting_key: [u8; 16], place: &Place) -> std::io::Result<UnixStream>
     let stream =
         UnixStream::connect_addr(&SocketAddr::from_abstract_name(rank_socket_name(meeting_key, place.leader))?)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    let mut child = Handshake::of_child(place.rank, handshake::nonce());
+    let mut child = Handshake::of_child(place.rank, sys::process::random());
     let met = handshake::drive(&stream, &stream, &mut child, |rank| pair_key(meeting_key, rank))?;
     if met.is_none() {
         return Err(std::io::ErrorKind::TimedOut.into());

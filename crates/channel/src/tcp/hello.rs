@@ -151,7 +151,7 @@ impl Identity {
         let other = if to == me { from } else { to };
         if other.job != me.job {
             // Nobody has been told of a process without its secret; should that be wrong, nobody knows this one.
-            return self.others.get(&other).copied().unwrap_or_else(random_key);
+            return self.others.get(&other).copied().unwrap_or_else(sys::process::random);
         }
         let id = if to == me { self.ids.own.get(&from.rank) } else { self.ids.theirs.get(&to.rank) };
         id.map_or(self.key, |id| Key(self.key).derive(id).0)
@@ -276,12 +276,6 @@ fn parties(hello: &[u8; HELLO_BYTES]) -> (ProcId, ProcId) {
     let rank = |at: usize| WorldRank(u32::from_le_bytes(std::array::from_fn(|i| hello[at + i])));
     let job = |at: usize| JobId(u64::from_le_bytes(std::array::from_fn(|i| hello[at + i])));
     (ProcId { job: job(20), rank: rank(12) }, ProcId { job: job(48), rank: rank(16) })
-}
-
-fn random_key() -> [u8; 16] {
-    let mut key = [0; 16];
-    sys::process::random(&mut key);
-    key
 }
 
 /// The listener's answer to a hello.

@@ -14,7 +14,7 @@ pub fn own_ids(job: &JobInfo) -> HashMap<WorldRank, Id> {
         return HashMap::new();
     }
     let mut bytes = vec![0; size_of::<Id>() * job.size as usize];
-    sys::process::random(&mut bytes);
+    sys::process::fill_randomly(&mut bytes);
     let (ids, _) = bytes.as_chunks();
     (0..job.size).map(WorldRank).zip(ids.iter().copied()).filter(|(rank, _)| *rank != job.rank).collect()
 }

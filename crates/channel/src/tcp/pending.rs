@@ -76,16 +76,10 @@ pub struct Pending {
     have: usize,
 }
 
-fn nonce() -> [u8; 16] {
-    let mut out = [0; 16];
-    sys::process::random(&mut out);
-    out
-}
-
 impl Pending {
     /// The peer of `link` is being dialled at `address`.
     pub fn dialled(id: &Identity, stream: TcpStream, link: LinkId, address: SocketAddr, deadline: Instant) -> Pending {
-        let hello = hello::hello(id, link, &nonce());
+        let hello = hello::hello(id, link, &sys::process::random());
         Pending::new(stream, address, Phase::Connecting, deadline, hello, Some(link))
     }
 
@@ -165,7 +159,7 @@ impl Pending {
             Phase::AwaitHello => {
                 let Some(hello) = self.read::<HELLO_BYTES>()? else { return Ok(Progress::Waiting) };
                 self.link = Some(hello::check_hello(id, &hello).map_err(Failure::Stranger)?);
-                (self.hello, self.nonce) = (hello, nonce());
+                (self.hello, self.nonce) = (hello, sys::process::random());
                 self.write(&hello::challenge(id, &hello, &self.nonce))?;
                 hello::check_security(id, &hello).map_err(Failure::Stranger)?;
                 self.phase = Phase::AwaitProof;

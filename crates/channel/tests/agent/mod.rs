@@ -109,22 +109,12 @@ impl Agent {
             node_names: vec!["n0".into(), "n1".into()],
             kernel_of: vec![0, 1],
             local_ranks: (0..size).filter(|r| self.node_of[*r as usize] == node).collect(),
-            inbox_file: Vec::new(),
             host_of: region().map_or(Vec::new(), |_| vec![0, 0]),
             region: self.part(rank),
-            app_num: None,
             universe_size: size,
-            command: Vec::new(),
-            working_directory: String::new(),
-            bound_cpus: Vec::new(),
-            node_cpus: 0,
             continue_on_failure: true,
-            collectives: Vec::new(),
             launched: true,
-            startup: protocol::control::exchange::Startup::LAZY,
-            profile: protocol::control::profile::Orders::OFF,
-            parent_port: String::new(),
-            offload: protocol::control::rank::Offload::default(),
+            ..JobInfo::default()
         }
     }
 }

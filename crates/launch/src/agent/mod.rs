@@ -97,8 +97,7 @@ enum Killing {
 pub fn run(node: u32, key: Key, up: Link, (leftovers, switch): (Leftovers, Option<OwnedFd>)) -> i32 {
     let _ = sys::process::become_subreaper();
     sys::process::set_name(c"ferrule-agent");
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    base::log::set_prefix(format!("agent@{}", host.trim()));
+    base::log::set_prefix(format!("agent@{}", sys::process::host_name()));
     let handled = [signals::CHLD, signals::TERM, signals::HUP, signals::INT, signals::QUIT, signals::TSTP];
     let signals = match SignalFd::new(&handled) {
         Ok(signals) => signals,

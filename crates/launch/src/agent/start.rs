@@ -8,9 +8,8 @@ use crate::environment::{self, Pair, find_program};
 use crate::link::Frame;
 use crate::preload::receive::Receiver;
 use crate::preload::{DATA, LIBRARIES};
-use base::WorldRank;
 use protocol::control::near::Groups;
-use protocol::control::rank::{Offload, Region};
+use protocol::control::rank::Offload;
 use protocol::control::tree::{ALL, App, Bind, JobSpec, Message, ROOT, children};
 use protocol::control::{JobInfo, VERSION};
 use std::ffi::{CString, OsStr};
@@ -312,15 +311,11 @@ fn spawn(
 ) -> std::result::Result<Pid, (SpawnStep, Error)> {
     let fds = [(stdin.as_fd(), 0), (stdout.as_fd(), 1), (stderr.as_fd(), 2), (control.as_fd(), CONTROL_FD)];
     sys::process::spawn(&Spawn {
-        path,
-        argv: &program.argv,
-        env,
         directory: Some(&program.directory),
-        fds: &fds,
         death_signal: signals::KILL,
         own_group: true,
         file_limit: Some(file_limit),
-        ignore: &[],
+        ..Spawn::new(path, &program.argv, env, &fds)
     })
 }
 
@@ -381,7 +376,6 @@ pub(super) fn job_info(job: &JobSpec, local_ranks: Vec<u32>) -> JobInfo {
     let is_adopted = !job.adopted_from.is_empty();
     JobInfo {
         version: VERSION,
-        rank: WorldRank(0),
         size: job.ranks.len() as u32,
         job_id: job.job_id,
         key: job.rank_key,
@@ -389,14 +383,7 @@ pub(super) fn job_info(job: &JobSpec, local_ranks: Vec<u32>) -> JobInfo {
         node_names: job.hosts.clone(),
         kernel_of: (0..job.hosts.len() as u32).collect(),
         local_ranks,
-        inbox_file: Vec::new(),
-        host_of: Vec::new(),
-        region: Region::default(),
-        app_num: None,
         universe_size: job.universe_size,
-        command: Vec::new(),
-        working_directory: String::new(),
-        bound_cpus: Vec::new(),
         // Another launcher may have bound its ranks, which then count for themselves.
         node_cpus: if is_adopted { 0 } else { node_cpus() },
         continue_on_failure: job.continue_on_failure,
@@ -406,6 +393,7 @@ pub(super) fn job_info(job: &JobSpec, local_ranks: Vec<u32>) -> JobInfo {
         profile: job.profile.clone(),
         offload: Offload { workers: job.offload, ..Offload::default() },
         parent_port: job.parent_port.clone(),
+        ..JobInfo::default()
     }
 }
 

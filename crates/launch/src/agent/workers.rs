@@ -102,15 +102,10 @@ fn spawn(file_limit: u64, settings: &[Pair]) -> std::io::Result<(Pid, OwnedFd)> 
     let errors = std::io::stderr();
     let fds = [(null.as_fd(), 0), (errors.as_fd(), 1), (errors.as_fd(), 2), (theirs.as_fd(), CONTROL_FD)];
     let pid = sys::process::spawn(&Spawn {
-        path: &path,
-        argv: std::slice::from_ref(&path),
-        env: &env,
-        directory: None,
-        fds: &fds,
         death_signal: signals::KILL,
         own_group: true,
         file_limit: Some(file_limit),
-        ignore: &[],
+        ..Spawn::new(&path, std::slice::from_ref(&path), &env, &fds)
     })
     .map_err(|(_, error)| error)?;
     Ok((pid, ours.into()))

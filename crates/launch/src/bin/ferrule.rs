@@ -20,13 +20,15 @@ fn main() {
         Some("info") if words.get(1).is_some_and(|w| w == "--pages") => pages(&words[2..]),
         Some("info") if words[1..].iter().any(|w| w == "--protocols") => protocols(&words[1..]),
         Some("info") if words.get(1).is_some_and(|w| w == "--abi") => abis(&words[2..]),
-        Some("info") if words[1..].iter().any(|w| w == "--lanes") => lanes(words[1..].iter().any(|w| w == "--json")),
+        Some("info") if words[1..].iter().any(|w| w == "--lanes") => {
+            told(launch::lanes::describe(words[1..].iter().any(|w| w == "--json")))
+        }
         Some("info") => info(words[1..].iter().any(|w| w == "--config")),
         Some("doctor") => launch::doctor::main(&words[1..]),
         Some("why") => why(&words[1..]),
-        Some("top") => top(&words[1..]),
-        Some(verb @ ("drain" | "resume")) => drain(verb, &words[1..]),
-        Some("migrate") => migrate(&words[1..]),
+        Some("top") => launch::top::client::run(&texts(&words[1..])),
+        Some(verb @ ("drain" | "resume")) => launch::drain::run(verb, &texts(&words[1..])),
+        Some("migrate") => launch::migrate::run(&texts(&words[1..])),
         Some("startup" | "lab") => lab(&words),
         Some("help" | "--help" | "-h") => {
             print!("{}", launch::commands::overview());
@@ -118,17 +120,12 @@ fn pages(words: &[std::ffi::OsString]) -> i32 {
         eprintln!("ferrule info: --pages needs one directory");
         return 2;
     };
-    match launch::pages::write(std::path::Path::new(place)) {
-        Ok(()) => 0,
-        Err(why) => {
-            eprintln!("ferrule info: {why}");
-            1
-        }
-    }
+    told(launch::pages::write(std::path::Path::new(place)).map(|()| String::new()))
 }
 
-fn lanes(json: bool) -> i32 {
-    match launch::lanes::describe(json) {
+/// Prints what `ferrule info` found, or why it can't.
+fn told(found: Result<String, String>) -> i32 {
+    match found {
         Ok(text) => {
             print!("{text}");
             0
@@ -144,19 +141,8 @@ fn quoted(text: &str) -> &str {
     if text.is_empty() { "empty" } else { text }
 }
 
-fn top(words: &[std::ffi::OsString]) -> i32 {
-    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    launch::top::client::run(&words)
-}
-
-fn drain(verb: &str, words: &[std::ffi::OsString]) -> i32 {
-    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    launch::drain::run(verb, &words)
-}
-
-fn migrate(words: &[std::ffi::OsString]) -> i32 {
-    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    launch::migrate::run(&words)
+fn texts(words: &[std::ffi::OsString]) -> Vec<String> {
+    words.iter().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 /// Measurements and simulations are in a program of their own beside this one.

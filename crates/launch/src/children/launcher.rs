@@ -39,17 +39,7 @@ pub fn start_launcher(words: &[String], switch: Option<&OwnedFd>) -> std::io::Re
     let stderr = std::io::stderr();
     let mut fds = vec![(their_stdin.as_fd(), 0), (their_stdout.as_fd(), 1), (stderr.as_fd(), 2)];
     fds.extend(switch.map(|fd| (fd.as_fd(), NODE_FD)));
-    let spec = Spawn {
-        path: &path,
-        argv: &argv,
-        env: &env,
-        directory: None,
-        fds: &fds,
-        death_signal: 0,
-        own_group: false,
-        file_limit: None,
-        ignore: &[signals::INT, signals::TSTP],
-    };
+    let spec = Spawn { ignore: &[signals::INT, signals::TSTP], ..Spawn::new(&path, &argv, &env, &fds) };
     let pid = sys::process::spawn(&spec).map_err(|(_, e)| e)?;
     sys::process::set_nonblocking(stdout.as_fd(), true)?;
     Ok((pid, File::from(OwnedFd::from(stdin)), File::from(OwnedFd::from(stdout))))

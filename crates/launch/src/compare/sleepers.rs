@@ -2,11 +2,13 @@
 
 use super::results::Sleepers;
 use super::run::{self, Failed};
+use crate::orphans::parent_of;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use sys::process::Pid;
 
 /// Starts `ranks` sleepers, looks at the memory, and lets them end.
 pub fn measure(mpiexec: &Path, program: &Path, ranks: u32, limit: Duration) -> Result<Sleepers, Failed> {
@@ -45,9 +47,7 @@ pub fn measure(mpiexec: &Path, program: &Path, ranks: u32, limit: Duration) -> R
 }
 
 fn available_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:")).unwrap_or_default();
-    line.split_whitespace().next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0) * 1024
+    bytes_in("/proc/meminfo", "MemAvailable:")
 }
 
 /// Adds up the processes below `root`, and itself.
@@ -55,16 +55,13 @@ fn look(root: u32, mpiexec: &Path, found: &mut Sleepers) {
     let mut below: HashMap<u32, Vec<u32>> = HashMap::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // The name in parentheses may contain anything; state and parent follow the last one.
-        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
-        below.entry(parent.unwrap_or(0)).or_default().push(pid);
+        below.entry(parent_of(pid as Pid).unwrap_or(0) as u32).or_default().push(pid);
     }
     let own = mpiexec.canonicalize().ok();
     let mut list = vec![root];
     while let Some(pid) = list.pop() {
         list.extend(below.get(&pid).into_iter().flatten());
-        let bytes = proportional_bytes(pid);
+        let bytes = bytes_in(&format!("/proc/{pid}/smaps_rollup"), "Pss:");
         if std::fs::read_link(format!("/proc/{pid}/exe")).ok() == own {
             found.launcher_bytes += bytes;
             found.launcher_processes += 1;
@@ -74,8 +71,9 @@ fn look(root: u32, mpiexec: &Path, found: &mut Sleepers) {
     }
 }
 
-fn proportional_bytes(pid: u32) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("Pss:")).unwrap_or_default();
+/// The value of a line of such a file, which is in KiB; 0 if there is none.
+fn bytes_in(path: &str, name: &str) -> u64 {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
     line.split_whitespace().next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0) * 1024
 }

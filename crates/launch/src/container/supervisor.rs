@@ -86,8 +86,7 @@ pub fn run() -> i32 {
 }
 
 fn on_host() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    if host.trim().is_empty() { String::new() } else { format!(" on {}", host.trim()) }
+    format!(" on {}", sys::process::host_name())
 }
 
 impl Supervisor {
@@ -227,17 +226,8 @@ impl Supervisor {
         }
         let env: Vec<CString> = env.into_iter().filter_map(|(n, v)| crate::environment::join(&n, &v)).collect();
         let (stdin, stdout, stderr) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
-        let spec = Spawn {
-            path: &path,
-            argv: &argv,
-            env: &env,
-            directory: None,
-            fds: &[(stdin.as_fd(), 0), (stdout.as_fd(), 1), (stderr.as_fd(), 2)],
-            death_signal: signals::KILL,
-            own_group: false,
-            file_limit: None,
-            ignore: &[],
-        };
+        let fds = [(stdin.as_fd(), 0), (stdout.as_fd(), 1), (stderr.as_fd(), 2)];
+        let spec = Spawn { death_signal: signals::KILL, ..Spawn::new(&path, &argv, &env, &fds) };
         sys::process::spawn(&spec).map_err(|(_, e)| cannot(e))
     }
 

@@ -31,17 +31,7 @@ fn main() -> i32 {
     let _ = sys::process::new_session();
     sys::process::set_name(c"ferrule-front");
     let head = read_plan().map_err(|e| format!("cannot read the job's plan: {e}")).and_then(open);
-    match head {
-        Ok(mut head) => {
-            let code = head.run();
-            head.leave();
-            code
-        }
-        Err(why) => {
-            eprintln!("ferrule: {why}");
-            2
-        }
-    }
+    super::run_head(head, "ferrule")
 }
 
 fn read_plan() -> std::io::Result<Plan> {
@@ -86,9 +76,6 @@ fn open(plan: Plan) -> Result<Head, String> {
 }
 
 fn job_of(plan: Plan) -> JobSpec {
-    let (mut id, mut rank_key) = ([0; 8], [0; 16]);
-    sys::process::random(&mut id);
-    sys::process::random(&mut rank_key);
     let mut counts = vec![0u32; plan.hosts.len()];
     let ranks: Vec<Placed> = (plan.node_of.iter())
         .map(|node| {
@@ -110,41 +97,28 @@ fn job_of(plan: Plan) -> JobSpec {
     let nodes = plan.hosts.len() as u32;
     JobSpec {
         version: VERSION,
-        job_id: u64::from_le_bytes(id),
-        rank_key,
+        job_id: u64::from_le_bytes(sys::process::random()),
+        rank_key: sys::process::random(),
         meeting_key: plan.meeting_key,
         hosts: plan.hosts,
         universe_size: plan.universe_size.max(ranks.len() as u32),
         ranks,
         launcher: Launcher {
-            template: Vec::new(),
-            agent_path: String::new(),
             width: nodes,
             timeout_s: settings::CONNECT_TIMEOUT.value() as u32,
             ports: settings::PORT_RANGE.value().into(),
             listen: settings::LISTEN.value().into(),
+            ..Launcher::default()
         },
-        bind_to: 0,
         bind_count: 1,
-        bind_user: Vec::new(),
-        cpu_set: Vec::new(),
-        rank_cores: Vec::new(),
-        map_by: 0,
-        report_bindings: false,
-        continue_on_failure: false,
         collectives: environment::of_collectives(&app),
         apps: vec![app],
         stdin_rank: ROOT,
-        interactive: false,
-        verbose: false,
         grace_ms: settings::KILL_GRACE.value() as u32,
         discover: nodes > 1,
-        startup: protocol::control::exchange::Startup::LAZY,
         profile: super::profile::orders(&Options::default()),
-        offload: 0,
-        preload: Vec::new(),
         adopted_from: plan.launcher,
-        parent_port: String::new(),
+        ..JobSpec::default()
     }
 }
 

@@ -71,9 +71,7 @@ pub struct Shared {
 impl Shared {
     /// Plans what is common; `agent` is mpiexec's path here.
     pub fn new(options: &Options, engine: Engine, job_id: u64, agent: &str) -> Result<Shared, String> {
-        let mut random = [0; 8];
-        sys::process::random(&mut random);
-        let job_dir = format!("ferrule-{:016x}", u64::from_le_bytes(random));
+        let job_dir = crate::tmpdir::random_name();
         let copy_to = format!("/tmp/{job_dir}");
         let copies = if options.container.copy { copies(options, agent)? } else { Vec::new() };
         let agent = if options.container.copy { format!("{copy_to}/bin/mpiexec") } else { agent.to_string() };

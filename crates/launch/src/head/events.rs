@@ -31,8 +31,11 @@ impl Head {
     }
 
     pub(super) fn host_of(&self, rank: u32) -> &str {
-        let node = self.job.ranks.get(rank as usize).map_or(0, |r| r.node as usize);
-        self.job.hosts.get(node).map_or("?", String::as_str)
+        self.node_name(self.job.ranks.get(rank as usize).map_or(0, |r| r.node))
+    }
+
+    fn node_name(&self, node: u32) -> &str {
+        self.job.hosts.get(node as usize).map_or("?", String::as_str)
     }
 
     fn on_message(&mut self, message: Message) {
@@ -53,8 +56,7 @@ impl Head {
                 }
             }
             Message::PreloadFailed { node, text } => {
-                let host = self.job.hosts.get(node as usize).map_or("?", String::as_str);
-                let text = format!("cannot send files to {host}: {text}");
+                let text = format!("cannot send files to {}: {text}", self.node_name(node));
                 self.verdict.add(text, 1, false);
                 self.end();
             }
@@ -93,7 +95,7 @@ impl Head {
     /// The ranks of a node run.
     fn on_started(&mut self, node: u32, agent_pid: u32, pids: Vec<(u32, u32)>) {
         if self.options.verbose {
-            let host = self.job.hosts.get(node as usize).map_or("?", String::as_str);
+            let host = self.node_name(node);
             eprintln!("mpiexec: node agent on {host}: pid {agent_pid}, {} ranks", pids.len());
         }
         for (rank, pid) in pids {
@@ -226,7 +228,7 @@ impl Head {
         let width = self.job.launcher.width;
         let below = |n: &u32| *n == node || next_hop(node, *n, width).is_some();
         // An agent that has not understood its job doesn't know what it is called there.
-        let why = why.replace("{host}", self.job.hosts.get(node as usize).map_or("?", String::as_str));
+        let why = why.replace("{host}", self.node_name(node));
         let gone: Vec<u32> =
             (0..self.nodes.len() as u32).filter(below).filter(|n| !self.nodes[*n as usize].over).collect();
         if gone.is_empty() {

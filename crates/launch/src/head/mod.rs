@@ -99,14 +99,19 @@ pub fn run(mut options: Options) -> i32 {
     if options.do_not_launch {
         return show_plan(&options);
     }
-    match Head::new(options) {
+    run_head(Head::new(options), "mpiexec")
+}
+
+/// Runs a job to its end; `name` is what an error is told by.
+fn run_head(head: Result<Head, String>, name: &str) -> i32 {
+    match head {
         Ok(mut head) => {
             let code = head.run();
             head.leave();
             code
         }
         Err(why) => {
-            eprintln!("mpiexec: {why}");
+            eprintln!("{name}: {why}");
             2
         }
     }
@@ -160,8 +165,7 @@ impl Head {
             let _ = sys::process::become_subreaper();
         }
         let clock = Clock::begin(&options, plan.job.grace_ms)?;
-        let mut key = Key([0; 16]);
-        sys::process::random(&mut key.0);
+        let key = Key(sys::process::random());
         let nodes = plan.job.hosts.len();
         let preload = (!plan.preload.files.is_empty()).then(|| Sender::new(plan.preload, nodes));
         let mut head = Head {

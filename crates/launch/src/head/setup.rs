@@ -73,8 +73,6 @@ enum How {
 /// Plans the job; an error is a sentence for the user.
 pub fn plan(options: &Options) -> Result<Plan, String> {
     channel::tcp::listen_at::ports_of(settings::PORT_RANGE.value())?;
-    let here = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let here = if here.trim().is_empty() { "localhost" } else { here.trim() };
     let text = launcher_text(options);
     let how = launcher(text)?;
     let hosts_named =
@@ -85,7 +83,7 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
         How::Template(_) if text != "ssh" && !text.starts_with("srun ") => !hosts_named,
         How::Template(_) => !hosts_named || dial::is_local(host),
     };
-    let (placement, homes) = place_all(options, here)?;
+    let (placement, homes) = place_all(options, &sys::process::host_name())?;
     let local: Vec<bool> = placement.hosts.iter().map(|host| homes.is_empty() && is_local(host)).collect();
     let home_is_local: Vec<bool> = homes.iter().map(is_local).collect();
     let local_nodes = local.iter().filter(|l| **l).count() as u32;
@@ -102,15 +100,11 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
     let remote = local_nodes < nodes;
     let apps = options.apps.iter().map(|app| app_spec(app, options, remote)).collect::<Result<Vec<_>, _>>()?;
     let discover = nodes > 1 && (options.container.engine.is_some() || looks_for_same_kernel(&how, &apps));
-    let mut random = [0; 24];
-    sys::process::random(&mut random);
-    let job_id = random.first_chunk().map_or(0, |b| u64::from_le_bytes(*b));
     let binding = binding(options)?;
     let mut job = JobSpec {
         version: VERSION,
-        job_id,
-        rank_key: random.last_chunk().copied().unwrap_or_default(),
-        meeting_key: [0; 16],
+        job_id: u64::from_le_bytes(sys::process::random()),
+        rank_key: sys::process::random(),
         hosts,
         universe_size: placement.universe,
         launcher: Launcher {
@@ -140,9 +134,8 @@ pub fn plan(options: &Options) -> Result<Plan, String> {
         startup,
         profile: super::profile::orders(options),
         offload: options.offload,
-        preload: Vec::new(),
-        adopted_from: String::new(),
         parent_port: options.parent_port.clone().unwrap_or_default(),
+        ..JobSpec::default()
     };
     check_table(&job)?;
     sys::topology::check()?;

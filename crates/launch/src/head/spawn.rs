@@ -250,18 +250,11 @@ fn run_spawned(options: Options, parent: Pid, link: &OwnedFd) -> i32 {
             return 1;
         }
     };
-    match Head::new(options) {
-        Ok(mut head) => {
-            head.spawning.above = Some(above);
-            let code = head.run();
-            head.leave();
-            code
-        }
-        Err(why) => {
-            eprintln!("mpiexec: cannot spawn: {why}");
-            2
-        }
-    }
+    let head = Head::new(options).map(|mut head| {
+        head.spawning.above = Some(above);
+        head
+    });
+    super::run_head(head, "mpiexec: cannot spawn")
 }
 
 /// The command line that a spawned job would have had. What names places, files or services of this job's own isn't passed on.

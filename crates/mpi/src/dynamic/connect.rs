@@ -86,8 +86,7 @@ fn introduction(cs: &Section, entries: &[Vec<u8>], root: i32) -> Result<Introduc
         members.push(decode(entry)?);
     }
     let Some([shared, own]) = take_counters(cs) else { fail!(ERR_OTHER, "no context id is left") };
-    let mut secret = [0; 16];
-    channel::port::random(&mut secret);
+    let secret = channel::port::random();
     Ok(Introduction { version: meeting::VERSION, leader: root as u32, shared, own, secret, members })
 }
 

@@ -121,10 +121,14 @@ wire! {
     }
 }
 
-impl Startup {
+impl Default for Startup {
     /// Nothing is exchanged or reported.
-    pub const LAZY: Startup = Startup { scheme: Scheme::Lazy as u8, connect_all: false, report: false, generation: 0 };
+    fn default() -> Startup {
+        Startup { scheme: Scheme::Lazy as u8, connect_all: false, report: false, generation: 0 }
+    }
+}
 
+impl Startup {
     /// The scheme.
     pub fn scheme(&self) -> Scheme {
         Scheme::from_number(self.scheme)

@@ -36,6 +36,7 @@ wire! {
 
 wire! {
     /// How agents start agents on other hosts.
+    #[derive(Default)]
     pub struct Launcher {
         /// Words with `{host}` and `{command}` in them.
         pub template: Vec<String>,
@@ -54,6 +55,7 @@ wire! {
 
 wire! {
     /// Everything that agents must know about the job.
+    #[derive(Default)]
     pub struct JobSpec {
         /// [`super::VERSION`].
         pub version: u16,

@@ -109,7 +109,8 @@ pub fn name_of_words(words: &[u64]) -> String {
 }
 
 wire! {
-    /// How a job is profiled.
+    /// How a job is profiled; not at all by default.
+    #[derive(Default)]
     pub struct Orders {
         /// At all.
         pub on: bool,
@@ -118,11 +119,6 @@ wire! {
         /// Time slices, in milliseconds; 0 for none.
         pub slice_ms: u32,
     }
-}
-
-impl Orders {
-    /// Not at all.
-    pub const OFF: Orders = Orders { on: false, detail: false, slice_ms: 0 };
 }
 
 wire! {

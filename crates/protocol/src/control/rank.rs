@@ -63,6 +63,7 @@ wire! {
 
 wire! {
     /// What a rank, or a worker, learns about its job.
+    #[derive(Default)]
     pub struct JobInfo {
         /// [`super::VERSION`] of the agent.
         pub version: u16,

@@ -31,6 +31,19 @@ pub struct Spawn<'a> {
     pub ignore: &'a [i32],
 }
 
+impl<'a> Spawn<'a> {
+    /// A program that gets these descriptors, and else what this process has.
+    pub fn new(
+        path: &'a CStr,
+        argv: &'a [CString],
+        env: &'a [CString],
+        fds: &'a [(BorrowedFd<'a>, RawFd)],
+    ) -> Spawn<'a> {
+        let (directory, file_limit) = (None, None);
+        Spawn { path, argv, env, directory, fds, death_signal: 0, own_group: false, file_limit, ignore: &[] }
+    }
+}
+
 /// Which step of [`spawn`] failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SpawnStep {
@@ -252,18 +265,8 @@ mod tests {
         let env = strings(&["HELLO=world"]);
         let directory = CString::new("/").unwrap();
         let fds = [(writer.as_fd(), 1), (writer.as_fd(), 7)];
-        let pid = spawn(&Spawn {
-            path: &path,
-            argv: &argv,
-            env: &env,
-            directory: Some(&directory),
-            fds: &fds,
-            death_signal: 0,
-            own_group: true,
-            file_limit: None,
-            ignore: &[],
-        })
-        .unwrap();
+        let spec = Spawn { directory: Some(&directory), own_group: true, ..Spawn::new(&path, &argv, &env, &fds) };
+        let pid = spawn(&spec).unwrap();
         drop(writer);
         let mut text = String::new();
         reader.read_to_string(&mut text).unwrap();
@@ -274,17 +277,7 @@ mod tests {
     #[test]
     fn a_missing_program_names_the_step() {
         let path = CString::new("/nonexistent/program").unwrap();
-        let spec = |directory| Spawn {
-            path: &path,
-            argv: &[],
-            env: &[],
-            directory,
-            fds: &[],
-            death_signal: 0,
-            own_group: false,
-            file_limit: None,
-            ignore: &[],
-        };
+        let spec = |directory| Spawn { directory, ..Spawn::new(&path, &[], &[], &[]) };
         let (step, error) = spawn(&spec(None)).unwrap_err();
         assert_eq!((step, error.raw_os_error()), (SpawnStep::Exec, Some(libc::ENOENT)));
         let (step, _) = spawn(&spec(Some(c"/nonexistent"))).unwrap_err();

@@ -5,11 +5,11 @@
 //! answer doesn't appear in time.
 
 use super::meet;
-use channel::handshake::nonce;
 use protocol::control::handshake::{Handshake, Key, Step, challenge};
 use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use sys::process::random;
 use sys::shared_file::{self, LETTERS_BYTES, Letters};
 
 /// Time between two looks into files.
@@ -30,7 +30,7 @@ impl Host {
     /// Makes the file and lays the challenge into it.
     pub fn new(path: &Path) -> Result<Host> {
         let file = shared_file::create(path, LETTERS_BYTES)?;
-        let nonce = nonce();
+        let nonce = random();
         let handshake = Some(Handshake::of_parent(nonce));
         let host = Host { path: path.into(), letters: Letters::in_file(&file)?, handshake };
         host.letters.post(HOST, 1, &challenge(nonce));
@@ -73,7 +73,7 @@ impl Visitor {
     /// This agent, `me`, in the file that the agent of `node` has made.
     pub fn new(me: u32, node: u32, path: &Path) -> Result<Visitor> {
         let letters = Letters::in_file(&shared_file::open(path)?)?;
-        Ok(Visitor { letters, node, handshake: Handshake::of_child(me, nonce()), next: 1 })
+        Ok(Visitor { letters, node, handshake: Handshake::of_child(me, random()), next: 1 })
     }
 
     /// True when the other side has proved to be that node's agent.

@@ -278,7 +278,7 @@ impl Calls {
             };
             match stream.and_then(|stream| stream.set_nonblocking(true).map(|()| stream)) {
                 Ok(stream) => {
-                    calling.way = Way::Socket(stream, Handshake::of_child(self.node, handshake::nonce()));
+                    calling.way = Way::Socket(stream, Handshake::of_child(self.node, sys::process::random()));
                     return self.calls.push(calling);
                 }
                 Err(e) => calling.reasons.push(format!("{what}: {e}")),

@@ -223,9 +223,7 @@ impl Held {
 const PAGE: u64 = 4096;
 
 fn random() -> u128 {
-    let mut bytes = [0; 16];
-    sys::process::random(&mut bytes);
-    u128::from_le_bytes(bytes)
+    u128::from_le_bytes(sys::process::random())
 }
 
 /// The time of day: other kernels have no other clock in common with this one, and they may set it differently.

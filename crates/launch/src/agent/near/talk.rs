@@ -8,7 +8,6 @@ use super::{Agent, LinkEvent, hints};
 use crate::agent::start::job_info;
 use crate::pollset::PollSet;
 use base::{hex, log};
-use channel::handshake::nonce;
 use protocol::control::near::{self, Call, Groups, SameKernel, Spot};
 use protocol::control::tree::{JobSpec, Message, ROOT};
 use std::ffi::OsStr;
@@ -20,7 +19,7 @@ use std::rc::Rc;
 impl Agent {
     /// Tells the head process where this agent is. In a job that looks for agents under the same kernel, ranks wait for the answer.
     pub(in crate::agent) fn send_hints(&mut self, job: &JobSpec) {
-        let name = format!("ferrule-{}", hex::encode(&nonce())).into_bytes();
+        let name = format!("ferrule-{}", hex::encode(&sys::process::random::<16>())).into_bytes();
         let call_socket = if hints::mode(job) == protocol::control::near::Mode::Alone {
             None
         } else {
