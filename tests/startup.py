@@ -210,7 +210,7 @@ def sleepers() -> Cases:
         more = (many - few) / (ranks - ranks // 4)
         print(f"      mpiexec and agent: {many / ranks:.1f} KiB per rank at {ranks} ranks, {more:.1f} KiB for each above {ranks // 4}", flush=True)
         check(many / ranks < 16, f"mpiexec and agent take {many / ranks:.1f} KiB per rank")
-        check(more < 8, f"mpiexec and agent take {more:.1f} KiB for each further rank")
+        check(more < 4, f"mpiexec and agent take {more:.1f} KiB for each further rank")
     yield "memory", memory
 
     def through_init() -> None:

@@ -67,7 +67,7 @@ enum Origin {
 enum State {
     /// It has not called yet: until when it may, and what it will be told.
     Awaited(Instant, Vec<Frame>),
-    Linked(Link),
+    Linked(Box<Link>),
     /// The connection has ended, at that time.
     Closed(Instant),
     /// Given up, and reported.
@@ -139,7 +139,7 @@ impl Children {
     /// An agent that has been forked and holds the other end of `socket`.
     pub fn add_local(&mut self, node: u32, host: &str, pid: Pid, socket: OwnedFd) -> std::io::Result<()> {
         let link = Link::over_socket(socket)?;
-        self.add(node, host, pid, Origin::Forked, State::Linked(link));
+        self.add(node, host, pid, Origin::Forked, State::Linked(Box::new(link)));
         Ok(())
     }
 
@@ -330,7 +330,7 @@ impl Child {
     }
 
     fn connected(&mut self, link: Link) {
-        if let State::Awaited(_, queue) = std::mem::replace(&mut self.state, State::Linked(link)) {
+        if let State::Awaited(_, queue) = std::mem::replace(&mut self.state, State::Linked(Box::new(link))) {
             queue.iter().for_each(|frame| self.send(frame));
         }
     }

@@ -85,7 +85,7 @@ pub struct Words {
 enum Control {
     /// It has not called its agent yet.
     Awaited,
-    Open(FdLink),
+    Open(Box<FdLink>),
     Closed,
 }
 
@@ -98,7 +98,7 @@ impl Rank {
         socket: OwnedFd,
         streams: [Stream; 2],
     ) -> Rank {
-        let control = Control::Open(FdLink::new(socket));
+        let control = Control::Open(Box::new(FdLink::new(socket)));
         Rank { pid, spawned_ns: (began_ns, spawned_ns), control, streams, ..Rank::absent(world, own) }
     }
 
@@ -138,7 +138,7 @@ impl Rank {
         self.watched = if pid > 0 { Watched::open(pid).ok() } else { None };
         let above = self.watched.as_ref().and_then(|_| parent_of(pid)).filter(|above| *above > 1);
         self.launcher = above.and_then(|above| Watched::open(above).ok());
-        self.control = Control::Open(FdLink::new(socket));
+        self.control = Control::Open(Box::new(FdLink::new(socket)));
         self.tell_job();
     }
 

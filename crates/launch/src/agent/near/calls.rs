@@ -38,6 +38,9 @@ enum Way {
     File(Visitor),
 }
 
+/// Nodes that have proved themselves, and nodes that have not, with the reason.
+pub type Decided = (Vec<u32>, Vec<(u32, String)>);
+
 /// What is open, and who calls whom.
 pub struct Calls {
     key: Key,
@@ -113,7 +116,7 @@ impl Calls {
     }
 
     /// Who has proved itself and who has not, and why: once, when every call is decided.
-    pub fn decided(&mut self) -> Option<(Vec<u32>, Vec<(u32, String)>)> {
+    pub fn decided(&mut self) -> Option<Decided> {
         self.by.take_if(|_| self.calls.is_empty())?;
         Some((std::mem::take(&mut self.proved), std::mem::take(&mut self.refused)))
     }
