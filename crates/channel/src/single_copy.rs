@@ -179,7 +179,7 @@ impl SingleCopy {
 
     /// How messages for humans name the peer.
     pub fn name_of_peer(&self) -> Name {
-        self.peer
+        self.peer.clone()
     }
 
     /// The way in use: `cma` or `mem`.

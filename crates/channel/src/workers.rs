@@ -12,7 +12,8 @@ use base::ids::{JobId, ProcId};
 use base::{Peer, WorldRank, log};
 use protocol::kind::{BODY_MAX, Kind, Part};
 use protocol::lanes::LanePlan;
-use protocol::processes::{Processes, SharedProcesses};
+pub use protocol::processes::WorkerId;
+use protocol::processes::{Processes, SharedProcesses, Workers};
 use protocol::transport::Outcome;
 use protocol::wire::Header;
 use std::collections::HashMap;
@@ -24,37 +25,6 @@ use sys::epoll::Epoll;
 
 /// Bytes of a packet behind its header and body, at most: so many are copied at once.
 const PAYLOAD_MAX: usize = 64 << 10;
-
-/// A worker of the job. Numbers count the workers of all nodes, and then those that have followed them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct WorkerId {
-    /// Its node.
-    pub node: u32,
-    /// Which one of the node.
-    pub index: u32,
-    /// How many have been there before it.
-    pub incarnation: u32,
-}
-
-/// How many workers the job has at a time.
-#[derive(Clone, Copy, Debug)]
-struct Shape {
-    nodes: u32,
-    workers: u32,
-}
-
-impl Shape {
-    fn number(self, worker: WorkerId) -> Option<u32> {
-        let all = self.nodes.checked_mul(self.workers)?;
-        let number = worker.incarnation.checked_mul(all)?.checked_add(worker.node * self.workers + worker.index)?;
-        (number < WorldRank::COUNT_MAX).then_some(number)
-    }
-
-    fn worker(self, number: u32) -> WorkerId {
-        let (incarnation, place) = (number / (self.nodes * self.workers), number % (self.nodes * self.workers));
-        WorkerId { node: place / self.workers, index: place % self.workers, incarnation }
-    }
-}
 
 /// What a poll brings.
 #[derive(Debug)]
@@ -68,7 +38,7 @@ pub enum Arrival {
 /// See the head of this file.
 pub struct WorkerNet {
     net: Net,
-    shape: Shape,
+    workers: Workers,
     processes: SharedProcesses,
     /// The first link with each worker.
     slots: HashMap<Peer, u32>,
@@ -79,17 +49,17 @@ pub struct WorkerNet {
 impl WorkerNet {
     /// Listens. The worker is the one that `job` describes; `epoll` watches everything from then on.
     pub fn open(job: &JobInfo, epoll: Arc<Epoll>) -> io::Result<WorkerNet> {
-        let shape = Shape { nodes: job.node_names.len() as u32, workers: job.offload.workers };
+        let workers = Workers { nodes: job.node_names.clone(), per_node: job.offload.workers };
         let me = WorkerId {
             node: job.offload.node,
             index: job.offload.index.unwrap_or(0),
             incarnation: job.offload.incarnation,
         };
-        let number = shape.number(me).ok_or(io::Error::other("too many workers have ended"))?;
+        let number = workers.number(me).ok_or(io::Error::other("too many workers have ended"))?;
         let security = Security::configured().map_err(io::Error::other)?;
         LanePlan::configured().map_err(io::Error::other)?;
         let me = ProcId { job: JobId(job.job_id), rank: WorldRank(number) };
-        let processes = Processes::shared(me, WorldRank::COUNT_MAX);
+        let processes = Processes::of_workers(me, workers.clone());
         let id = Identity {
             processes: processes.clone(),
             key: job.key,
@@ -100,7 +70,7 @@ impl WorkerNet {
         };
         let one_host = job.local_ranks.len() == job.size as usize;
         let net = Net::open(id, epoll, one_host)?;
-        Ok(WorkerNet { net, shape, processes, slots: HashMap::new(), bytes: Vec::new() })
+        Ok(WorkerNet { net, workers, processes, slots: HashMap::new(), bytes: Vec::new() })
     }
 
     /// Where other workers can dial this one.
@@ -114,12 +84,12 @@ impl WorkerNet {
     }
 
     fn peer(&self, worker: WorkerId) -> Option<Peer> {
-        self.processes.borrow().peer_of_rank(WorldRank(self.shape.number(worker)?))
+        self.processes.borrow().peer_of_rank(WorldRank(self.workers.number(worker)?))
     }
 
     fn worker(&self, peer: Peer) -> WorkerId {
         // All its peers are of its own job.
-        self.shape.worker(self.processes.borrow().rank(peer).map_or(0, |rank| rank.0))
+        self.workers.worker(self.processes.borrow().rank(peer).map_or(0, |rank| rank.0))
     }
 
     fn slot(&mut self, worker: WorkerId, addresses: &[SocketAddr]) -> Option<u32> {
@@ -202,29 +172,5 @@ impl WorkerNet {
     pub fn may_sleep(&self) -> Option<Option<Duration>> {
         // What waits for room is watched by epoll after `arm`.
         (!self.net.has_unread()).then(|| self.net.sleep_limit())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn workers_have_numbers_of_their_own() {
-        let shape = Shape { nodes: 3, workers: 2 };
-        let mut seen = Vec::new();
-        for incarnation in 0..4 {
-            for node in 0..3 {
-                for index in 0..2 {
-                    let worker = WorkerId { node, index, incarnation };
-                    let number = shape.number(worker).unwrap();
-                    assert_eq!(shape.worker(number), worker);
-                    seen.push(number);
-                }
-            }
-        }
-        assert_eq!(seen, (0..24).collect::<Vec<u32>>());
-        assert_eq!(shape.number(WorkerId { node: 0, index: 0, incarnation: u32::MAX }), None);
-        assert_eq!(shape.number(WorkerId { node: 0, index: 0, incarnation: WorldRank::COUNT_MAX / 6 + 1 }), None);
     }
 }

@@ -185,7 +185,7 @@ impl Nodes {
         }
         *known = Known { incarnation: Some(incarnation), is_lost: false };
         if let Some(before) = before {
-            log!(Info, "worker {incarnation} of {} has taken the place of the one before it", self.name(node));
+            log!(Info, "worker {} of node {}: another one has taken its place", self.index, self.name(node));
             let gone = self.worker(node, before);
             self.net.forget(gone);
             self.messages.restart(node);
@@ -211,7 +211,12 @@ impl Nodes {
                     let packet = Packet::decode(&header, body);
                     match packet.filter(|_| is_current && worker.index == self.index) {
                         Some(packet) => self.messages.on_packet(worker.node, &packet, payload, &mut runs),
-                        None => log!(Debug, "a packet of {worker:?} is not for this worker"),
+                        None => log!(
+                            Debug,
+                            "a packet of worker {} of node {} is not for this one",
+                            worker.index,
+                            self.name(worker.node)
+                        ),
                     }
                 }
                 Arrival::Lost(worker, why) => self.on_lost(worker, &why, bootstrap)?,
@@ -227,7 +232,7 @@ impl Nodes {
             Some(known) if known.incarnation == Some(worker.incarnation) => known.is_lost = true,
             _ => return Ok(()),
         }
-        log!(Info, "the worker of {} is lost: {why}", self.name(worker.node));
+        log!(Info, "worker {} of node {} is lost: {why}", self.index, self.name(worker.node));
         bootstrap.find_worker(worker.node)
     }
 

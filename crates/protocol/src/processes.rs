@@ -37,12 +37,67 @@ pub struct Processes {
     /// All others, in the order of their endpoints.
     others: Vec<ProcId>,
     by_id: HashMap<ProcId, Peer>,
+    /// The processes are workers.
+    workers: Option<Workers>,
+}
+
+/// A worker of a job (`mpiexec --offload`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WorkerId {
+    /// Its node.
+    pub node: u32,
+    /// Which one of the node.
+    pub index: u32,
+    /// How many have been there before it.
+    pub incarnation: u32,
+}
+
+/// The workers of a job. Their numbers count those of all nodes, and then those that have taken the places of others: no worker gets the number of an earlier one.
+#[derive(Clone, Debug)]
+pub struct Workers {
+    /// Names of nodes.
+    pub nodes: Vec<String>,
+    /// Workers of each.
+    pub per_node: u32,
+}
+
+impl Workers {
+    fn at_a_time(&self) -> Option<u32> {
+        (self.nodes.len() as u32).checked_mul(self.per_node)
+    }
+
+    /// The number of a worker; none if there have been too many.
+    pub fn number(&self, worker: WorkerId) -> Option<u32> {
+        let place = worker.node * self.per_node + worker.index;
+        let number = worker.incarnation.checked_mul(self.at_a_time()?)?.checked_add(place)?;
+        (number < WorldRank::COUNT_MAX).then_some(number)
+    }
+
+    /// The worker of a number.
+    pub fn worker(&self, number: u32) -> WorkerId {
+        let all = self.at_a_time().unwrap_or(u32::MAX).max(1);
+        let (incarnation, place) = (number / all, number % all);
+        let per_node = self.per_node.max(1);
+        WorkerId { node: place / per_node, index: place % per_node, incarnation }
+    }
+
+    fn name(&self, number: u32) -> Name {
+        let worker = self.worker(number);
+        let node = self.nodes.get(worker.node as usize).map_or("?", String::as_str);
+        Name::Worker { index: worker.index, node: node.into() }
+    }
 }
 
 impl Processes {
     /// Process `me` of a job of `size` processes, which knows no other job.
     pub fn of_job(me: ProcId, size: u32) -> Processes {
-        Processes { me, size, others: Vec::new(), by_id: HashMap::new() }
+        Processes { me, size, others: Vec::new(), by_id: HashMap::new(), workers: None }
+    }
+
+    /// Worker `me`, whose rank is its number among these workers: endpoints stand for workers, not for ranks.
+    pub fn of_workers(me: ProcId, workers: Workers) -> SharedProcesses {
+        let processes = Processes { workers: Some(workers), ..Processes::of_job(me, WorldRank::COUNT_MAX) };
+        SharedProcesses(Arc::new(RwLock::new(processes)))
     }
 
     /// The same for those who share it.
@@ -114,18 +169,25 @@ impl Processes {
     /// How messages for humans name it.
     pub fn name(&self, peer: Peer) -> Name {
         match (self.rank(peer), self.id(peer)) {
-            (Some(rank), _) => Name::Own(rank),
+            (Some(rank), _) => self.workers.as_ref().map_or(Name::Own(rank), |workers| workers.name(rank.0)),
             (None, Some(id)) => Name::Other(id),
             (None, None) => Name::Unknown,
         }
     }
 }
 
-/// A process as users read it: by its rank in `MPI_COMM_WORLD`, those of other jobs by their job, too.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A process as users read it: by its rank in `MPI_COMM_WORLD`, those of other jobs by their job, too; a worker by its number on its node.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Name {
     /// Of the own job.
     Own(WorldRank),
+    /// A worker of the own job.
+    Worker {
+        /// Its number on its node.
+        index: u32,
+        /// Name of the node.
+        node: Arc<str>,
+    },
     /// Of another one.
     Other(ProcId),
     /// There is no such process.
@@ -136,6 +198,7 @@ impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Name::Own(rank) => rank.fmt(f),
+            Name::Worker { index, node } => write!(f, "worker {index} of node {node}"),
             Name::Other(id) => id.fmt(f),
             Name::Unknown => f.write_str("an unknown process"),
         }
@@ -176,6 +239,32 @@ mod tests {
         assert_eq!(processes.name(own).to_string(), "rank 1");
         assert_eq!(processes.name(other).to_string(), "rank 1 of job 0000000000000009");
         assert_eq!(processes.name(Peer(3)).to_string(), "an unknown process");
+    }
+
+    #[test]
+    fn workers_have_numbers_and_names_of_their_own() {
+        let workers = Workers { nodes: ["h0", "h1", "h2"].map(String::from).to_vec(), per_node: 2 };
+        let mut seen = Vec::new();
+        for incarnation in 0..4 {
+            for node in 0..3 {
+                for index in 0..2 {
+                    let worker = WorkerId { node, index, incarnation };
+                    let number = workers.number(worker).unwrap();
+                    assert_eq!(workers.worker(number), worker);
+                    seen.push(number);
+                }
+            }
+        }
+        assert_eq!(seen, (0..24).collect::<Vec<u32>>());
+        assert_eq!(workers.number(WorkerId { node: 0, index: 0, incarnation: u32::MAX }), None);
+        let past = WorldRank::COUNT_MAX / 6 + 1;
+        assert_eq!(workers.number(WorkerId { node: 0, index: 0, incarnation: past }), None);
+        let processes = Processes::of_workers(id(7, 0), workers);
+        // The worker that has taken the place of number 3 has its name.
+        for number in [3, 9] {
+            let peer = processes.borrow().peer(id(7, number)).unwrap();
+            assert_eq!(processes.borrow().name(peer).to_string(), "worker 1 of node h1");
+        }
     }
 
     proptest! {
