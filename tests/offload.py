@@ -128,6 +128,54 @@ def choice(_: pathlib.Path) -> None:
     check("workers of several nodes need TCP" in text, "nothing says why collectives of two nodes stay with the ranks")
 
 
+def why(*words: str, **env: str) -> list[str]:
+    """What `ferrule why --collectives` prints of the program's collectives, by the process that says it."""
+    command = [str(runner.ROOT / "dist/bin/ferrule"), "why", "--collectives", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=patience.WATCHDOG_S, check=False, env={**os.environ, **env}, stdin=subprocess.DEVNULL)
+    check(done.returncode == 0, f"{' '.join(words)}: exit code {done.returncode}: {(done.stdout + done.stderr)[-800:]}")
+    return re.findall(r"ferrule\[(\d+@.*)", done.stdout + done.stderr)
+
+
+def verdicts(_: pathlib.Path) -> None:
+    """Who has run each collective, and why."""
+    program = str(TESTS / "coll/offload")
+    # On one node it would depend on the processors that are free.
+    lines = why("--offload", "1", *on_nodes(2, 1), "-n", "2", program, "verdicts")
+    expected = [
+        "MPI_Ialltoall of 65536 bytes on MPI_COMM_WORLD (2 ranks), 2 times, by a worker",
+        "MPI_Ialltoall of 4 to 400 bytes on MPI_COMM_WORLD (2 ranks), 2 times, by the ranks: less than FERRULE_COLL_OFFLOAD_MIN_BYTES=32768",
+        "MPI_Ialltoallv on MPI_COMM_WORLD (2 ranks), once, by the ranks: not all of them know its size",
+        "MPI_Iallreduce of 131072 bytes on MPI_COMM_WORLD (2 ranks), once, by the ranks: its operation is a function of the program",
+        "MPI_Ibcast of 65536 bytes on kept (2 ranks), once, by the ranks: the communicator has the hint ferrule_offload=false",
+        "MPI_Ibcast on MPI_COMM_SELF (1 ranks), once, by the ranks: the communicator has one process",
+        "MPI_Bcast_init of 65536 bytes on MPI_COMM_WORLD (2 ranks), 3 times, by a worker",
+    ]
+    for line in expected:
+        check(sum(f"why: {line}" in found for found in lines) == (2 if "SELF" in line else 1), f"not one line says '{line}': {lines}")
+    check(len(lines) == len(expected) + 1, f"other lines: {lines}")
+    check(all(line.startswith("0@") or "SELF" in line for line in lines), f"others than the first rank say it: {lines}")
+    for words, env, reason in [
+        (["-n", "2"], {}, "the job has no workers: mpiexec --offload N"),
+        (["--offload", "1", "-n", "2"], {"FERRULE_COLL_OFFLOAD": "off"}, "FERRULE_COLL_OFFLOAD=off"),
+        (["--offload", "1", *on_nodes(2), "-n", "4"], {"FERRULE_CHANNELS": "ucx", "FERRULE_UCX": "on", "UCX_TLS": "tcp,self"}, "workers of several nodes need TCP"),
+    ]:
+        lines = why(*words, program, "verdicts", **env)
+        check(any("MPI_Bcast_init" in line and f"by the ranks: {reason}" in line for line in lines), f"{words}: nobody says '{reason}': {lines}")
+    processors = len(os.sched_getaffinity(0))
+    if 2 <= processors <= 16:
+        lines = why("--offload", "1", "-n", str(processors), program, "verdicts")
+        check(any("MPI_Bcast_init" in line and "on one node workers need a processor" in line for line in lines), f"{processors} ranks on as many processors: {lines}")
+    lines = why("--offload", "1", "-n", "2", str(TESTS / "coll/again"))
+    check(len(lines) == 1 and "rank 0 has started no non-blocking" in lines[0], f"a program with blocking collectives only: {lines}")
+
+
+def named(_: pathlib.Path) -> None:
+    """The log of a worker names the other ends of its links as workers."""
+    text = job(4, "offload", "rounds", "3", workers=2, options=on_nodes(2), FERRULE_LOG="debug")
+    ends = set(re.findall(r"ferrule\[worker \d@h\d\]: debug: connected with (.*?) at ", text))
+    check(ends == {f"worker {index} of node h{node}" for index in range(2) for node in range(2)}, f"ends of links: {ends}: {text[-800:]}")
+
+
 def bad_settings(_: pathlib.Path) -> None:
     program = str(TESTS / "coll/offload")
     wrong: list[tuple[list[str], dict[str, Any], str]] = [
@@ -271,6 +319,8 @@ def main() -> int:
           for settings in ({}, {"FERRULE_TCP_SECURITY": "mac"}, {"FERRULE_TCP_EAGER_MAX": "256", "FERRULE_LANES": "2"})),
         ("the measurement on this host", functools.partial(measured, 1)),
         *([] if lane_bed.unavailable() else [("the measurement on hosts with links", functools.partial(measured, 2))]),
+        ("who has run what, and why", verdicts),
+        ("workers are named", named),
         ("bad settings", bad_settings),
         *((f"a rank of {hosts} nodes dies", functools.partial(rank_dies, hosts)) for hosts in (1, 2)),
         *((f"workers of {hosts} nodes die, {words[0]}", functools.partial(workers_die, options.moments, hosts, words))

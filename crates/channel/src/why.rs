@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 base::config! {
     /// Prints the channel of each pair, and why not the others, when the program ends.
     WHY: bool = false;
+    /// Prints who has run the non-blocking and persistent collectives, workers or the ranks, and why, when the program ends.
+    WHY_COLLECTIVES: bool = false;
 }
 
 /// One pair, seen from this process.

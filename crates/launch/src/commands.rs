@@ -130,9 +130,18 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "why",
-        summary: "runs a job and prints the channel of each pair of ranks, and why not the others",
-        forms: &[("[--] MPIEXEC-ARGS", "")],
-        options: &[],
+        summary: "runs a job and prints the channel of each pair of ranks, or who has run its collectives, and why",
+        forms: &[
+            ("[--] MPIEXEC-ARGS", "prints the channel of each pair of ranks, and why not the others"),
+            (
+                "--collectives [--] MPIEXEC-ARGS",
+                "prints which collectives workers have run, and why the ranks ran others",
+            ),
+        ],
+        options: &[(
+            "--collectives",
+            "which non-blocking and persistent collectives the workers of mpiexec --offload have run, and why the ranks ran others",
+        )],
         about: "The words are those of mpiexec, see mpiexec --help.\n",
         clap: None,
     },
@@ -146,8 +155,11 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "lab",
-        summary: "simulates virtual lanes of InfiniBand: the published figures, and tables of OpenSM",
-        forms: &[("lanes [options]", "")],
+        summary: "simulates what needs more machines: virtual lanes of InfiniBand, and workers of collectives on hosts and SmartNICs",
+        forms: &[
+            ("lanes [options]", "virtual lanes: the published figures, and tables of OpenSM"),
+            ("offload [options]", "non-blocking collectives with and without workers, beside the published figures"),
+        ],
         options: &[],
         about: "",
         clap: Some(crate::lab::command),

@@ -113,6 +113,7 @@ fn open(cs: &mut Section) -> Result {
     attributes::set_up(cs, bootstrap.job());
     progress::on_question(cs, waits::tell);
     let Opened { endpoints, waiting, bootstrap, profile } = channel::open(bootstrap)?;
+    coll::verdicts::open(cs);
     coll::offload::open(cs, &mut bootstrap.borrow_mut(), &waiting)?;
     progress::set_waiting(cs, waiting);
     agent::replace(cs, Some(bootstrap));
@@ -129,6 +130,7 @@ fn close(cs: &mut Section) -> Result {
     migration::end(cs);
     let Some(mut engine) = engine::set(cs, None) else { return Ok(()) };
     progress::clear(cs);
+    coll::verdicts::close(cs);
     coll::offload::close(cs);
     transports::close(engine.endpoints());
     match agent::replace(cs, None) {

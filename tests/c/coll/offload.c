@@ -4,6 +4,7 @@
  * hint         a communicator with ferrule_offload=true and one with false
  * long         a derived type, and buffers larger than any that is copied at once
  * persist      persistent collectives, among them some in which a rank may be rounds ahead of others
+ * verdicts     collectives that workers run by default, and one for each reason why the ranks run others
  * die          the last rank is killed while the others wait for it */
 #include "check.h"
 #include <signal.h>
@@ -160,6 +161,52 @@ static void persist(int count)
     free(send), free(recv), free(data), free(sum), free(total);
 }
 
+static void sum_of(void *in, void *inout, int *n, MPI_Datatype *t)
+{
+    (void)t;
+    for (int i = 0; i < *n; i++) ((double *)inout)[i] += ((double *)in)[i];
+}
+
+static void verdicts(void)
+{
+    enum { INTS = 16384 };
+    int *send = calloc(INTS * N, sizeof(int)), *recv = calloc(INTS * N, sizeof(int)), counts[PMAX], places[PMAX];
+    double *vector = calloc(INTS, sizeof(double));
+    MPI_Comm kept;
+    MPI_Info info;
+    MPI_Op op;
+    MPI_Request rq;
+    static const int SIZES[] = {INTS, 1, 100, INTS};
+    for (int k = 0; k < 4; k++) {
+        OK(MPI_Ialltoall(send, SIZES[k], MPI_INT, recv, SIZES[k], MPI_INT, MPI_COMM_WORLD, &rq));
+        OK(MPI_Wait(&rq, MPI_STATUS_IGNORE));
+    }
+    for (int r = 0; r < N; r++) counts[r] = INTS, places[r] = INTS * r;
+    OK(MPI_Ialltoallv(send, counts, places, MPI_INT, recv, counts, places, MPI_INT, MPI_COMM_WORLD, &rq));
+    OK(MPI_Wait(&rq, MPI_STATUS_IGNORE));
+    OK(MPI_Op_create(sum_of, 1, &op));
+    OK(MPI_Iallreduce(MPI_IN_PLACE, vector, INTS, MPI_DOUBLE, op, MPI_COMM_WORLD, &rq));
+    OK(MPI_Wait(&rq, MPI_STATUS_IGNORE));
+    OK(MPI_Op_free(&op));
+    OK(MPI_Info_create(&info));
+    OK(MPI_Info_set(info, "ferrule_offload", "false"));
+    OK(MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &kept));
+    OK(MPI_Comm_set_name(kept, "kept"));
+    OK(MPI_Ibcast(send, INTS, MPI_INT, 0, kept, &rq));
+    OK(MPI_Wait(&rq, MPI_STATUS_IGNORE));
+    OK(MPI_Comm_free(&kept));
+    OK(MPI_Info_free(&info));
+    OK(MPI_Ibcast(send, INTS, MPI_INT, 0, MPI_COMM_SELF, &rq));
+    OK(MPI_Wait(&rq, MPI_STATUS_IGNORE));
+    OK(MPI_Bcast_init(send, INTS, MPI_INT, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &rq));
+    for (int k = 0; k < 3; k++) {
+        OK(MPI_Start(&rq));
+        OK(MPI_Wait(&rq, MPI_STATUS_IGNORE));
+    }
+    OK(MPI_Request_free(&rq));
+    free(send), free(recv), free(vector);
+}
+
 static void die(void)
 {
     enum { INTS = 50000 };
@@ -203,6 +250,7 @@ int main(int argc, char **argv)
     else if (!strcmp(mode, "hint")) hint();
     else if (!strcmp(mode, "long")) long_ones();
     else if (!strcmp(mode, "persist")) persist(argc > 2 ? atoi(argv[2]) : 20);
+    else if (!strcmp(mode, "verdicts")) verdicts();
     else if (!strcmp(mode, "die")) die();
     else rounds(argc > 2 ? atoi(argv[2]) : 14);
     return check_done();

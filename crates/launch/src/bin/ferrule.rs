@@ -13,7 +13,13 @@ fn main() {
             print!("{}", launch::commands::usage(name));
             0
         }
-        Some("why") if words.get(1).is_some_and(|word| asks_for_help(std::slice::from_ref(word))) => {
+        Some("why")
+            if words[1..]
+                .iter()
+                .take_while(|word| *word != "--")
+                .take(2)
+                .any(|word| asks_for_help(std::slice::from_ref(word))) =>
+        {
             print!("{}", launch::commands::usage("why"));
             0
         }
@@ -154,11 +160,15 @@ fn lab(words: &[std::ffi::OsString]) -> i32 {
     127
 }
 
-/// Runs mpiexec, which stands beside this program, so that the library explains its channels.
+/// Runs mpiexec, which stands beside this program, so that the library explains its channels, or who has run its collectives.
 fn why(words: &[std::ffi::OsString]) -> i32 {
+    let (setting, words) = match words {
+        [first, rest @ ..] if first == "--collectives" => ("FERRULE_WHY_COLLECTIVES", rest),
+        _ => ("FERRULE_WHY", words),
+    };
     let words = if words.first().is_some_and(|w| w == "--") { &words[1..] } else { words };
     let mpiexec = std::env::current_exe().map(|own| own.with_file_name("mpiexec")).unwrap_or_else(|_| "mpiexec".into());
-    let error = Command::new(&mpiexec).args(words).env("FERRULE_WHY", "1").exec();
+    let error = Command::new(&mpiexec).args(words).env(setting, "1").exec();
     eprintln!("ferrule: cannot run {}: {error}", mpiexec.display());
     127
 }

@@ -38,6 +38,7 @@ pub mod select;
 pub mod span;
 pub mod team;
 pub mod throttle;
+pub mod verdicts;
 pub mod wire;
 
 pub use crate::comm::{choices, layout};

@@ -8,6 +8,7 @@ use super::objects::Objects;
 use super::portable::{Channel, Identity, Portable};
 use super::schedule::Schedule;
 use super::team::Via;
+use super::verdicts::Verdict;
 use crate::comm::Comm;
 use crate::comm::choices::{OFFLOAD_ALL, OFFLOAD_NEVER};
 use crate::cs::Section;
@@ -63,8 +64,8 @@ pub enum Export {
     /// Not yet known.
     #[default]
     Unknown,
-    /// Only this rank can run it.
-    Never,
+    /// Only this rank can run it: why.
+    Never(Verdict),
     /// Workers can.
     Ready(Box<Ready>),
 }
@@ -83,39 +84,45 @@ struct Run {
     losses: usize,
 }
 
-/// Whether the processes of `comm` want a collective of this size offloaded. On one node a worker that shares the ranks' processors only takes their time: it copies
-/// twice and alone what they copy once and together (decision 0042).
-fn is_wanted(comm: &Comm, known: Option<Known>, workers: &Workers) -> bool {
+/// Why the processes of `comm` don't want a collective of this size offloaded; none if they do. On one node a worker that shares the ranks' processors only takes their
+/// time: it copies twice and alone what they copy once and together (decision 0042).
+fn unwanted(comm: &Comm, known: Option<Known>, workers: &Workers) -> Option<Verdict> {
+    if comm.remote.is_none() && comm.size() == 1 {
+        return Some(Verdict::Alone);
+    }
     match (comm.hints.borrow().offload(), comm.choices.offload_min) {
-        (_, OFFLOAD_NEVER) | (Some(false), _) => false,
-        (Some(true), _) | (None, OFFLOAD_ALL) => true,
-        (None, least) => {
-            known.is_some_and(|known| known.even && known.bytes >= least as usize)
-                && (workers.have_processor() || !comm.nodes.is_one_node(comm))
-        }
+        (_, OFFLOAD_NEVER) => Some(Verdict::Off),
+        (Some(false), _) => Some(Verdict::Hint),
+        (Some(true), _) | (None, OFFLOAD_ALL) => None,
+        (None, least) => match known {
+            None | Some(Known { even: false, .. }) => Some(Verdict::UnknownSize),
+            Some(known) if known.bytes < least as usize => Some(Verdict::Small(least)),
+            _ if workers.have_processor() || !comm.nodes.is_one_node(comm) => None,
+            _ => Some(Verdict::NoProcessor),
+        },
     }
 }
 
-/// Whether all processes of `comm` have workers: those of this job have, and no others are known to.
-fn is_served(comm: &Comm) -> bool {
+/// Why no collective of a communicator is offloaded whose processes have agreed on that.
+pub fn never(cs: &Section) -> Verdict {
+    if WORKERS.get(cs).borrow().is_some() { Verdict::Off } else { Verdict::NoWorkers }
+}
+
+/// Why not all processes of `comm` have workers that reach each other: those of this job have, and no others are known to.
+fn unserved(comm: &Comm) -> Option<Verdict> {
     let groups = [Some(&comm.group), comm.remote.as_ref()];
     let members = || groups.into_iter().flatten().flat_map(|group| (0..group.size()).map(|i| group.peer(i)));
-    if members().nth(1).is_none() || members().any(|peer| job::rank_of(peer).is_none()) {
-        log!(
-            Info,
-            "collectives of this communicator stay with the ranks: it has processes of other jobs, or one alone"
-        );
-        return false;
-    }
-    let is_linked = locality::allowed().tcp || members().all(job::is_on_own_node);
-    if !is_linked {
-        log!(Info, "collectives of this communicator stay with the ranks: workers of several nodes need TCP");
-    }
-    is_linked
+    let why = match () {
+        () if members().any(|peer| job::rank_of(peer).is_none()) => Verdict::OtherJobs,
+        () if !locality::allowed().tcp && !members().all(job::is_on_own_node) => Verdict::NoTcp,
+        () => return None,
+    };
+    log!(Info, "collectives of a communicator are run {why}");
+    Some(why)
 }
 
 impl Export {
-    /// The plan begins a run: true if a worker is to do it.
+    /// The plan begins a run: who is to do it.
     pub fn begin(
         &mut self,
         cs: &Section,
@@ -123,14 +130,19 @@ impl Export {
         (schedule, objects): (&Schedule, &Objects),
         (channels, round): ([Channel; 2], u64),
         known: Option<Known>,
-    ) -> Result<bool> {
-        if !WORKERS.get(cs).borrow().as_ref().is_some_and(|workers| is_wanted(comm, known, workers)) {
-            return Ok(false);
+    ) -> Result<Verdict> {
+        let why = WORKERS.get(cs).borrow().as_ref().map_or(Some(Verdict::NoWorkers), |w| unwanted(comm, known, w));
+        if let Some(why) = why {
+            return Ok(why);
         }
         if let Export::Unknown = self {
             *self = export(cs, comm, schedule, objects, known)?;
         }
-        let Export::Ready(ready) = self else { return Ok(false) };
+        let ready = match self {
+            Export::Ready(ready) => ready,
+            Export::Never(why) => return Ok(*why),
+            Export::Unknown => return Ok(Verdict::NoWorkers),
+        };
         let exported = &ready.exported;
         let request = Request {
             address: exported.bytes.as_ptr().addr() as u64,
@@ -140,7 +152,7 @@ impl Export {
             round,
         };
         ready.run = Some(Run { request, posted: None, cancelled: false, losses: 0 });
-        Ok(true)
+        Ok(Verdict::Worker)
     }
 
     /// How the run stands: `None` if this rank does it itself.
@@ -191,8 +203,8 @@ pub fn disarm(cs: &Section) {
 }
 
 fn export(cs: &Section, comm: &Comm, schedule: &Schedule, objects: &Objects, known: Option<Known>) -> Result<Export> {
-    if !is_served(comm) {
-        return Ok(Export::Never);
+    if let Some(why) = unserved(comm) {
+        return Ok(Export::Never(why));
     }
     let comms = [comm, comm.local.as_deref().unwrap_or(comm)];
     let process_of = |via: Via, peer: u32| job::number_of(comms[via as usize].peer(peer as i32));
@@ -200,8 +212,10 @@ fn export(cs: &Section, comm: &Comm, schedule: &Schedule, objects: &Objects, kno
         log!(Error, "a datatype has too many parts that differ for a worker; FERRULE_COLL_OFFLOAD=off or the hint ferrule_offload=false");
     })?;
     if !portable.runs_anywhere() {
-        log!(Info, "a collective stays with the rank: its operation is a function of the program");
-        return Ok(Export::Never);
+        let is_predefined = objects.reduction().is_some_and(|reduction| reduction.op.which().is_some());
+        let why = if is_predefined { Verdict::NotPortable } else { Verdict::UserFunction };
+        log!(Info, "a collective is run {why}");
+        return Ok(Export::Never(why));
     }
     let endpoints = portable.endpoint_count();
     let room = WORKERS.get(cs).borrow().as_ref().map_or(0, Workers::endpoints_max);

@@ -8,6 +8,7 @@ use super::call::{Call, MEMO_PLANS, Remembered};
 use super::comm_view::CommView;
 use super::execute::Cursor;
 use super::offload::{self, Export, Known};
+use super::verdicts::{self, Verdict};
 use super::wire::{CommWire, Numbering, Tags};
 use crate::comm::choices::OFFLOAD_NEVER;
 use crate::comm::{Comm, watch};
@@ -189,14 +190,19 @@ impl Plan {
 
     /// The `round`-th run of a non-blocking collective begins: true if a worker does it.
     fn offer(&mut self, cs: &Section, round: u64) -> Result<bool> {
-        let State { builder, comm, tags, known, export, .. } = self.state();
-        match comm {
-            Some(comm) if comm.choices.offload_min != OFFLOAD_NEVER => {
-                let identity = (tags.channels(comm), round);
-                export.begin(cs, comm, (builder.schedule(), builder.objects()), identity, *known)
-            }
-            _ => Ok(false),
+        let State { builder, comm, numbering, tags, known, export, .. } = self.state();
+        let Some(comm) = comm else { return Ok(false) };
+        let verdict = if comm.choices.offload_min == OFFLOAD_NEVER {
+            offload::never(cs)
+        } else {
+            let identity = (tags.channels(comm), round);
+            export.begin(cs, comm, (builder.schedule(), builder.objects()), identity, *known)?
+        };
+        if let Numbering::InOrder(Plane::Collective) = numbering {
+            let known = known.filter(|known| known.even);
+            verdicts::note(cs, comm, tags.call(), known, verdict);
         }
+        Ok(verdict == Verdict::Worker)
     }
 
     /// Looks for the end of a run that a worker does.

@@ -58,6 +58,11 @@ impl Tags {
         Tags::take(comm, numbering, Comm::next_collective_tag)
     }
 
+    /// The function that the program has called.
+    pub fn call(&self) -> Call {
+        self.call
+    }
+
     /// Context and tag of the messages on `comm`, and on its local communicator.
     pub fn channels(&self, comm: &Comm) -> [Channel; 2] {
         let comms = [comm, comm.local.as_deref().unwrap_or(comm)];
