@@ -3,7 +3,8 @@
 #                    with limited links and on one node, into docs/performance/offload.md (root; QUICK=1: minutes; ONLY='1 node': scenes with that in their name)
 # make demo-offload   two collectives on two hosts in namespaces with links of 100 Mb/s (root): a table, bars in the terminal, build/offload.svg (40 s)
 # make test-offload-many  mpi4py's suite with workers, and their deaths at 200 moments (ten minutes; part of `make test-all`)
-.PHONY: test-offload bench-offload demo-offload test-offload-many
+# make bench-offload-simulated   the published figures of workers beside those of `ferrule lab offload`, into docs/performance/offload-simulated.md (some minutes)
+.PHONY: test-offload test-offload-many bench-offload bench-offload-simulated demo-offload
 TEST_GROUPS += test-offload
 test-offload: build
 	$(PYTHON) tests/offload.py
@@ -19,3 +20,6 @@ bench-offload: build
 
 demo-offload: build
 	$(PYTHON) bench/offload.py --demo --hosts 2 --mbit 100
+
+bench-offload-simulated: build lanes-venv
+	build/venv/bin/python bench/offload_simulated.py

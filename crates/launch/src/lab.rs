@@ -1,4 +1,7 @@
-//! `ferrule lab lanes`: figures of virtual lanes from the packet-level simulator `netsim::lanes`.
+//! `ferrule lab`: simulations. `lanes`: figures of virtual lanes from the packet-level simulator `netsim::lanes`; `offload`: see the file of that name.
+
+mod offload;
+mod schedules;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use netsim::lanes::figures::{self, Figure, Inputs};
@@ -19,6 +22,8 @@ struct Lab {
 enum What {
     /// Virtual lanes of InfiniBand: the figures of Subramoni, Lai, Sur and Panda (ICPP 2010) from a packet-level model
     Lanes(Lanes),
+    /// Non-blocking collectives with and without workers: overlap, pure latency and total time on a cluster such as BluesMPI's (ISC 2021)
+    Offload(Box<offload::Offload>),
 }
 
 #[derive(clap::Args)]
@@ -51,20 +56,24 @@ pub fn command() -> clap::Command {
 /// Runs the command; `words` are those after `lab`.
 pub fn main(words: &[std::ffi::OsString]) -> i32 {
     let name = std::ffi::OsString::from("ferrule lab");
-    let What::Lanes(lanes) = match Lab::try_parse_from(std::iter::once(&name).chain(words)) {
+    let what = match Lab::try_parse_from(std::iter::once(&name).chain(words)) {
         Ok(lab) => lab.what,
         Err(error) => {
             let _ = error.print();
             return if error.use_stderr() { 2 } else { 0 };
         }
     };
-    match run(&lanes) {
+    let (name, outcome) = match &what {
+        What::Lanes(lanes) => ("lanes", run(lanes)),
+        What::Offload(options) => ("offload", offload::run(options)),
+    };
+    match outcome {
         Ok(text) => {
             print!("{text}");
             0
         }
         Err(why) => {
-            eprintln!("ferrule lab lanes: {why}");
+            eprintln!("ferrule lab {name}: {why}");
             1
         }
     }
@@ -156,8 +165,8 @@ mod tests {
 
     #[test]
     fn tables_that_are_not_there_are_told() {
-        let What::Lanes(lanes) =
-            Lab::try_parse_from(["lab", "lanes", "--figure", "pt2pt", "--tables", "/no/file"]).ok().unwrap().what;
+        let words = ["lab", "lanes", "--figure", "pt2pt", "--tables", "/no/file"];
+        let What::Lanes(lanes) = Lab::try_parse_from(words).ok().unwrap().what else { panic!("it is lanes") };
         assert!(run(&lanes).unwrap_err().starts_with("/no/file: "));
     }
 }

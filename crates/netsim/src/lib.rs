@@ -9,4 +9,5 @@
 pub mod events;
 pub mod lanes;
 pub mod least_squares;
+pub mod offload;
 pub mod startup;

@@ -94,6 +94,6 @@ mod tests {
         assert_eq!((named("migrate", "--to").values, named("drain", "--job").metavar), (Values::Hosts, "PID".into()));
         assert_eq!(named("startup", "--connect").values, Values::Words(vec!["demand", "all"]));
         assert_eq!((named("lab", "--tables").values, named("lab", "--json").metavar), (Values::File, String::new()));
-        assert_eq!(below(find("lab").expect("it is there")), ["lanes"]);
+        assert_eq!(below(find("lab").expect("it is there")), ["lanes", "offload"]);
     }
 }
