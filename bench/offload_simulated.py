@@ -77,7 +77,8 @@ def full(rows: list[Row], *, by: str = "ranks") -> str:
 
 def least_and_most(values: Iterable[float], form: str = ".0f") -> str:
     found = sorted(values)
-    return f"{found[0]:{form}} to {found[-1]:{form}}"
+    least, most = (f"{value + 0.0:{form}}" for value in (found[0], found[-1]))
+    return least if least == most else f"{least} to {most}"
 
 
 def summary(results: dict[str, list[Row]]) -> str:
@@ -90,13 +91,16 @@ def summary(results: dict[str, list[Row]]) -> str:
     def pure(rows: list[Row]) -> str:
         return least_and_most((row["offloaded"]["pure_us"] / row["alone"]["pure_us"] for row in rows), ".2f")
 
+    def less(rows: list[Row]) -> str:
+        return least_and_most(row["less_percent"] for row in rows)
+
     fft = max(results["ratios"], key=lambda row: row["less_percent"])
     return table("| figure | authors | model |", [
         f"| overlap of Ialltoall, 16 to 512 KiB | close to 100 % | {overlap(published)} % with workers; {overlap(published, 'alone')} % without |",
         f"| pure latency, of that without workers | on a par | {pure(one)} times with one worker a node, {pure(four)} times with four |",
-        f"| total time of `osu_ialltoall` | up to 44 % less | {least_and_most(row['less_percent'] for row in published)} % less |",
+        f"| total time of `osu_ialltoall` | up to 44 % less | {less(four)} % less with four workers a node, {less(one)} % with one |",
         f"| P3DFFT, 1,024 ranks | up to 30 % less | not simulated; 1,024 ranks that compute and exchange 64 KiB have up to {fft['less_percent']:.0f} % less, "
-        f"if they compute for {fft['compute']:g} times the pure latency (below) |",
+        f"if the computation takes {fft['compute']:g} times the pure latency (below) |",
     ])
 
 
@@ -151,6 +155,9 @@ Half of the total is the most that can be gained. The authors have 44 %.
 
 **What limits a worker.** A message of one chunk costs workers seven operations, whatever its size: three to agree, four for the chunk. Where "worker busy" is near 100 % the cores
 of the SmartNIC are the limit, and more workers help; where "link busy" is, they don't.
+
+**Ferrule's workers.** One worker that copies can't fill a link of 100 Gb/s: it copies what it sends and what it receives.
+So it matters that the workers of a node share an operation (below, "Workers on the host").
 
 **Why ranks alone overlap nothing.** With more ranks than `FERRULE_COLL_ALLTOALL_WINDOW` (32) the library's schedule sends to the next rank only when the message of the rank at the
 same distance before has arrived. So a rank that leaves MPI has one send under way, most often one on its own node. While all ranks are in MPI that is enough to fill the link.
