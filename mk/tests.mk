@@ -43,8 +43,9 @@ test-oracle: build build/peers/mpich/bin/mpiexec
 test-mpi4py: build
 	$(PYTHON) tests/mpi4py.py --ranks 2,4
 
-test-mpi4py-all: build
-	$(PYTHON) tests/mpi4py.py --ranks 1,2,3,4,5
+test-mpi4py-all: build build/peers/mpich/bin/mpiexec
+	$(PYTHON) tests/mpi4py.py --ranks 1,2,3,4,5 --skips
+	$(PYTHON) tests/mpi4py.py --lib mpich-abi --ranks 1,2,3,4,5 --skips
 
 test-programs: test-mpi4py-all
 
