@@ -1,5 +1,5 @@
 /* One-sided communication between ranks 0 and 1: time of an access with its flush, throughput of many, lock and unlock, and how long an accumulate takes while its
- * target computes. Usage: rma ROWS SIZES, where ROWS are of put, get, accumulate, fetch_and_op, compare_and_swap, lock, progress, bandwidth */
+ * target computes. Usage: rma ROWS SIZES, where ROWS are of put, get, accumulate, fetch_and_op, compare_and_swap, lock, flush, progress, bandwidth */
 #include "bench.h"
 enum { WINDOW = 64, LEAST = 20, MOST = 200000 };
 static MPI_Win win;
@@ -57,6 +57,21 @@ static double locked(int k)
     return seconds / k;
 }
 
+/* A flush with nothing to flush. */
+static double flushed(int k)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    double begin = MPI_Wtime();
+    if (rank == 0) {
+        MPI_Win_lock(MPI_LOCK_SHARED, 1, 0, win);
+        for (int i = 0; i < k; i++) MPI_Win_flush(1, win);
+        MPI_Win_unlock(1, win);
+    }
+    double seconds = MPI_Wtime() - begin;
+    MPI_Barrier(MPI_COMM_WORLD);
+    return seconds / k;
+}
+
 /* Rank 1 computes for `busy` seconds, outside of MPI. The longest time of an access and its flush on rank 0 meanwhile: with progress of the target's own it
  * is no longer than else, without it is what is left of the computation. */
 static void progress(long bytes, double busy)
@@ -94,16 +109,21 @@ int main(int argc, char **argv)
     MPI_Win_allocate(largest, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &mine, &win);
     memset(mine, 1, (size_t)largest);
     for (char *row = strtok(argv[1], ","); row; row = strtok(NULL, ",")) {
-        if (!strcmp(row, "lock")) {
-            locked(LEAST);
-            int k = iterations(locked(LEAST), target_s(), LEAST, MOST);
-            report("lock and unlock", 0, locked(k) * 1e6, "us");
+        if (!strcmp(row, "lock") || !strcmp(row, "flush")) {
+            double (*step)(int) = strcmp(row, "lock") ? flushed : locked;
+            step(LEAST);
+            int k = iterations(step(LEAST), target_s(), LEAST, MOST);
+            report(step == locked ? "lock and unlock" : "flush of nothing", 0, step(k) * 1e6, "us");
         } else if (!strcmp(row, "fetch_and_op") || !strcmp(row, "compare_and_swap")) {
             measure(row, row, 8, 1);
         } else {
             for (int i = 0; i < n; i++) {
                 if (!strcmp(row, "progress")) progress(sizes[i], 0.5);
-                else if (!strcmp(row, "bandwidth")) measure("put bandwidth", "put", sizes[i], WINDOW), measure("get bandwidth", "get", sizes[i], WINDOW);
+                else if (!strcmp(row, "bandwidth")) {
+                    measure("put bandwidth", "put", sizes[i], WINDOW);
+                    measure("get bandwidth", "get", sizes[i], WINDOW);
+                    measure("accumulate bandwidth", "accumulate", sizes[i], WINDOW);
+                }
                 else measure(row, row, sizes[i], 1);
             }
         }
