@@ -28,7 +28,7 @@ import run as runner
 
 ROOT = runner.ROOT
 PROGRAM = "faults/recover"
-KINDS = ["ring", "collective", "nonblocking", "any_source", "agree", "shrink"]
+KINDS = ["ring", "collective", "nonblocking", "any_source", "one_sided", "files", "create", "agree", "shrink"]
 #: Until nothing is left after mpiexec has ended.
 END_S = 5.0
 

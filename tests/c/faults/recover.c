@@ -6,7 +6,8 @@
 #include <signal.h>
 #include <sys/time.h>
 
-enum { BIG = 200000, REQUESTS = 4 };
+enum { BIG = 200000, REQUESTS = 4, TILE = 64, WAYS_TO_CREATE = 8 };
+static char file_name[] = "recovered";
 static const int SIZES[] = {1, 200, 3000, 50000, BIG};
 static unsigned char *in, *out;
 static uint64_t state;
@@ -164,6 +165,163 @@ static int shrink(MPI_Comm comm, int size, int round)
     return now < size ? MPIX_ERR_PROC_FAILED : MPI_SUCCESS;
 }
 
+/* Accesses to the next rank, in an epoch of each kind. An error leaves no lock behind: whoever lives may wait for it. */
+static int accesses(MPI_Comm comm, MPI_Win win, unsigned char *base, int rank, int size, int n)
+{
+    int next = (rank + 1) % size, before = (rank + size - 1) % size, code, given, value = 1, old = 0;
+    MPI_Group all, to, from;
+    code = MPI_Win_fence(0, win);
+    if (code == MPI_SUCCESS)
+        code = MPI_Put(in, n, MPI_BYTE, next, 0, n, MPI_BYTE, win);
+    if (code == MPI_SUCCESS)
+        code = MPI_Win_fence(0, win);
+    if (code == MPI_SUCCESS)
+        CHECK(base[0] == 1 && base[n - 1] == 1, "the put of %d bytes is not there after the fence", n);
+    if (code == MPI_SUCCESS)
+        code = MPI_Get(out + BIG, n, MPI_BYTE, next, 0, n, MPI_BYTE, win);
+    if (code == MPI_SUCCESS)
+        code = MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
+    if (code == MPI_SUCCESS)
+        CHECK(out[BIG] == 1 && out[BIG + n - 1] == 1, "the get of %d bytes is not there after the fence", n);
+    if (code == MPI_SUCCESS && (code = MPI_Win_lock(MPI_LOCK_EXCLUSIVE, next, 0, win)) == MPI_SUCCESS) {
+        code = MPI_Accumulate(in, n / 4, MPI_INT, next, 0, n / 4, MPI_INT, MPI_SUM, win);
+        if (code == MPI_SUCCESS)
+            code = MPI_Win_flush(next, win);
+        given = MPI_Win_unlock(next, win);
+        code = code == MPI_SUCCESS ? given : code;
+    }
+    if (code == MPI_SUCCESS && (code = MPI_Win_lock_all(0, win)) == MPI_SUCCESS) {
+        for (int i = 0; i < size && code == MPI_SUCCESS; i++)
+            code = MPI_Fetch_and_op(&value, &old, MPI_INT, i, BIG - 4, MPI_SUM, win);
+        if (code == MPI_SUCCESS)
+            code = MPI_Win_flush_all(win);
+        given = MPI_Win_unlock_all(win);
+        code = code == MPI_SUCCESS ? given : code;
+    }
+    if (code != MPI_SUCCESS)
+        return code;
+    OK(MPI_Comm_group(comm, &all));
+    OK(MPI_Group_incl(all, 1, &next, &to));
+    OK(MPI_Group_incl(all, 1, &before, &from));
+    code = MPI_Win_post(from, 0, win);
+    if (code == MPI_SUCCESS)
+        code = MPI_Win_start(to, 0, win);
+    if (code == MPI_SUCCESS)
+        code = MPI_Put(in, n, MPI_BYTE, next, 0, n, MPI_BYTE, win);
+    if (code == MPI_SUCCESS)
+        code = MPI_Win_complete(win);
+    if (code == MPI_SUCCESS)
+        code = MPI_Win_wait(win);
+    OK(MPI_Group_free(&all));
+    OK(MPI_Group_free(&to));
+    OK(MPI_Group_free(&from));
+    return code;
+}
+
+/* A window that is made, used and freed. Freeing is collective, so it may fail, too. */
+static int one_sided(MPI_Comm comm, int rank, int size, int n, int round)
+{
+    MPI_Win win;
+    unsigned char *base = out;
+    int code = round % 2 ? MPI_Win_allocate(BIG, 1, MPI_INFO_NULL, comm, &base, &win) : MPI_Win_create(out, BIG, 1, MPI_INFO_NULL, comm, &win);
+    if (code != MPI_SUCCESS)
+        return code;
+    OK(MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN));
+    code = accesses(comm, win, base, rank, size, n);
+    int freed = MPI_Win_free(&win);
+    return code == MPI_SUCCESS ? freed : code;
+}
+
+/* Collective writes and reads of tiles that alternate between the ranks, and of ranges by the shared pointer; non-blocking and split ones, too. */
+static int file_accesses(MPI_File file, MPI_Datatype tiles, int rank, int size, int n)
+{
+    MPI_Request rq;
+    int code = MPI_File_set_view(file, rank * TILE, MPI_BYTE, tiles, "native", MPI_INFO_NULL);
+    memset(out, 0, (size_t)n);
+    if (code == MPI_SUCCESS)
+        code = MPI_File_write_at_all(file, 0, in, n, MPI_BYTE, MPI_STATUS_IGNORE);
+    if (code == MPI_SUCCESS)
+        code = MPI_File_sync(file);
+    if (code == MPI_SUCCESS)
+        code = MPI_File_read_at_all(file, 0, out, n, MPI_BYTE, MPI_STATUS_IGNORE);
+    if (code == MPI_SUCCESS)
+        CHECK(!memcmp(in, out, (size_t)n), "not what was written is read");
+    if (code == MPI_SUCCESS && (code = MPI_File_iwrite_at_all(file, 0, in, n, MPI_BYTE, &rq)) == MPI_SUCCESS)
+        code = MPI_Wait(&rq, MPI_STATUS_IGNORE);
+    if (code == MPI_SUCCESS && (code = MPI_File_write_at_all_begin(file, 0, in, n, MPI_BYTE)) == MPI_SUCCESS)
+        code = MPI_File_write_at_all_end(file, in, MPI_STATUS_IGNORE);
+    if (code == MPI_SUCCESS)
+        code = MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL);
+    if (code == MPI_SUCCESS)
+        code = MPI_File_write_ordered(file, in, n, MPI_BYTE, MPI_STATUS_IGNORE);
+    if (code == MPI_SUCCESS)
+        code = MPI_File_write_shared(file, in, n, MPI_BYTE, MPI_STATUS_IGNORE);
+    if (code == MPI_SUCCESS)
+        code = MPI_File_set_size(file, (MPI_Offset)n * size);
+    return code;
+}
+
+static int files(MPI_Comm comm, int rank, int size, int n)
+{
+    MPI_File file;
+    MPI_Datatype tiles;
+    int code = MPI_File_open(comm, file_name, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file);
+    if (code != MPI_SUCCESS)
+        return code;
+    OK(MPI_Type_vector(BIG / TILE, TILE, TILE * size, MPI_BYTE, &tiles));
+    OK(MPI_Type_commit(&tiles));
+    code = file_accesses(file, tiles, rank, size, n);
+    OK(MPI_Type_free(&tiles));
+    int closed = MPI_File_close(&file);
+    return code == MPI_SUCCESS ? closed : code;
+}
+
+/* Two halves, and a communicator between them. */
+static int between(MPI_Comm comm, int rank, int size, MPI_Comm *merged)
+{
+    MPI_Comm half, inter;
+    int upper = rank >= size / 2, code = MPI_Comm_split(comm, upper, rank, &half);
+    if (code != MPI_SUCCESS)
+        return code;
+    code = MPI_Intercomm_create(half, 0, comm, upper ? 0 : size / 2, 5, &inter);
+    if (code == MPI_SUCCESS) {
+        code = MPI_Intercomm_merge(inter, upper, merged);
+        OK(MPI_Comm_free(&inter));
+    }
+    OK(MPI_Comm_free(&half));
+    return code;
+}
+
+/* A communicator that is made, used and freed. */
+static int create(MPI_Comm comm, int rank, int size, int what)
+{
+    int code, one = 1, zero = 0, next = (rank + 1) % size, before = (rank + size - 1) % size;
+    MPI_Comm made = MPI_COMM_NULL;
+    MPI_Group group;
+    MPI_Request rq;
+    OK(MPI_Comm_group(comm, &group));
+    switch (what) {
+    case 0: code = MPI_Comm_dup(comm, &made); break;
+    case 1:
+        code = MPI_Comm_idup(comm, &made, &rq);
+        if (code == MPI_SUCCESS)
+            code = MPI_Wait(&rq, MPI_STATUS_IGNORE);
+        break;
+    case 2: code = MPI_Comm_split(comm, rank % 2, -rank, &made); break;
+    case 3: code = MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &made); break;
+    case 4: code = MPI_Comm_create_group(comm, group, 6, &made); break;
+    case 5: code = MPI_Cart_create(comm, 1, &size, &zero, 1, &made); break;
+    case 6: code = MPI_Dist_graph_create_adjacent(comm, 1, &before, &one, 1, &next, &one, MPI_INFO_NULL, 0, &made); break;
+    default: code = size > 1 ? between(comm, rank, size, &made) : MPI_Comm_dup(comm, &made);
+    }
+    OK(MPI_Group_free(&group));
+    if (code != MPI_SUCCESS)
+        return code;
+    code = MPI_Barrier(made);
+    OK(MPI_Comm_free(&made));
+    return code;
+}
+
 /* Goes on until a process has failed. */
 static void work(MPI_Comm comm, const char *kind)
 {
@@ -180,6 +338,12 @@ static void work(MPI_Comm comm, const char *kind)
             code = nonblocking(comm, size, n, root);
         else if (!strcmp(kind, "any_source"))
             code = any_source(comm, rank, size, n, round);
+        else if (!strcmp(kind, "one_sided"))
+            code = one_sided(comm, rank, size, n, round);
+        else if (!strcmp(kind, "files"))
+            code = files(comm, rank, size, n);
+        else if (!strcmp(kind, "create"))
+            code = create(comm, rank, size, round % WAYS_TO_CREATE);
         else if (!strcmp(kind, "agree"))
             code = agree(comm, rank, round);
         else
@@ -259,6 +423,9 @@ int main(int argc, char **argv)
     EQ(size, check_size - deaths);
     OK(MPI_Allreduce(&check_rank, &sum, 1, MPI_INT, MPI_SUM, comm));
     EQ(sum, want);
+    OK(MPI_Comm_rank(comm, &size));
+    if (size == 0 && !strcmp(kind, "files"))
+        unlink(file_name); /* it may never have been made */
     check_survivors(&comm);
     OK(MPI_Finalize());
     return check_failed != 0;
