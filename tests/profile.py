@@ -96,6 +96,34 @@ def bcast() -> None:
     expect("got", [sum(rank["rx_bytes"]) for rank in found["ranks"]], [0] + 7 * [1000])
 
 
+def accesses(*options: str) -> None:
+    """Windows by target, files as sums; neither is a message."""
+    for i, rank in enumerate(profile(["accesses"], 3, *options)["ranks"]):
+        none = dict.fromkeys(("puts", "put_bytes", "gets", "get_bytes", "accumulates", "accumulate_bytes"), 0)
+        to_next = none | {"peer": (i + 1) % 3, "puts": 3, "put_bytes": 300, "accumulates": 2, "accumulate_bytes": 36}
+        to_previous = none | {"peer": (i + 2) % 3, "gets": 2, "get_bytes": 100}
+        expect("windows", rank["windows"], sorted([to_next, to_previous], key=lambda row: row["peer"]))
+        expect("files", rank["files"], {"reads": 1, "read_bytes": 100, "writes": 2, "write_bytes": 1500})
+    for rank in profile(["ring"], 2)["ranks"]:
+        expect("keys of a rank without accesses", {"windows", "files"} & set(rank), set())
+
+
+def top_shows_accesses() -> None:
+    """`ferrule top --traffic` of a running job."""
+    with tempfile.TemporaryDirectory() as folder, open(pathlib.Path(folder) / "said", "w+") as said:
+        command = [MPIEXEC, "-n", "2", str(BUILD / "traffic"), "accesses", "stay"]
+        with subprocess.Popen(command, env=environment(), stdout=said, stderr=subprocess.DEVNULL) as job:
+            try:
+                if not patience.until(lambda: pathlib.Path(said.name).read_text().count("ready") == 2):
+                    raise Failed("the ranks don't start")
+                shown = run([str(ROOT / "dist/bin/ferrule"), "top", "--traffic", "--once", str(job.pid)], 0)
+            finally:
+                job.terminate()
+    rows = [tuple(line.split()) for line in shown.splitlines() if line.split()[:1] in (["0"], ["1"])]
+    calls = {(row[0], row[2]): row[3] for row in rows}
+    expect("calls", calls, {(rank, way): n for rank in "01" for way, n in (("put", "3"), ("get", "2"), ("accumulate", "2"), ("read", "1"), ("write", "2"))})
+
+
 def split() -> None:
     """World ranks also in communicators that are turned round; names and collectives with --profile-detail."""
     found = profile(["split"], 6, "--profile-detail")
@@ -239,6 +267,9 @@ CASES: dict[str, Callable[[], None]] = {
     "vector": vector,
     "alltoall": alltoall,
     "bcast": bcast,
+    "accesses to windows and files": accesses,
+    "accesses over TCP": lambda: accesses("--set", "CHANNELS=self,tcp"),
+    "ferrule top --traffic": top_shows_accesses,
     "split, detail": split,
     "phases": phases,
     "slices": slices,

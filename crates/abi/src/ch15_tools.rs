@@ -171,7 +171,7 @@ api! {
 
     /// Copies the data of an event
     MPI_T_event_copy => (event_instance: TEventInstance, buffer: Addr) on tool {
-        tool::put_event(buffer, &event::instance(cs, event_instance.addr())?.0)
+        tool::put_event(buffer, &event::instance(cs, event_instance.addr())?)
     }
 
     /// Index of an event type by name
@@ -201,8 +201,7 @@ api! {
             }
         }
         tool::put(num_elements, elements.len() as c_int);
-        let names = if found.is_counted() { enums::COUNTED } else { enums::COLLECTIVE };
-        tool::put(enumtype, pointer(enums::handle(names)));
+        tool::put(enumtype, pointer(enums::handle(found.names())));
         tool::put_info(cs, info)?;
         tool::put_text(desc, desc_len, &found.description);
         tool::put(bind, tool::c_bind(found.bind()));
@@ -217,15 +216,15 @@ api! {
 
     /// Source of an event
     MPI_T_event_get_source => (event_instance: TEventInstance, source_index: TInt) on tool {
-        event::instance(cs, event_instance.addr())?;
-        tool::wanted(source_index)?.write(0);
+        let found = event::instance(cs, event_instance.addr())?;
+        tool::wanted(source_index)?.write(found.event.source().index());
         Ok(())
     }
 
     /// Time of an event
     MPI_T_event_get_timestamp => (event_instance: TEventInstance, event_timestamp: TCount) on tool {
-        let (_, time_ns) = event::instance(cs, event_instance.addr())?;
-        tool::wanted(event_timestamp)?.write(time_ns);
+        let found = event::instance(cs, event_instance.addr())?;
+        tool::wanted(event_timestamp)?.write(found.time_ns);
         Ok(())
     }
 
@@ -261,7 +260,7 @@ api! {
 
     /// Reads an element of an event
     MPI_T_event_read => (event_instance: TEventInstance, element_index: Int, buffer: Addr) on tool {
-        let (elements, _) = event::instance(cs, event_instance.addr())?;
+        let elements = event::instance(cs, event_instance.addr())?.elements;
         let found = usize::try_from(element_index).ok().and_then(|index| elements.get(index));
         let Some(element) = found else { fail!(T_ERR_INVALID_INDEX, "no such element") };
         tool::put_element(tool::wanted(buffer)?, *element);
@@ -404,9 +403,9 @@ api! {
         source_index: Int, name: TText, name_len: TInt, desc: TText, desc_len: TInt, ordering: TSourceOrderPtr,
         ticks_per_second: TCount, max_ticks: TCount, info: TInfo
     ) on tool {
-        ensure!(source_index == 0, T_ERR_INVALID_INDEX, "no such source of events");
-        tool::put_text(name, name_len, "FERRULE_PROCESS");
-        tool::put_text(desc, desc_len, "this process, by the clock of MPI_Wtime");
+        let (known, description) = event::source(source_index)?;
+        tool::put_text(name, name_len, known);
+        tool::put_text(desc, desc_len, description);
         tool::put(ordering, TOOL.ordered);
         tool::put(ticks_per_second, 1_000_000_000);
         tool::put(max_ticks, i64::MAX);
@@ -415,13 +414,13 @@ api! {
 
     /// Number of event sources
     MPI_T_source_get_num => (num_sources: TInt) on tool {
-        tool::wanted(num_sources)?.write(1);
+        tool::wanted(num_sources)?.write(event::Source::ALL.len() as c_int);
         Ok(())
     }
 
     /// Current time of an event source
     MPI_T_source_get_timestamp => (source_index: Int, timestamp: TCount) on tool {
-        ensure!(source_index == 0, T_ERR_INVALID_INDEX, "no such source of events");
+        event::source(source_index)?;
         tool::wanted(timestamp)?.write(event::now_ns());
         Ok(())
     }

@@ -10,7 +10,7 @@ use mpi::comm::Comm;
 use mpi::cs::Section;
 use mpi::datatype::Name;
 use mpi::tool::cvar::{Cvar, Value};
-use mpi::tool::event::{self, Callback, Dropped, Element};
+use mpi::tool::event::{self, Callback, Dropped, Element, Instance, Source};
 use mpi::tool::{Bind, Type};
 use std::rc::Rc;
 
@@ -213,10 +213,9 @@ pub unsafe fn put_element(buf: *mut c_void, element: Element) {
 ///
 /// # Safety
 /// `buf` has room for all.
-pub unsafe fn put_event(buf: *mut c_void, elements: &[Element]) -> Result {
+pub unsafe fn put_event(buf: *mut c_void, event: &Instance) -> Result {
     ensure!(!buf.is_null(), T_ERR_INVALID, "null pointer for an event");
-    let places = if elements.len() == event::OF_COUNTERS.len() { event::OF_COUNTERS } else { event::OF_COLLECTIVES };
-    for (element, (_, at)) in elements.iter().zip(places) {
+    for (element, (_, at)) in event.elements.iter().zip(event.event.elements()) {
         // SAFETY: by the caller.
         unsafe { put_element(buf.byte_add(*at), *element) };
     }
@@ -252,10 +251,10 @@ pub unsafe fn dropped(function: *const c_void, data: *mut c_void) -> Option<Drop
     type Function = unsafe extern "C" fn(i64, *mut c_void, c_int, c_int, *mut c_void);
     // SAFETY: by the caller.
     let function = unsafe { core::mem::transmute::<*const c_void, Option<Function>>(function) }?;
-    Some(Rc::new(move |_cs: &mut Section, count: u64, registration, level: usize| {
+    Some(Rc::new(move |_cs: &mut Section, count: u64, registration, source: Source, level: usize| {
         let registration = core::ptr::without_provenance_mut::<c_void>(registration);
         // SAFETY: as in `callback`.
-        unsafe { function(count as i64, registration, 0, TOOL.safety[level], data) }
+        unsafe { function(count as i64, registration, source.index(), TOOL.safety[level], data) }
     }))
 }
 

@@ -32,14 +32,39 @@ impl Counter {
 }
 
 macro_rules! counters {
-    ($($name:ident, $doc:literal;)*) => {
+    ($all:literal; $($name:ident, $doc:literal;)*) => {
         $(#[doc = $doc] pub static $name: Counter = Counter::new(stringify!($name), $doc);)*
-        /// Every counter of this process.
+        #[doc = $all]
         pub static ALL: &[&Counter] = &[$(&$name),*];
     };
 }
 
+pub mod traffic {
+    //! Messages of this process and their bytes, by protocol. They are counted only while somebody observes them, because the short paths don't count.
+
+    use super::Counter;
+
+    counters! {
+        "All of them.";
+        SENT_EAGER, "messages sent in one packet";
+        SENT_EAGER_BYTES, "bytes of those";
+        SENT_FRAGMENTS, "messages sent in several packets without being asked for them";
+        SENT_FRAGMENTS_BYTES, "bytes of those";
+        SENT_RENDEZVOUS, "messages offered to their receivers, who pull the data or ask for them";
+        SENT_RENDEZVOUS_BYTES, "bytes of those";
+        RECEIVED_EAGER, "messages received that came in one packet";
+        RECEIVED_EAGER_BYTES, "bytes of those";
+        RECEIVED_FRAGMENTS, "messages received that came in several packets";
+        RECEIVED_FRAGMENTS_BYTES, "bytes of those";
+        RECEIVED_PULLED, "messages received by single copy from the sender's memory, empty ones, too";
+        RECEIVED_PULLED_BYTES, "bytes of those";
+        RECEIVED_STREAMED, "messages whose data were asked for; some are pulled after all, and count as pulled, too";
+        RECEIVED_STREAMED_BYTES, "bytes of those";
+    }
+}
+
 counters! {
+    "Every counter of this process that always counts.";
     SLEEPS, "times this process slept in the kernel while it waited";
     SHORT_SLEEPS, "times this process slept for a moment because it shared its processor with somebody";
     BELLS, "times this process woke a sleeping peer";
@@ -61,4 +86,14 @@ counters! {
     EXCHANGE_BYTES_SENT, "bytes of those";
     EXCHANGE_MESSAGES_RECEIVED, "messages received in the exchange of endpoints at the start";
     EXCHANGE_BYTES_RECEIVED, "bytes of those";
+    PUTS, "MPI_Put and MPI_Rput to other processes and to this one";
+    PUT_BYTES, "bytes of those";
+    GETS, "MPI_Get and MPI_Rget";
+    GET_BYTES, "bytes of those";
+    ACCUMULATES, "accumulates, fetches with an operation, compare-and-swaps";
+    ACCUMULATE_BYTES, "bytes of those at the target";
+    FILE_READS, "reads of files by MPI's functions, collective ones by each process";
+    FILE_READ_BYTES, "bytes that they have brought into buffers of the program";
+    FILE_WRITES, "writes of files by MPI's functions, collective ones by each process";
+    FILE_WRITE_BYTES, "bytes that they have written from buffers of the program";
 }

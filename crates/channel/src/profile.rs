@@ -11,9 +11,10 @@ use crate::bootstrap::{Bootstrap, JobInfo};
 use base::ids::{PLANE_MASK, Plane};
 use base::{Peer, WorldRank, log};
 use protocol::control::profile::{
-    AT_BEGAN, AT_BEGAN_UNIX, AT_CROWDED, AT_ENDED, AT_LEVEL, AT_PHASE_BEGAN, AT_RANKS, AT_RECORDS, AT_TABLES,
-    HEADER_BYTES, MAGIC, NAME_WORDS, RECORD_PHASE, RECORD_SCOPE, RECORD_WORDS, RECORDS_BYTES, ROW_WORDS, TABLE_LENGTHS,
-    TABLE_WORDS, add_lengths, memory_bytes, records_at, tables_at, tables_max, word_of, words_of_name,
+    ACCESS_WORDS, AT_BEGAN, AT_BEGAN_UNIX, AT_CROWDED, AT_ENDED, AT_FILES, AT_LEVEL, AT_PHASE_BEGAN, AT_RANKS,
+    AT_RECORDS, AT_TABLES, Access, FileAccess, HEADER_BYTES, MAGIC, NAME_WORDS, RECORD_PHASE, RECORD_SCOPE,
+    RECORD_WORDS, RECORDS_BYTES, ROW_WORDS, TABLE_LENGTHS, TABLE_WORDS, accesses_at, add_lengths, memory_bytes,
+    records_at, tables_at, tables_max, word_of, words_of_name,
 };
 use protocol::processes::SharedProcesses;
 use std::cell::RefCell;
@@ -36,6 +37,12 @@ const FIRST_LEVEL: i32 = 1;
 #[inline(always)]
 fn add(word: &AtomicU64, n: u64) {
     word.store(word.load(Relaxed).wrapping_add(n), Relaxed);
+}
+
+/// One more of a kind, in the kind's pair of words.
+fn count_in(words: &[AtomicU64], kind: usize, bytes: u64) {
+    add(&words[2 * kind], 1);
+    add(&words[2 * kind + 1], bytes);
 }
 
 /// The memory in which this process counts.
@@ -96,6 +103,22 @@ impl SharedProfile {
             && let Some(rank) = processes.borrow().rank(peer)
         {
             profile.borrow_mut().count(context, call, rank, bytes);
+        }
+    }
+
+    /// Counts an access to a window of `peer`.
+    pub fn count_access(&self, access: Access, peer: Peer, bytes: u64) {
+        if let Some((profile, processes)) = &self.0
+            && let Some(rank) = processes.borrow().rank(peer)
+        {
+            profile.borrow().count_access(access, rank, bytes);
+        }
+    }
+
+    /// Counts an access to a file.
+    pub fn count_file(&self, access: FileAccess, bytes: u64) {
+        if let Some((profile, _)) = &self.0 {
+            profile.borrow().count_file(access, bytes);
         }
     }
 
@@ -209,6 +232,22 @@ impl Profile {
         }
         if self.detail.is_some() {
             self.count_scope(context, call, peer, bytes);
+        }
+    }
+
+    /// Counts an access to a window of `peer`: of the whole time, not by phase.
+    pub fn count_access(&self, access: Access, peer: WorldRank, bytes: u64) {
+        let peer = peer.0 as usize;
+        if self.is_counting() && peer < self.peers {
+            let words = self.words(accesses_at(self.peers) + 8 * ACCESS_WORDS * peer, ACCESS_WORDS);
+            count_in(words, access as usize, bytes);
+        }
+    }
+
+    /// Counts an access to a file, likewise.
+    pub fn count_file(&self, access: FileAccess, bytes: u64) {
+        if self.is_counting() {
+            count_in(&self.words(0, HEADER_BYTES / 8)[AT_FILES..], access as usize, bytes);
         }
     }
 
@@ -457,6 +496,24 @@ mod tests {
             assert_eq!(word(&file, at + 8 * (RECORD_WORDS + 2 * NAME_WORDS + peer * ROW_WORDS)), bytes);
         }
         assert_eq!(word(&file, 8 * AT_RECORDS), 2 * 8 * (RECORD_WORDS + contents) as u64);
+    }
+
+    #[test]
+    fn accesses_are_counted_apart_from_messages() {
+        let (mut profile, fd) = Profile::begin(3, false).unwrap();
+        let file = std::fs::File::from(fd);
+        profile.count_access(Access::Put, WorldRank(2), 100);
+        profile.count_access(Access::Put, WorldRank(2), 1);
+        profile.count_access(Access::Accumulate, WorldRank(2), 8);
+        profile.count_access(Access::Get, WorldRank(3), 8);
+        profile.count_file(FileAccess::Write, 7);
+        profile.control(0);
+        profile.count_access(Access::Put, WorldRank(2), 100);
+        profile.count_file(FileAccess::Read, 7);
+        let at = accesses_at(3) + 2 * 8 * ACCESS_WORDS;
+        assert_eq!([0, 1, 2, 3, 4, 5].map(|i| word(&file, at + 8 * i)), [2, 101, 0, 0, 1, 8]);
+        assert_eq!([0, 1, 2, 3].map(|i| word(&file, 8 * (AT_FILES + i))), [0, 0, 1, 7]);
+        assert_eq!(word(&file, HEADER_BYTES + 2 * 8 * ROW_WORDS), 0);
     }
 
     #[test]

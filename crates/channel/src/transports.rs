@@ -19,7 +19,7 @@ use crate::bootstrap::{EndpointAddress, JobInfo, SharedBootstrap};
 use crate::finder::Finder;
 use crate::locality;
 use crate::memory::{self, Registered};
-use crate::profile::SharedProfile;
+use crate::profile::{SharedProfile, Short};
 use crate::self_::{SelfLane, SelfPacket};
 use crate::shm::heap::{Heap, Part};
 use crate::shm::{ShmHub, ShmLane, ShmPacket};
@@ -165,6 +165,8 @@ pub struct Transports {
     /// Peers may be unable to wake this process, so its sleeps are short.
     sleeps_shortly: bool,
     profile: SharedProfile,
+    /// Somebody observes messages, so that none may leave on the short path.
+    observed: bool,
 }
 
 fn refused(what: &'static str, error: &std::io::Error) -> Error {
@@ -214,6 +216,7 @@ impl Transports {
             armed: 0,
             sleeps_shortly: false,
             profile,
+            observed: false,
         };
         if job.size > 1 {
             transports.open_receiving(epoll, oversubscribed)?;
@@ -327,12 +330,17 @@ impl Transports {
         let near = locality::try_shm(self.hub.as_ref(), &self.job, (peer, rank, address, fds), far, &mut why)
             .or_else(|| locality::try_region(self.region.as_deref(), &self.job, (peer, rank, address), &mut why));
         if let Some(mut lane) = near {
-            lane.count_short(self.profile.short(peer));
+            lane.count_short(self.short(peer));
             self.changes.push_back(Change::Opened(peer, vec![Lane::Shm(lane)]));
         } else if !self.try_ucx(peer, address, &mut why) {
             self.open_net(peer, &address.tcp, &mut why);
         }
         self.finder.note_reasons(peer, why);
+    }
+
+    /// What becomes of short messages to `peer`.
+    fn short(&self, peer: Peer) -> Short {
+        if self.observed { Short::Elsewhere } else { self.profile.short(peer) }
     }
 
     /// Opens lanes over TCP.
@@ -427,9 +435,15 @@ pub fn tell_lanes(endpoints: &mut Endpoints<Transports>) {
     let (transports, lanes) = endpoints.lanes();
     for (peer, lane) in lanes {
         if let Lane::Shm(lane) = lane {
-            lane.count_short(transports.profile.short(peer));
+            lane.count_short(transports.short(peer));
         }
     }
+}
+
+/// Somebody observes messages from now on, or no longer: while it is so, no message leaves on the short path.
+pub fn observe(endpoints: &mut Endpoints<Transports>, on: bool) {
+    endpoints.transport().observed = on;
+    tell_lanes(endpoints);
 }
 
 /// Whether there is something to do of which no bell and no socket tells: packets to this process itself, bytes that

@@ -56,11 +56,12 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "top",
         summary: "what the ranks of running jobs do; pending operations and the wait-for graph",
-        forms: &[("[--once] [--waits | --lanes] [--interval SECONDS] [PID]", "")],
+        forms: &[("[--once] [--waits | --lanes | --traffic] [--interval SECONDS] [PID]", "")],
         options: &[
             ("--once", "one table instead of one every second"),
             ("--interval SECONDS", "time between two tables, from 0.1 to 3600 (1)"),
             ("--lanes", "what ranks have sent over the lanes of each class, and how long packets waited for them"),
+            ("--traffic", "what ranks have moved to and from windows and files, and how fast they do so now"),
             (
                 "--waits",
                 "pending operations and the wait-for graph: deadlocks by name, or the rank for which the others wait",

@@ -15,7 +15,7 @@ use crate::life::World;
 use crate::p2p::buffered;
 use crate::thread::Level;
 use crate::{
-    agent, attr, coll, cs, dynamic, engine, errhandler, job, life, losses, migration, profile, progress, recovery,
+    agent, attr, coll, cs, dynamic, engine, errhandler, job, life, losses, migration, profile, progress, recovery, tool,
     waits,
 };
 use base::ids::Proposer;
@@ -122,6 +122,7 @@ fn open(cs: &mut Section) -> Result {
     engine.set_loss_policy(ends);
     engine.set_revocation_hook(revoked);
     engine::set(cs, Some(engine));
+    tool::messages::update(cs);
     migration::begin(cs);
     Ok(())
 }
@@ -130,6 +131,7 @@ fn close(cs: &mut Section) -> Result {
     migration::end(cs);
     let Some(mut engine) = engine::set(cs, None) else { return Ok(()) };
     progress::clear(cs);
+    tool::messages::end(cs);
     coll::verdicts::close(cs);
     coll::offload::close(cs);
     transports::close(engine.endpoints());

@@ -4,9 +4,11 @@ use crate::cs::Section;
 use crate::engine;
 use crate::inside::Inside;
 use crate::life::is_running;
+use base::counters::{self, Counter};
 use base::{ContextId, Peer};
 use channel::profile::{Call, SharedProfile};
 use channel::transports::tell_lanes;
+pub(crate) use protocol::control::profile::{Access, FileAccess};
 use std::cell::{Cell, RefCell};
 
 /// Where messages are counted.
@@ -30,6 +32,32 @@ pub(crate) fn of_call(cs: &Section, call: Call) {
 #[inline]
 pub(crate) fn count(cs: &Section, context: u64, peer: Peer, bytes: usize) {
     PROFILE.get(cs).borrow().count(context, CALL.get(cs).get(), peer, bytes);
+}
+
+fn add(counters: [&Counter; 2], bytes: u64) {
+    counters[0].add(1);
+    counters[1].add(bytes);
+}
+
+/// A window of `peer` is accessed.
+pub(crate) fn access(cs: &Section, access: Access, peer: Peer, bytes: usize) {
+    let counters = match access {
+        Access::Put => [&counters::PUTS, &counters::PUT_BYTES],
+        Access::Get => [&counters::GETS, &counters::GET_BYTES],
+        Access::Accumulate => [&counters::ACCUMULATES, &counters::ACCUMULATE_BYTES],
+    };
+    add(counters, bytes as u64);
+    PROFILE.get(cs).borrow().count_access(access, peer, bytes as u64);
+}
+
+/// A file was accessed.
+pub(crate) fn file(cs: &Section, access: FileAccess, bytes: u64) {
+    let counters = match access {
+        FileAccess::Read => [&counters::FILE_READS, &counters::FILE_READ_BYTES],
+        FileAccess::Write => [&counters::FILE_WRITES, &counters::FILE_WRITE_BYTES],
+    };
+    add(counters, bytes);
+    PROFILE.get(cs).borrow().count_file(access, bytes);
 }
 
 /// `MPI_Pcontrol`: 0 pauses counting, 1 goes on, 2 does nothing; 1 and all others begin a phase.

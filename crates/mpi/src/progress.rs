@@ -119,6 +119,11 @@ pub fn activate(cs: &mut Section, work: Rc<dyn Active>) {
     }
 }
 
+/// As [`activate`], without advancing it right away.
+pub(crate) fn attach(cs: &Section, work: Rc<dyn Active>) {
+    ACTIVE.get(cs).borrow_mut().push(work);
+}
+
 /// Serves other processes by `service` from now on, until it says that it is done.
 pub fn serve(cs: &Section, service: Rc<dyn Active>) {
     SERVICES.get(cs).borrow_mut().push(service);
@@ -133,13 +138,23 @@ fn has_work(cs: &Section) -> bool {
 /// One round of progress. True if anything happened.
 #[inline]
 pub fn poll(cs: &mut Section) -> bool {
+    if has_work(cs) {
+        return poll_with_work(cs);
+    }
     let moved = engine::with(cs, |engine| engine.progress());
     if moved {
         sleepers::happened(cs);
     }
-    if has_work(cs) {
-        advance_active(cs);
+    moved
+}
+
+/// As [`poll`], when there is something to do beside the engine. Whoever observes messages is part of that (`tool::messages`).
+fn poll_with_work(cs: &mut Section) -> bool {
+    let moved = engine::with(cs, |engine| engine.progress_observed());
+    if moved {
+        sleepers::happened(cs);
     }
+    advance_active(cs);
     moved
 }
 
@@ -300,7 +315,7 @@ fn sleep(cs: &mut Section, awaited: &Awaited<'_>) {
         if watches {
             waiting(cs, |waiting| waiting.arm(engine));
         }
-        (watches && engine.progress(), waiting(cs, |waiting| waiting.sleep_limit(engine)))
+        (watches && engine.progress_observed(), waiting(cs, |waiting| waiting.sleep_limit(engine)))
     });
     let ready = watches && ACTIVE.get(cs).borrow().iter().fold(false, |ready, work| work.arm(cs) | ready);
     if moved {

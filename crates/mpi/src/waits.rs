@@ -11,8 +11,9 @@ use crate::progress::{self, Awaited};
 use crate::request::{self, UnderWay};
 use crate::{agent, call, engine, job};
 use base::ids::{PLANE_MASK, Plane};
-use base::{Peer, log};
+use base::{Peer, counters, log};
 use channel::transports;
+use protocol::control::profile::{Accesses, FileUse};
 use protocol::control::report::{MAX_WAITS, Report, Wait, What};
 use protocol::engine::OpId;
 use protocol::engine::pending::Pending;
@@ -160,6 +161,20 @@ fn report(cs: &Section, awaited: &Awaited<'_>) -> Report {
         more,
         unreceived: unreceived as u32,
         lanes,
+        accesses: Accesses {
+            puts: counters::PUTS.value(),
+            put_bytes: counters::PUT_BYTES.value(),
+            gets: counters::GETS.value(),
+            get_bytes: counters::GET_BYTES.value(),
+            accumulates: counters::ACCUMULATES.value(),
+            accumulate_bytes: counters::ACCUMULATE_BYTES.value(),
+        },
+        files: FileUse {
+            reads: counters::FILE_READS.value(),
+            read_bytes: counters::FILE_READ_BYTES.value(),
+            writes: counters::FILE_WRITES.value(),
+            write_bytes: counters::FILE_WRITE_BYTES.value(),
+        },
     }
 }
 

@@ -31,4 +31,4 @@ pub use endpoint_address::EndpointAddress;
 pub use rank::{JobInfo, ToAgent, ToRank};
 
 /// Version of both conversations; ends of different versions refuse each other.
-pub const VERSION: u16 = 13;
+pub const VERSION: u16 = 14;

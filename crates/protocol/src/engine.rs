@@ -26,6 +26,7 @@ mod classes;
 mod eager;
 mod flows;
 mod losses;
+pub mod observer;
 pub mod one_sided;
 mod one_sided_target;
 pub mod pending;
@@ -46,6 +47,7 @@ use crate::wire::Header;
 use base::{Class, ContextId, Error, Peer, Result};
 use flows::Flows;
 pub use losses::{Awaits, LossPolicy, PEER_LOST, REVOKED, RevocationHook};
+use observer::Observer;
 use one_sided::{Accessing, Turns};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sending::Send;
@@ -206,6 +208,8 @@ pub struct Engine<T: Transport> {
     suspensions: FxHashMap<Peer, Suspension>,
     /// The transport is told when there are none.
     tells_settled: bool,
+    /// Whoever wants to know what happens to messages.
+    observer: Option<Box<Observer>>,
     lost: HashSet<Peer>,
     loss_policy: LossPolicy,
     /// Told of each communicator that is revoked.
@@ -246,6 +250,7 @@ impl<T: Transport> Engine<T> {
             has_pulled_streams: false,
             suspensions: FxHashMap::default(),
             tells_settled: false,
+            observer: None,
             lost: HashSet::new(),
             loss_policy: losses::end_all,
             revocation_hook: |_| None,

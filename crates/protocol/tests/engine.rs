@@ -4,6 +4,7 @@ mod job;
 
 use base::{Class, Peer};
 use job::{CONTEXT, Job, message};
+use protocol::engine::observer::{Happening, How, KEPT_MAX, What};
 use protocol::engine::{Address, Awaits, Mode, OpId, PEER_LOST};
 use protocol::kind::Kind;
 use protocol::matching::{Envelope, Pattern};
@@ -97,6 +98,46 @@ fn order_is_kept_across_protocols() {
             assert_eq!(job.finish(0, op).error, None);
         }
     }
+}
+
+#[test]
+fn whoever_observes_is_told_of_each_message() {
+    let kinds = |happenings: &[Happening]| happenings.iter().map(|h| (h.what, h.how, h.bytes)).collect::<Vec<_>>();
+    let mut job = Job::new(1, 2, Faults::default());
+    job.engines.iter_mut().for_each(|engine| engine.observe(true, true));
+    let lens = [8, 100, 180, 400];
+    let receives: Vec<_> = (0..4).map(|i| job.recv(1, Some(0), Some(i), 400)).collect();
+    let sends: Vec<_> =
+        (0..4).filter_map(|i| job.send(0, 1, i, Mode::Standard, message(1, lens[i as usize]))).collect();
+    for (op, _) in receives {
+        job.finish(1, op);
+    }
+    for op in sends {
+        job.finish(0, op);
+    }
+    let sent: Vec<_> = job.engines[0].take_happenings().0.into();
+    let hows = [How::Eager, How::Fragments, How::Rendezvous, How::Rendezvous];
+    let expected: Vec<_> = hows.into_iter().zip(lens).map(|(how, len)| (What::Sent, how, len as u64)).collect();
+    assert_eq!(kinds(&sent), expected);
+    assert!(sent.iter().zip(0..).all(|(h, tag)| (h.peer, h.envelope.tag) == (Peer(1), tag)));
+    let got = kinds(&Vec::from(job.engines[1].take_happenings().0));
+    for (how, len) in hows.into_iter().zip(lens) {
+        assert_eq!(got.iter().filter(|h| **h == (What::Matched, how, len as u64)).count(), 1, "{got:?}");
+    }
+    assert!(got.contains(&(What::Fetched, How::Streamed, 180)) && got.contains(&(What::Fetched, How::Pulled, 400)));
+
+    // Unexpected ones, more than are kept.
+    for _ in 0..=KEPT_MAX {
+        assert_eq!(job.send(0, 1, 9, Mode::Standard, vec![1; 8]), None);
+        job.engines.iter_mut().for_each(|engine| while engine.progress_observed() {});
+    }
+    let (kept, dropped) = job.engines[1].take_happenings();
+    assert_eq!((kept.len(), dropped, job.engines[1].has_happenings()), (KEPT_MAX, 1, false));
+    assert!(kept.iter().all(|h| (h.what, h.how) == (What::Unexpected, How::Eager)));
+    job.engines[1].observe(true, false);
+    let (op, _) = job.recv(1, Some(0), Some(9), 8);
+    job.finish(1, op);
+    assert!(!job.engines[1].has_happenings());
 }
 
 #[test]

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static int rank, size;
 static char out[1 << 20], in[1 << 20];
@@ -43,6 +44,31 @@ static void modes(void)
     MPI_Send(&value, 1, MPI_DOUBLE, MPI_PROC_NULL, 2, MPI_COMM_WORLD);
     void *at; int length;
     MPI_Buffer_detach(&at, &length);
+}
+
+/* Known accesses to the window of the next rank, some to the previous one's, and to a file of its own. */
+static void accesses(void)
+{
+    static char data[1000];
+    char name[64];
+    int one = 1, old, *memory;
+    MPI_Win win;
+    MPI_File file;
+    MPI_Win_allocate(4096, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win);
+    MPI_Win_lock_all(0, win);
+    for (int i = 0; i < 3; i++) MPI_Put(out, 100, MPI_BYTE, next(), 0, 100, MPI_BYTE, win);
+    for (int i = 0; i < 2; i++) MPI_Get(in, 50, MPI_BYTE, previous(), 200, 50, MPI_BYTE, win);
+    MPI_Get(in, 0, MPI_BYTE, previous(), 200, 0, MPI_BYTE, win); /* nothing is moved */
+    MPI_Accumulate(out, 8, MPI_INT, next(), 400, 8, MPI_INT, MPI_SUM, win);
+    MPI_Fetch_and_op(&one, &old, MPI_INT, next(), 800, MPI_SUM, win);
+    MPI_Win_unlock_all(win);
+    MPI_Win_free(&win);
+    snprintf(name, sizeof name, "/tmp/ferrule-accesses-%d", (int)getpid());
+    MPI_File_open(MPI_COMM_SELF, name, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &file);
+    MPI_File_write_at(file, 0, data, 1000, MPI_BYTE, MPI_STATUS_IGNORE);
+    MPI_File_write_at_all(file, 1000, data, 500, MPI_BYTE, MPI_STATUS_IGNORE);
+    MPI_File_read_at(file, 1400, data, 1000, MPI_BYTE, MPI_STATUS_IGNORE); /* 100 are there */
+    MPI_File_close(&file);
 }
 
 static void nap(double seconds)
@@ -113,6 +139,13 @@ int main(int argc, char **argv)
         for (int i = 1; i <= 3; i++) {
             ring(i, 50);
             nap(0.5);
+        }
+    } else if (!strcmp(what, "accesses")) {
+        accesses();
+        if (argc > 2) { /* until it is killed */
+            puts("ready");
+            fflush(stdout);
+            MPI_Recv(in, 1, MPI_BYTE, previous(), 99, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         }
     } else if (!strcmp(what, "linger")) {
         ring(1, 50);

@@ -82,14 +82,17 @@ static void sources(void)
     MPI_Count ticks, most, t0, t1;
     MPI_T_source_order order;
     OK(MPI_T_source_get_num(&count));
-    EQ(count, 1);
-    OK(MPI_T_source_get_info(0, NULL, &len, NULL, NULL, &order, &ticks, &most, NULL));
-    EQ(order, MPI_T_SOURCE_ORDERED);
-    CHECK(len > 1 && ticks > 0 && most > 0);
-    OK(MPI_T_source_get_timestamp(0, &t0));
-    OK(MPI_T_source_get_timestamp(0, &t1));
-    CHECK(t1 >= t0);
-    EQ(MPI_T_source_get_timestamp(1, &t0), MPI_T_ERR_INVALID_INDEX);
+    EQ(count, 2);
+    for (int i = 0; i < count; i++) {
+        len = 0;
+        OK(MPI_T_source_get_info(i, NULL, &len, NULL, NULL, &order, &ticks, &most, NULL));
+        EQ(order, MPI_T_SOURCE_ORDERED);
+        CHECK(len > 1 && ticks > 0 && most > 0);
+        OK(MPI_T_source_get_timestamp(i, &t0));
+        OK(MPI_T_source_get_timestamp(i, &t1));
+        CHECK(t1 >= t0);
+    }
+    EQ(MPI_T_source_get_timestamp(count, &t0), MPI_T_ERR_INVALID_INDEX);
 }
 
 int main(int argc, char **argv)

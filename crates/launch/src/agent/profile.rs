@@ -9,9 +9,10 @@ use super::Agent;
 use crate::pollset::PollSet;
 use base::log;
 use protocol::control::profile::{
-    AT_BEGAN, AT_BEGAN_UNIX, AT_CROWDED, AT_ENDED, AT_LEVEL, AT_PHASE_BEGAN, AT_RANKS, AT_RECORDS, AT_TABLES,
-    HEADER_BYTES, HEADER_WORDS, MAGIC, NAME_WORDS, Part, RECORD_PHASE, RECORD_SCOPE, RECORD_WORDS, RECORDS_BYTES,
-    ROW_WORDS, RankHead, Row, TABLE_WORDS, add_lengths, memory_bytes, name_of_words, records_at, tables_at, tables_max,
+    ACCESS_WORDS, AT_BEGAN, AT_BEGAN_UNIX, AT_CROWDED, AT_ENDED, AT_FILES, AT_LEVEL, AT_PHASE_BEGAN, AT_RANKS,
+    AT_RECORDS, AT_TABLES, Accesses, FileUse, HEADER_BYTES, HEADER_WORDS, MAGIC, NAME_WORDS, Part, RECORD_PHASE,
+    RECORD_SCOPE, RECORD_WORDS, RECORDS_BYTES, ROW_WORDS, RankHead, Row, TABLE_WORDS, accesses_at, add_lengths,
+    memory_bytes, name_of_words, records_at, tables_at, tables_max,
 };
 use protocol::control::tree::{Message, ROOT};
 use std::collections::BTreeMap;
@@ -162,6 +163,7 @@ impl Counts {
         let level = header[AT_LEVEL] as i64 as i32;
         let phase = Part::Phase { level, began_ns: since(header[AT_PHASE_BEGAN]), ended_ns: since(ended) };
         parts.push((phase, rows));
+        let [reads, read_bytes, writes, write_bytes] = std::array::from_fn(|i| header[AT_FILES + i]);
         let head = RankHead {
             rank,
             program,
@@ -169,8 +171,22 @@ impl Counts {
             duration_ns: since(ended),
             finalized: header[AT_ENDED] > 0,
             crowded: header[AT_CROWDED],
+            accesses: self.accesses()?,
+            files: FileUse { reads, read_bytes, writes, write_bytes },
         };
         Ok(Read { head, parts })
+    }
+
+    /// Accesses to windows, by peer.
+    fn accesses(&self) -> Result<Vec<(u32, Accesses)>> {
+        let mut found = Vec::new();
+        for first in (0..self.ranks).step_by(CHUNK_ROWS) {
+            let count = CHUNK_ROWS.min(self.ranks - first);
+            let words = self.words(accesses_at(self.ranks) + first * 8 * ACCESS_WORDS, count * ACCESS_WORDS)?;
+            let of_peers = words.chunks_exact(ACCESS_WORDS).zip(first as u32..);
+            found.extend(of_peers.filter_map(|(words, peer)| Some((peer, Accesses::of_words(words)?))));
+        }
+        Ok(found)
     }
 
     fn records(&self, bytes: usize, began: u64) -> Result<Vec<(Part, Vec<Row>)>> {
@@ -328,6 +344,11 @@ mod tests {
         assert_eq!(read.parts[0].1, [Row { peer: 1, bytes: 5, sizes: vec![(3, 1)] }]);
         assert_eq!(read.parts[1].1, [Row { peer: 2, bytes: 9, sizes: vec![(4, 1)] }]);
         assert!(!read.head.finalized);
+        assert_eq!((read.head.accesses, read.head.files), (vec![], FileUse::default()));
+        words.extend([(accesses_at(RANKS) + 8 * (2 * ACCESS_WORDS + 3), 7), (8 * (AT_FILES + 2), 3)]);
+        let head = counts(&words).read(4, 0).unwrap().head;
+        assert_eq!(head.accesses, [(2, Accesses { get_bytes: 7, ..Accesses::default() })]);
+        assert_eq!(head.files, FileUse { writes: 3, ..FileUse::default() });
         // Killed while it set rows aside: they count once.
         words.push((8 * AT_RECORDS, 8 * 14 + 1));
         assert_eq!(counts(&words).read(4, 0).unwrap().parts[1].1, []);

@@ -9,7 +9,7 @@ use crate::children::describe;
 use crate::cli::Options;
 use crate::settings;
 use base::log;
-use protocol::control::profile::{Orders, Part, ROW_WORDS, RankHead, Row};
+use protocol::control::profile::{Accesses, FileUse, Orders, Part, ROW_WORDS, RankHead, Row};
 use protocol::control::tree::{End, JobSpec, Phase};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -146,6 +146,8 @@ impl Profile {
             slices: told.slices(job.profile.slice_ms, began_unix_ns),
             scopes: told.scopes(),
             crowded: told.heads.iter().map(|head| head.crowded).sum(),
+            windows: told.windows(),
+            files: told.files(),
         }
     }
 }
@@ -199,6 +201,22 @@ impl Told {
             _ => None,
         });
         slices.collect()
+    }
+
+    /// Accesses to windows of each peer.
+    fn windows(&self) -> Vec<WindowsOut> {
+        let mut sum: BTreeMap<u32, Accesses> = BTreeMap::new();
+        for (peer, accesses) in self.heads.iter().flat_map(|head| &head.accesses) {
+            sum.entry(*peer).or_default().add(accesses);
+        }
+        sum.into_iter().map(|(peer, accesses)| WindowsOut::of(peer, &accesses)).collect()
+    }
+
+    /// Accesses to files; none if there were none.
+    fn files(&self) -> Option<FilesOut> {
+        let mut sum = FileUse::default();
+        self.heads.iter().for_each(|head| sum.add(&head.files));
+        (sum != FileUse::default()).then(|| FilesOut::of(&sum))
     }
 
     fn scopes(&self) -> Vec<ScopeOut> {
@@ -278,6 +296,10 @@ struct RankOut {
     scopes: Vec<ScopeOut>,
     #[serde(skip_serializing_if = "is_zero")]
     crowded: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    windows: Vec<WindowsOut>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    files: Option<FilesOut>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
@@ -301,6 +323,39 @@ impl RowOut {
             messages: row.messages(),
             sizes: row.sizes.iter().copied().collect(),
         }
+    }
+}
+
+#[derive(Serialize)]
+struct WindowsOut {
+    peer: u32,
+    puts: u64,
+    put_bytes: u64,
+    gets: u64,
+    get_bytes: u64,
+    accumulates: u64,
+    accumulate_bytes: u64,
+}
+
+impl WindowsOut {
+    fn of(peer: u32, of: &Accesses) -> WindowsOut {
+        let Accesses { puts, put_bytes, gets, get_bytes, accumulates, accumulate_bytes } = *of;
+        WindowsOut { peer, puts, put_bytes, gets, get_bytes, accumulates, accumulate_bytes }
+    }
+}
+
+#[derive(Serialize)]
+struct FilesOut {
+    reads: u64,
+    read_bytes: u64,
+    writes: u64,
+    write_bytes: u64,
+}
+
+impl FilesOut {
+    fn of(of: &FileUse) -> FilesOut {
+        let FileUse { reads, read_bytes, writes, write_bytes } = *of;
+        FilesOut { reads, read_bytes, writes, write_bytes }
     }
 }
 
@@ -342,7 +397,9 @@ impl Head {
     }
 
     pub(super) fn on_profile_rank(&mut self, head: RankHead) {
-        if let Some(told) = self.told(head.rank) {
+        let ranks = self.ranks.len() as u32;
+        let sound = head.accesses.iter().all(|(peer, _)| *peer < ranks);
+        if let Some(told) = self.told(head.rank).filter(|_| sound) {
             told.heads.push(head);
         }
     }

@@ -1,7 +1,7 @@
 //! `ferrule top` itself.
 
 use super::find::{self, Job};
-use super::{lanes, table};
+use super::{lanes, table, traffic};
 use crate::commands;
 use protocol::control::VERSION;
 use protocol::control::inquiry::{Answer, Question};
@@ -21,6 +21,7 @@ const WIDE: usize = 4096;
 enum View {
     Ranks,
     Lanes,
+    Traffic,
     Waits,
 }
 
@@ -29,6 +30,7 @@ enum View {
 struct Sample {
     ranks: table::Sample,
     lanes: lanes::Sample,
+    traffic: traffic::Sample,
 }
 
 struct Options {
@@ -44,11 +46,12 @@ fn parse(words: &[String]) -> Result<Options, String> {
     while let Some(word) = words.next() {
         match word.as_str() {
             "--once" | "-1" => options.once = true,
-            "--waits" | "--lanes" if options.view != View::Ranks => {
-                return Err("--waits and --lanes are two tables".into());
+            "--waits" | "--lanes" | "--traffic" if options.view != View::Ranks => {
+                return Err("--waits, --lanes and --traffic are tables of their own: give one of them".into());
             }
             "--waits" => options.view = View::Waits,
             "--lanes" => options.view = View::Lanes,
+            "--traffic" => options.view = View::Traffic,
             "--interval" => {
                 let seconds = words.next().and_then(|w| w.parse::<f64>().ok()).filter(|s| (0.1..=3600.0).contains(s));
                 options.interval =
@@ -115,10 +118,15 @@ fn tables(view: View, jobs: &[Job], samples: &mut HashMap<String, Sample>) -> St
                 let before = samples.remove(&job.name).unwrap_or_default();
                 let lines = match view {
                     View::Lanes => lanes::lines(job.pid, &answer, &before.lanes, width),
+                    View::Traffic => traffic::lines(job.pid, &answer, &before.traffic, width),
                     _ => table::lines(job.pid, &answer, &before.ranks, width),
                 };
                 text += &(lines.join("\n") + "\n\n");
-                let sample = Sample { ranks: table::Sample::of(&answer), lanes: lanes::Sample::of(&answer) };
+                let sample = Sample {
+                    ranks: table::Sample::of(&answer),
+                    lanes: lanes::Sample::of(&answer),
+                    traffic: traffic::Sample::of(&answer),
+                };
                 samples.insert(job.name.clone(), sample);
             }
             Err(e) => text += &format!("job {}: no answer: {e}\n", job.pid),
@@ -153,7 +161,7 @@ mod tests {
         let options = parse(&words("--once 77 --waits --interval 0.5")).unwrap_or_else(|e| panic!("{e}"));
         assert!(options.once && options.view == View::Waits);
         assert_eq!((options.pid, options.interval.as_millis()), (Some(77), 500));
-        for wrong in ["--interval", "--interval 0", "--twice", "1 2", "x", "--lanes --waits"] {
+        for wrong in ["--interval", "--interval 0", "--twice", "1 2", "x", "--lanes --waits", "--traffic --lanes"] {
             assert!(parse(&words(wrong)).is_err(), "{wrong}");
         }
     }

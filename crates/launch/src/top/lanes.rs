@@ -87,6 +87,8 @@ mod tests {
             more: 0,
             unreceived: 0,
             lanes: vec![of],
+            accesses: Default::default(),
+            files: Default::default(),
         };
         let rank = |report| RankStatus { host: "node".into(), process: None, report };
         Answer::Job { command: "a.out".into(), age_ms, ranks: vec![rank(Some(report)), rank(None)] }

@@ -1,4 +1,5 @@
-//! `ferrule top`: the jobs of this user on this host, what their ranks do, what their lanes carry, and the wait-for graph.
+//! `ferrule top`: the jobs of this user on this host, what their ranks do, what their lanes carry, what they move to windows and files, and the
+//! wait-for graph.
 //!
 //! Each mpiexec listens on an abstract unix socket `ferrule/<uid>/<pid>/<random>` ([`server`]): it has no file, so nothing is left of
 //! it whatever ends mpiexec. /proc/net/unix lists them ([`find`]). Both sides check the other's user as the kernel tells
@@ -9,3 +10,4 @@ pub mod find;
 pub mod lanes;
 pub mod server;
 pub mod table;
+pub mod traffic;

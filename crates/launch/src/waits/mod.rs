@@ -241,6 +241,8 @@ mod tests {
             more: 0,
             unreceived: 0,
             lanes: Vec::new(),
+            accesses: Default::default(),
+            files: Default::default(),
         };
         Seen { report: Some(report), ..computing() }
     }

@@ -9,6 +9,7 @@ use super::view::View;
 use super::{independent, two_phase};
 use crate::cs::Section;
 use crate::handle::Handle;
+use crate::profile::{self, FileAccess};
 use crate::progress::Active;
 use crate::request::{self, Operation};
 use crate::status::Status;
@@ -138,6 +139,11 @@ pub unsafe fn run(cs: &mut Section, file: &Rc<File>, access: Access, items: Item
         Direction::Read => stream.finish(cs, &view.representation, moved)?,
         Direction::Write => stream.memory_bytes(moved),
     };
+    let way = match access.direction {
+        Direction::Read => FileAccess::Read,
+        Direction::Write => FileAccess::Write,
+    };
+    profile::file(cs, way, bytes);
     Ok(Status { bytes, ..Status::EMPTY })
 }
 

@@ -11,7 +11,7 @@ use super::transfer::{Moved, runs_of};
 use crate::cs::Section;
 use crate::datatype::{self, Builtin, Datatype, Family};
 use crate::op::{self, Op, Predefined};
-use crate::{engine, progress};
+use crate::{engine, profile, progress};
 use base::{Class, Error, Result, ensure};
 use channel::buffer::{RecvBuf, SendBuf};
 use protocol::engine::one_sided::AccessId;
@@ -133,6 +133,8 @@ fn run(
     (result, request): (Option<&Local<'_>>, Option<&Rc<Accessed>>),
 ) -> Result<Moved> {
     win.check_own(place, to)?;
+    let bytes = to.datatype.bytes(to.count)?;
+    profile::access(cs, profile::Access::Accumulate, win.targets[place.rank].peer, bytes);
     let address = win.direct(cs, place);
     // First the words: to find them opens the lane.
     let has_words = win.words(cs, place.rank).is_some();

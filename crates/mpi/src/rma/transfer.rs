@@ -8,6 +8,7 @@ use crate::cs::Section;
 use crate::datatype;
 use crate::engine;
 use crate::p2p::transfer::{sink, source};
+use crate::profile;
 use base::{Result, ensure};
 use channel::buffer::{RecvBuf, SendBuf};
 use std::rc::Rc;
@@ -34,6 +35,7 @@ pub unsafe fn put(
     request: Option<&Rc<Accessed>>,
 ) -> Result<Moved> {
     let Some(place) = begin(cs, win, from, to)? else { return Ok(Moved::Now) };
+    profile::access(cs, profile::Access::Put, win.targets[place.rank].peer, from.bytes());
     if let Some(address) = win.direct(cs, place) {
         win.check_own(place, to)?;
         // SAFETY: the items of the target were checked against its memory, those of the origin are the caller's.
@@ -87,6 +89,7 @@ pub unsafe fn get(
     request: Option<&Rc<Accessed>>,
 ) -> Result<Moved> {
     let Some(place) = begin(cs, win, into, to)? else { return Ok(Moved::Now) };
+    profile::access(cs, profile::Access::Get, win.targets[place.rank].peer, into.bytes());
     if let Some(address) = win.direct(cs, place) {
         win.check_own(place, to)?;
         // SAFETY: as for `put`, the other way round.

@@ -1,4 +1,4 @@
-//! Categories (MPI-5.0, 15.3.9): the modules of the settings, the counters, the queues and the events.
+//! Categories (MPI-5.0, 15.3.9): the modules of the settings, the counters, the messages, the queues and the collectives.
 
 use super::{at, cvar, event, pvar};
 use base::{Result, fail};
@@ -42,14 +42,24 @@ pub fn all() -> &'static [Category] {
             cvars: indices(cvar::all().len(), &|i| cvar::all()[i].module == module),
             ..Category::default()
         }));
-        let pvars = |counter| indices(pvar::all().len(), &|i| pvar::all()[i].is_counter() == counter);
         let (name, description) = ("counters".into(), "what has happened in this process".into());
         let counted = indices(event::all().len(), &|i| event::all()[i].is_counted());
-        all.push(Category { name, description, pvars: pvars(true), events: counted, ..Category::default() });
+        let counters = indices(pvar::all().len(), &|i| pvar::all()[i].is_counter() && !pvar::all()[i].is_of_messages());
+        all.push(Category { name, description, pvars: counters, events: counted, ..Category::default() });
+        let (name, description) = ("messages".into(), "messages, observed only while somebody asks".into());
+        let (observed, events) = (
+            indices(pvar::all().len(), &|i| pvar::all()[i].is_of_messages()),
+            indices(event::all().len(), &|i| event::all()[i].is_of_messages()),
+        );
+        all.push(Category { name, description, pvars: observed, events, ..Category::default() });
         let (name, description) = ("queues".into(), "what waits in this process".into());
-        all.push(Category { name, description, pvars: pvars(false), ..Category::default() });
+        let lengths = indices(pvar::all().len(), &|i| !pvar::all()[i].is_counter());
+        all.push(Category { name, description, pvars: lengths, ..Category::default() });
         let (name, description) = ("collectives".into(), "collectives that begin and end".into());
-        let events = indices(event::all().len(), &|i| !event::all()[i].is_counted());
+        let events = indices(event::all().len(), &|i| {
+            let event = &event::all()[i];
+            !event.is_counted() && !event.is_of_messages()
+        });
         all.push(Category { name, description, events, ..Category::default() });
         all
     })

@@ -15,6 +15,8 @@ pub struct Enumeration {
 pub const SWITCH: usize = 0;
 /// Elements of events about collectives.
 pub const COLLECTIVE: usize = 1;
+/// Elements of events about messages.
+pub const MESSAGE: usize = 3;
 /// Elements of events about counters.
 pub const COUNTED: usize = 2;
 
@@ -22,6 +24,7 @@ static ALL: &[Enumeration] = &[
     Enumeration { name: "switch", items: &[(0, "off"), (1, "on")] },
     Enumeration { name: "collective", items: &[(0, "function"), (1, "context"), (2, "rank"), (3, "size")] },
     Enumeration { name: "counted", items: &[(0, "events"), (1, "total")] },
+    Enumeration { name: "message", items: &[(0, "protocol"), (1, "bytes"), (2, "peer"), (3, "tag"), (4, "internal")] },
 ];
 
 /// The handle of the first one: null is `MPI_T_ENUM_NULL`.

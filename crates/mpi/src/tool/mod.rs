@@ -1,13 +1,15 @@
 //! The tool interface (MPI-5.0, 15.3; decision 0050): control variables are the settings, performance variables the counters and
-//! queues, events are counters that have moved and collectives that begin and end.
+//! queues, events are counters that have moved, messages, and collectives that begin and end.
 //!
 //! It may be used before `MPI_Init` and after `MPI_Finalize`, by any thread: everything runs inside the critical section. Without a session
-//! or a registered event it costs nothing: counters are counted anyway, and a service looks at them while somebody wants events.
+//! or a registered event it costs nothing: counters are counted anyway, and a service looks at them while somebody wants events. Messages are
+//! observed only while somebody wants to know of them, and are slower then ([`messages`]).
 
 pub mod categories;
 pub mod cvar;
 pub mod enums;
 pub mod event;
+pub(crate) mod messages;
 pub mod pvar;
 mod registry;
 

@@ -1,10 +1,11 @@
 //! Performance variables (MPI-5.0, 15.3.7): every counter of this process, and the lengths of queues, of all communicators or of one.
 //!
+//! Counters of messages ([`super::messages`]) count only while one of them is started in some session.
 //! A counter can be started, stopped, reset and written in each session; it is counted all the time, so a handle keeps where it
 //! began. A length is always there and only read.
 
 use super::registry::Registry;
-use super::{Bind, at};
+use super::{Bind, at, messages};
 use crate::comm::Comm;
 use crate::cs::Section;
 use crate::engine;
@@ -22,6 +23,8 @@ use std::sync::OnceLock;
 pub enum Source {
     /// Events so far.
     Counter(&'static Counter),
+    /// The same, counted only while somebody wants to know.
+    Observed(&'static Counter),
     /// How many there are now, of a communicator or without one.
     Length(fn(&Section, Option<&Comm>) -> usize),
 }
@@ -57,11 +60,11 @@ fn pending(cs: &Section, comm: Option<&Comm>, sends: bool) -> usize {
 pub fn all() -> &'static [Pvar] {
     static ALL: OnceLock<Vec<Pvar>> = OnceLock::new();
     ALL.get_or_init(|| {
-        let counter = |counter: &&'static Counter| Pvar {
+        let counter = |counter: &'static Counter, source: fn(&'static Counter) -> Source| Pvar {
             name: format!("FERRULE_{}", counter.name),
             description: counter.doc,
             bind: Bind::Nothing,
-            source: Source::Counter(counter),
+            source: source(counter),
         };
         let length = |name: &str, description, bind, length| Pvar {
             name: format!("FERRULE_{name}"),
@@ -69,7 +72,8 @@ pub fn all() -> &'static [Pvar] {
             bind,
             source: Source::Length(length),
         };
-        let mut all: Vec<Pvar> = counters::ALL.iter().map(counter).collect();
+        let mut all: Vec<Pvar> = counters::ALL.iter().map(|of| counter(of, Source::Counter)).collect();
+        all.extend(counters::traffic::ALL.iter().map(|of| counter(of, Source::Observed)));
         all.push(length(
             "UNEXPECTED_QUEUE_LENGTH",
             "messages of the communicator that have arrived and nobody has received",
@@ -108,7 +112,19 @@ pub fn index_of(name: &[u8], counter: bool) -> Result<i32> {
 impl Pvar {
     /// A counter; else a level, which is always there and can't be changed.
     pub fn is_counter(&self) -> bool {
-        matches!(self.source, Source::Counter(_))
+        self.counter().is_some()
+    }
+
+    /// It counts messages, which are observed while it is started.
+    pub fn is_of_messages(&self) -> bool {
+        matches!(self.source, Source::Observed(_))
+    }
+
+    fn counter(&self) -> Option<&'static Counter> {
+        match self.source {
+            Source::Counter(counter) | Source::Observed(counter) => Some(counter),
+            Source::Length(_) => None,
+        }
     }
 }
 
@@ -126,20 +142,17 @@ struct Bound {
 impl Bound {
     fn value(&self, cs: &Section) -> u64 {
         match self.pvar.source {
-            Source::Counter(counter) if self.started.get() => {
-                self.before.get().wrapping_add(counter.value().wrapping_sub(self.from.get()))
+            Source::Counter(_) | Source::Observed(_) if self.started.get() => {
+                self.before.get().wrapping_add(self.now().wrapping_sub(self.from.get()))
             }
-            Source::Counter(_) => self.before.get(),
+            Source::Counter(_) | Source::Observed(_) => self.before.get(),
             Source::Length(_) if !life::is_running() => 0,
             Source::Length(length) => length(cs, self.comm.as_deref()) as u64,
         }
     }
 
     fn now(&self) -> u64 {
-        match self.pvar.source {
-            Source::Counter(counter) => counter.value(),
-            Source::Length(_) => 0,
-        }
+        self.pvar.counter().map_or(0, Counter::value)
     }
 
     fn set(&self, value: u64) {
@@ -179,6 +192,7 @@ pub fn create_session(cs: &Section) -> usize {
 pub fn free_session(cs: &Section, session: usize) -> Result {
     let removed = SESSIONS.get(cs).borrow_mut().remove(session);
     ensure!(removed.is_some(), T_ERR_INVALID_SESSION, "no such session");
+    messages::update(cs);
     Ok(())
 }
 
@@ -212,6 +226,7 @@ pub fn bind(cs: &Section, of: usize, pvar: &'static Pvar, comm: Option<Rc<Comm>>
 pub fn unbind(cs: &Section, of: usize, handle: usize) -> Result {
     bound(cs, of, handle)?;
     session(cs, of)?.bound.borrow_mut().retain(|(other, _)| *other != handle);
+    messages::update(cs);
     Ok(())
 }
 
@@ -262,11 +277,20 @@ pub fn run(cs: &Section, of: usize, handle: usize, start: bool) -> Result {
         ensure!(bound.pvar.is_counter(), T_ERR_PVAR_NO_STARTSTOP, "a level can't be started or stopped");
         if start { bound.start() } else { bound.stop(cs) }
     }
+    messages::update(cs);
     Ok(())
+}
+
+/// Whether a counter of messages is started in any session.
+pub(super) fn wants_messages(cs: &Section) -> bool {
+    let sessions = SESSIONS.get(cs).borrow().all();
+    let counts = |bound: &Bound| bound.pvar.is_of_messages() && bound.started.get();
+    sessions.iter().any(|(_, session)| session.bound.borrow().iter().any(|(_, bound)| counts(bound)))
 }
 
 pub(super) fn clear(cs: &Section) {
     SESSIONS.get(cs).borrow_mut().clear();
+    messages::update(cs);
 }
 
 #[cfg(test)]

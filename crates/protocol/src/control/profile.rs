@@ -1,18 +1,18 @@
 //! What a rank has sent, to whom, in which sizes: the memory in which a rank counts it, and how its agent tells mpiexec.
 //!
 //! ```text
-//! rank: memfd [ header | a row per peer | tables… | records… ] ─ descriptor ─► agent, which reads it when the rank has ended,
+//! rank: memfd [ header | a row per peer | accesses per peer | tables… | records… ] ─ descriptor ─► agent, which reads it when the rank has ended,
 //!                                                            however it ended ─► mpiexec: ProfileRank, ProfilePart…
 //! ```
 //! The memory is all words of 8 bytes in the order of the machine, because it never leaves the host. A row counts the messages to one
 //! peer: word 0 holds their bytes, word `1 + k` those of size class `k`. Class 0 are empty messages, class `k` those of `2^(k-1)` to
 //! `2^k - 1` bytes. A table counts the short messages to a peer in shared memory by their length, which takes one addition; they are
-//! in no row. Records are what was set aside: phases that are over, and the rows of one communicator or collective.
+//! in no row. Accesses to windows are counted by target, in six words of a line of the cache; those to files in the header. Records are what was set aside: phases that are over, and the rows of one communicator or collective.
 
 use super::codec::wire;
 
 /// First word of the memory.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"FPROFIL1");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"FPROFIL2");
 /// Bytes before the first row: a page.
 pub const HEADER_BYTES: usize = 4096;
 /// Words of a row.
@@ -46,17 +46,26 @@ pub const AT_PHASE_BEGAN: usize = 7;
 pub const AT_CROWDED: usize = 8;
 /// Word of the header: tables in use, the first ones.
 pub const AT_TABLES: usize = 9;
+/// Words of the header: reads of files, their bytes, writes, their bytes.
+pub const AT_FILES: usize = 10;
 /// Words of the header that are read.
-pub const HEADER_WORDS: usize = 10;
+pub const HEADER_WORDS: usize = 14;
+/// Words for the accesses to windows of one peer: number and bytes of each [`Access`].
+pub const ACCESS_WORDS: usize = 8;
 
 /// Bytes of the memory in a job of `ranks` ranks.
 pub fn memory_bytes(ranks: usize) -> usize {
     records_at(ranks) + RECORDS_BYTES
 }
 
+/// Where the accesses begin.
+pub fn accesses_at(ranks: usize) -> usize {
+    HEADER_BYTES + ranks * ROW_BYTES
+}
+
 /// Where tables begin.
 pub fn tables_at(ranks: usize) -> usize {
-    HEADER_BYTES + ranks * ROW_BYTES
+    accesses_at(ranks) + ranks * 8 * ACCESS_WORDS
 }
 
 /// Room for tables; pages that nobody touches cost nothing.
@@ -168,6 +177,95 @@ impl Row {
     }
 }
 
+/// How a window is accessed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Put.
+    Put,
+    /// Get.
+    Get,
+    /// Accumulate, fetch with an operation, compare and swap.
+    Accumulate,
+}
+
+/// How a file is accessed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileAccess {
+    /// Read.
+    Read,
+    /// Write.
+    Write,
+}
+
+wire! {
+    #[derive(Default)]
+    /// Accesses to windows.
+    pub struct Accesses {
+        /// Puts.
+        pub puts: u64,
+        /// Their bytes.
+        pub put_bytes: u64,
+        /// Gets.
+        pub gets: u64,
+        /// Their bytes.
+        pub get_bytes: u64,
+        /// Accumulates and their like.
+        pub accumulates: u64,
+        /// Their bytes.
+        pub accumulate_bytes: u64,
+    }
+}
+
+impl Accesses {
+    /// What stands in the words of one peer; `None` if there were no accesses.
+    pub fn of_words(words: &[u64]) -> Option<Accesses> {
+        let &[puts, put_bytes, gets, get_bytes, accumulates, accumulate_bytes, ..] = words else { return None };
+        let found = Accesses { puts, put_bytes, gets, get_bytes, accumulates, accumulate_bytes };
+        (found != Accesses::default()).then_some(found)
+    }
+
+    /// Adds others.
+    pub fn add(&mut self, other: &Accesses) {
+        let pairs = [
+            (&mut self.puts, other.puts),
+            (&mut self.put_bytes, other.put_bytes),
+            (&mut self.gets, other.gets),
+            (&mut self.get_bytes, other.get_bytes),
+            (&mut self.accumulates, other.accumulates),
+            (&mut self.accumulate_bytes, other.accumulate_bytes),
+        ];
+        pairs.into_iter().for_each(|(sum, more)| *sum = sum.saturating_add(more));
+    }
+}
+
+wire! {
+    #[derive(Default)]
+    /// Accesses to files.
+    pub struct FileUse {
+        /// Reads.
+        pub reads: u64,
+        /// Bytes that they have brought.
+        pub read_bytes: u64,
+        /// Writes.
+        pub writes: u64,
+        /// Bytes that they have written.
+        pub write_bytes: u64,
+    }
+}
+
+impl FileUse {
+    /// Adds others.
+    pub fn add(&mut self, other: &FileUse) {
+        let pairs = [
+            (&mut self.reads, other.reads),
+            (&mut self.read_bytes, other.read_bytes),
+            (&mut self.writes, other.writes),
+            (&mut self.write_bytes, other.write_bytes),
+        ];
+        pairs.into_iter().for_each(|(sum, more)| *sum = sum.saturating_add(more));
+    }
+}
+
 wire! {
     /// What some rows are about.
     pub enum Part {
@@ -214,6 +312,10 @@ wire! {
         pub finalized: bool,
         /// Phases and scopes for which there was no room.
         pub crowded: u64,
+        /// Accesses to windows, by the world rank of their target.
+        pub accesses: Vec<(u32, Accesses)>,
+        /// Accesses to files.
+        pub files: FileUse,
     }
 }
 

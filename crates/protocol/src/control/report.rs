@@ -1,6 +1,7 @@
 //! What a rank says when it is asked what it waits for, and what its agent sees of its process.
 
 use super::codec::wire;
+use super::profile::{Accesses, FileUse};
 use super::tree::Phase;
 
 /// Most operations that a report lists; the others are only counted.
@@ -82,6 +83,10 @@ wire! {
         pub unreceived: u32,
         /// What was sent to peers with several lanes, by class.
         pub lanes: Vec<LaneUse>,
+        /// Accesses to windows so far.
+        pub accesses: Accesses,
+        /// Accesses to files so far.
+        pub files: FileUse,
     }
 }
 
@@ -138,6 +143,8 @@ mod tests {
                 waited: 2,
                 waited_ns: 9,
             }],
+            accesses: Accesses { puts: 1, accumulate_bytes: 1 << 50, ..Accesses::default() },
+            files: FileUse { reads: 3, ..FileUse::default() },
         };
         let bytes = encode(&report);
         assert_eq!(decode::<Report>(&bytes).unwrap(), report);

@@ -1,5 +1,6 @@
 //! Eager messages in one packet: how they leave and how they arrive, each in one place; and the short ways past both.
 
+use super::observer::{How, What};
 use super::receiving::completed;
 use super::sending::header;
 use super::{Address, Completion, Content, Engine, Unexpected};
@@ -99,12 +100,14 @@ impl<T: Transport> Engine<T> {
             transport.deliver(&packet, 0, &receive.sink, 0, wanted, false);
             transport.release(packet);
             receive.complete(&found);
+            self.note(What::Matched, How::Eager, peer, &found);
             if sync {
                 self.send_control(peer, Kind::SYNC_ACK, header.token, &[]);
             }
             return;
         }
         counters::UNEXPECTED.add(1);
+        self.note(What::Unexpected, How::Eager, peer, &found);
         let mut bytes = Default::default();
         self.store(&packet, 0, &mut bytes);
         self.endpoints.transport().release(packet);

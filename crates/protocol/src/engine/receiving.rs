@@ -1,6 +1,7 @@
 //! The receiving half of the engine: messages whose data stay with the sender, unexpected messages, and how receives end.
 
 use super::eager::envelope;
+use super::observer::{How, What};
 use super::{
     Buffer, Completion, Content, Engine, Fetch, Offered, OpId, PEER_LOST, Receive, ReceiveState, Unexpected, WITHDRAWN,
     envelope_of, failed,
@@ -72,9 +73,13 @@ impl<T: Transport> Engine<T> {
         let found = Found { envelope: envelope(header), length };
         let offered = Offered { address, is_revoked: false };
         match self.matching.arrive(&found.envelope) {
-            Some(id) => self.fetch(Fetch { id, peer, found, token: header.token, offered }),
+            Some(id) => {
+                self.note(What::Matched, How::Rendezvous, peer, &found);
+                self.fetch(Fetch { id, peer, found, token: header.token, offered });
+            }
             None => {
                 counters::UNEXPECTED.add(1);
+                self.note(What::Unexpected, How::Rendezvous, peer, &found);
                 let id = self.keep(Unexpected { peer, found, token: header.token, content: Content::Offered(offered) });
                 self.offered.insert((peer, header.token), id);
             }
@@ -94,8 +99,10 @@ impl<T: Transport> Engine<T> {
         if wanted == 0 || may_pull && self.endpoints.pull(peer, offered.address, &receive.sink, wanted as usize) {
             counters::RENDEZVOUS_PULLED.add(1);
             receive.end_with(&found, wanted);
+            self.note(What::Fetched, How::Pulled, peer, &found);
             return self.send_control(peer, Kind::FINISHED, token, &[]);
         }
+        self.note(What::Fetched, How::Streamed, peer, &found);
         self.ask_for_stream(fetch, wanted);
     }
 
@@ -125,6 +132,7 @@ impl<T: Transport> Engine<T> {
             self.offered.remove(&(peer, token));
         }
         self.shrink_unexpected();
+        self.note(What::Matched, How::of(&content), peer, &found);
         let state = ReceiveState::Matched { peer };
         let id = self.receives.insert(Receive { sink, pattern, expected, state, found });
         let is_lost = self.lost.contains(&peer);

@@ -1,6 +1,7 @@
 //! The sending half of the engine.
 
 use super::flows::{Queued, Waiting};
+use super::observer::{How, What};
 use super::one_sided::payload_max;
 use super::pending::Stage;
 use super::recall::Recall;
@@ -9,6 +10,7 @@ use super::{Address, Completion, Engine, Mode, OpId, PEER_LOST, REVOKED, SEND_BI
 use crate::endpoint::{Endpoints, State, Way};
 use crate::kind::{BODY_MAX, Kind};
 use crate::lanes::Class;
+use crate::matching::Found;
 use crate::order::{Fence, Number};
 use crate::protocols::Protocol;
 use crate::route::Route;
@@ -124,6 +126,7 @@ impl<T: Transport> Engine<T> {
             true => Started::NoRoom,
             false => start(&mut self.endpoints, (id, &mut self.fragments_serial), &to, route, mode, &source),
         };
+        self.note_started(&started, &to, source.len());
         let (state, flow) = match started {
             Started::Left => return Ok(None),
             Started::Lost => return Err(PEER_LOST),
@@ -145,8 +148,11 @@ impl<T: Transport> Engine<T> {
     fn start_queued(&mut self, id: u32) -> bool {
         let Some(route) = self.route_of(id) else { return true };
         let Some(send) = self.sends.get_mut(id) else { return true };
-        let to = send.to;
-        match start(&mut self.endpoints, (id, &mut self.fragments_serial), &to, route, send.mode, &send.source) {
+        let (to, bytes) = (send.to, send.source.len());
+        let started = start(&mut self.endpoints, (id, &mut self.fragments_serial), &to, route, send.mode, &send.source);
+        self.note_started(&started, &to, bytes);
+        let Some(send) = self.sends.get_mut(id) else { return true };
+        match started {
             Started::NoRoom => return false,
             Started::Left => send.state = SendState::Complete(None),
             Started::Lost => send.state = SendState::Complete(Some(PEER_LOST)),
@@ -157,6 +163,18 @@ impl<T: Transport> Engine<T> {
             }
         }
         true
+    }
+
+    /// The first packet of a message has been tried.
+    #[inline]
+    fn note_started(&mut self, started: &Started, to: &Address, bytes: usize) {
+        let how = match started {
+            Started::Left | Started::Waits(SendState::Acknowledged) => How::Eager,
+            Started::Fragments(_) => How::Fragments,
+            Started::Waits(_) => How::Rendezvous,
+            Started::NoRoom | Started::Lost => return,
+        };
+        self.note(What::Sent, how, to.peer, &Found { envelope: to.envelope, length: bytes as u64 });
     }
 
     /// The route of a send.

@@ -9,6 +9,7 @@
 //! not before that does its program get the buffer back.
 
 use super::eager::envelope;
+use super::observer::{How, What};
 use super::receiving::reject;
 use super::{Buffer, Content, Engine, Fetch, Offered, Receive, ReceiveState, Unexpected};
 use crate::kind::Kind;
@@ -186,6 +187,7 @@ impl<T: Transport> Engine<T> {
             self.has_pulled_streams = true;
             counters::RENDEZVOUS_PULLED.add(1);
             receive.end_with(&stream.found, stream.wanted);
+            self.note(What::Fetched, How::Pulled, stream.peer, &stream.found);
             self.send_control(stream.peer, Kind::FINISHED, token, &[]);
         }
     }
@@ -202,11 +204,13 @@ impl<T: Transport> Engine<T> {
         let found = Found { envelope: envelope(header), length };
         let target = match self.matching.arrive(&found.envelope) {
             Some(id) => {
+                self.note(What::Matched, How::Fragments, peer, &found);
                 self.begin_fragments(id, peer, found, 0, since_ns);
                 Fragmented::Receive(id)
             }
             None => {
                 counters::UNEXPECTED.add(1);
+                self.note(What::Unexpected, How::Fragments, peer, &found);
                 let content = Content::Arriving(Default::default());
                 Fragmented::Unexpected(self.keep(Unexpected { peer, found, token, content }))
             }
