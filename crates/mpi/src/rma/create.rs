@@ -7,7 +7,7 @@ use super::hints::Hints;
 use super::memory::{self, Memory};
 use super::regions::{self, Region, Table};
 use super::server::{Service, Traffic};
-use super::{Flavor, Target, WINDOWS, Window, passive};
+use super::{Flavor, Life, Target, WINDOWS, Window, passive};
 use crate::attr::{self, AttrSet};
 use crate::coll::internal::{allgather_bytes, barrier};
 use crate::comm::Comm;
@@ -237,7 +237,7 @@ fn make(cs: &mut Section, comm: &Rc<Comm>, given: Given, info: Option<&Info>) ->
         traffic: RefCell::new(Traffic::default()),
         attached: RefCell::new(BTreeMap::new()),
         failed: Cell::new(None),
-        closed: Cell::new(false),
+        life: Cell::new(Life::Open),
     };
     if given.flavor == Flavor::Shared {
         let found = share(cs, &mut window);
@@ -284,14 +284,18 @@ pub fn free(cs: &mut Section, win: &Rc<Window>) -> Result {
     passive::finish(cs, win, None);
     let met = barrier(cs, &win.comm);
     let failure = win.take_failure();
-    win.closed.set(true);
+    win.life.set(if met.is_ok() { Life::Freed } else { Life::FreedAfterLoss });
     WINDOWS.get(cs).remove(win.owner.handle.get());
     let key = win.targets[win.me()].key;
     for (_, key) in std::mem::take(&mut *win.attached.borrow_mut()).into_values() {
         forget(cs, key);
     }
+    if met.is_err() {
+        forget(cs, key);
+        return met;
+    }
     let released = release(cs, key, &mut win.own.borrow_mut());
-    met.and(failure).and(released)
+    failure.and(released)
 }
 
 /// `MPI_Win_attach`.

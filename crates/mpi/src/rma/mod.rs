@@ -74,6 +74,17 @@ pub enum Attribute {
     Model,
 }
 
+/// How far a window has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Life {
+    /// It can be used.
+    Open,
+    /// All have freed it.
+    Freed,
+    /// This process has freed it, but a process was lost before all had done so: others may still ask, and are refused. Its memory stays, because they may have it mapped.
+    FreedAfterLoss,
+}
+
 /// What a process knows of the memory of one rank.
 struct Target {
     peer: Peer,
@@ -116,8 +127,7 @@ pub struct Window {
     attached: RefCell<BTreeMap<usize, (usize, Option<Key>)>>,
     /// The first error of an access without a request, for the next synchronisation.
     failed: Cell<Option<Error>>,
-    /// It has been freed.
-    closed: Cell<bool>,
+    life: Cell<Life>,
 }
 
 impl Named for Window {

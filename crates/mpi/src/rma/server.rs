@@ -6,7 +6,7 @@
 use super::accumulate::{self, Fold};
 use super::message::{Ask, Message};
 use super::target::Local;
-use super::{Window, memory};
+use super::{Life, Window, memory};
 use crate::cs::Section;
 use crate::datatype::{self, Datatype};
 use crate::owner::Owner;
@@ -238,7 +238,9 @@ impl Window {
                 items.fill(&access.staged);
             }
             traffic.settle(access.rank);
-            self.end(access.request, access.result);
+            // A target that has freed the window after a loss knows its memory no longer.
+            let result = access.result.map_err(|error| if self.has_lost_one(cs) { losses::LOST } else { error });
+            self.end(access.request, result);
         }
     }
 
@@ -480,6 +482,20 @@ impl Window {
         Ok(runs)
     }
 
+    /// Refuses what others ask of a window that is freed here.
+    fn refuse(&self, cs: &Section) {
+        self.receive(cs);
+        while let Some((from, message)) = self.next_question(cs) {
+            if !matches!(message.ask, Ask::Done | Ask::Post | Ask::Complete) {
+                self.answer(cs, from, message.token, Err(losses::LOST));
+            }
+            self.receive(cs);
+        }
+        for (rank, token, _) in std::mem::take(&mut self.traffic.borrow_mut().lockers) {
+            self.answer(cs, rank, token, Err(losses::LOST));
+        }
+    }
+
     /// Gives the lock to those who wait for it, in order.
     pub(super) fn grant(&self, cs: &Section) {
         loop {
@@ -495,13 +511,15 @@ impl Window {
     }
 }
 
-/// Serves a window until it is freed.
+/// Serves a window until it is freed by all; to the end, if they can't know that of each other.
 pub struct Service(pub Rc<Window>);
 
 impl Active for Service {
     fn advance(&self, cs: &mut Section) -> bool {
         let window = &self.0;
-        if !window.closed.get() {
+        if window.life.get() == Life::FreedAfterLoss {
+            window.refuse(cs);
+        } else if window.life.get() == Life::Open {
             window.reap(cs);
             window.look_for_losses(cs);
             window.receive(cs);
@@ -516,6 +534,6 @@ impl Active for Service {
         }
         let mut traffic = window.traffic.borrow_mut();
         traffic.outgoing.retain(|(transfer, _)| transfer::test(cs, *transfer).is_none());
-        window.closed.get() && traffic.outgoing.is_empty()
+        window.life.get() == Life::Freed && traffic.outgoing.is_empty()
     }
 }
