@@ -160,7 +160,8 @@ fn run(
                 Ok(unsafe { fold_memory(cs, &runs, element, fold, &data, result.is_some()) })
             }
             (None, Some((place, key))) => {
-                fold_by_key(cs, (win, place.rank, key), &runs_of(place, to), element, fold, &data)
+                let folded = fold_by_key(cs, (win, place.rank, key), &runs_of(place, to), element, fold, &data);
+                win.after_losses(cs, folded)
             }
             (None, None) => Ok(Vec::new()),
         };

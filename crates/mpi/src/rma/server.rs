@@ -6,7 +6,7 @@
 use super::accumulate::{self, Fold};
 use super::message::{Ask, Message};
 use super::target::Local;
-use super::{Life, Window, memory};
+use super::{Flavor, Life, Window, memory};
 use crate::cs::Section;
 use crate::datatype::{self, Datatype};
 use crate::owner::Owner;
@@ -238,10 +238,17 @@ impl Window {
                 items.fill(&access.staged);
             }
             traffic.settle(access.rank);
-            // A target that has freed the window after a loss knows its memory no longer.
-            let result = access.result.map_err(|error| if self.has_lost_one(cs) { losses::LOST } else { error });
-            self.end(access.request, result);
+            self.end(access.request, self.after_losses(cs, access.result));
         }
+    }
+
+    /// What has become of an access by key. A target that has freed the window after a loss knows its memory no longer, which this process may learn before it learns of the loss. Of all
+    /// windows but dynamic ones the range was checked before.
+    pub(super) fn after_losses<T>(&self, cs: &Section, outcome: Result<T>) -> Result<T> {
+        outcome.map_err(|error| {
+            let refused = error.class == Class::ERR_RMA_RANGE;
+            if refused && (self.flavor != Flavor::Dynamic || self.has_lost_one(cs)) { losses::LOST } else { error }
+        })
     }
 
     /// A call is complete.
