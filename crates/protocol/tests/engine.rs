@@ -105,7 +105,7 @@ fn whoever_observes_is_told_of_each_message() {
     let kinds = |happenings: &[Happening]| happenings.iter().map(|h| (h.what, h.how, h.bytes)).collect::<Vec<_>>();
     let mut job = Job::new(1, 2, Faults::default());
     job.engines.iter_mut().for_each(|engine| engine.observe(true, true));
-    let lens = [8, 100, 180, 400];
+    let lens = [8, 100, 190, 400];
     let receives: Vec<_> = (0..4).map(|i| job.recv(1, Some(0), Some(i), 400)).collect();
     let sends: Vec<_> =
         (0..4).filter_map(|i| job.send(0, 1, i, Mode::Standard, message(1, lens[i as usize]))).collect();
@@ -124,7 +124,7 @@ fn whoever_observes_is_told_of_each_message() {
     for (how, len) in hows.into_iter().zip(lens) {
         assert_eq!(got.iter().filter(|h| **h == (What::Matched, how, len as u64)).count(), 1, "{got:?}");
     }
-    assert!(got.contains(&(What::Fetched, How::Streamed, 180)) && got.contains(&(What::Fetched, How::Pulled, 400)));
+    assert!(got.contains(&(What::Fetched, How::Streamed, 190)) && got.contains(&(What::Fetched, How::Pulled, 400)));
 
     // Unexpected ones, more than are kept.
     for _ in 0..=KEPT_MAX {

@@ -101,7 +101,7 @@ static void check_message(int tag, int bytes, int late)
     /* Once as the sender; as the receiver of what was offered once more, or twice if it was pulled after all. */
     int offered = !strcmp(seen[MATCHED][tag].how, "rendezvous");
     CHECK(seen[CHOSEN][tag].count == 1 + offered || (offered && seen[CHOSEN][tag].count == 3), "%d choices for %d bytes", seen[CHOSEN][tag].count, bytes);
-    if (bytes >= 500000 && check_size > 1)
+    if (bytes >= 3000000 && check_size > 1)
         CHECK(offered, "%d bytes went by %s", bytes, seen[SENT][tag].how);
     if (bytes == 8 && getenv("FERRULE_PULL_MIN") == NULL)
         CHECK(!offered, "8 bytes were offered");
