@@ -9,7 +9,7 @@ use launch::waits::{Seen, explain};
 use protocol::control::adopt::Plan;
 use protocol::control::exchange::Step;
 use protocol::control::frame::{HEADER, RANK_LIMIT, Splitter, frame};
-use protocol::control::handshake::{self, Handshake, Key, Step};
+use protocol::control::handshake::{self, Handshake, Key, Step as Next};
 use protocol::control::inquiry::{Answer, Question, RankStatus};
 use protocol::control::near::SameKernel;
 use protocol::control::rank::Times;
@@ -150,11 +150,11 @@ fn handshake(input: &mut Input<'_>) {
         let is_true = forged == message;
         (forged, is_true)
     };
-    let mut hear = |end: &mut Handshake, message: &[u8]| {
+    let hear = |end: &mut Handshake, message: &[u8]| {
         let piece = 1 + message.len() / 3;
-        let mut step = Ok(Step::Wait);
+        let mut step = Ok(Next::Wait);
         for piece in message.chunks(piece) {
-            if matches!(step, Ok(Step::Wait)) {
+            if matches!(step, Ok(Next::Wait)) {
                 assert_eq!(end.take(piece), piece.len());
                 step = end.step(|_| key);
             }
@@ -162,13 +162,13 @@ fn handshake(input: &mut Input<'_>) {
         step
     };
     let (forged, mut is_true) = harmed(0, &handshake::challenge(nonce));
-    let Ok(Step::Answer(answer)) = hear(&mut child, &forged) else { return assert!(!is_true) };
+    let Ok(Next::Answer(answer)) = hear(&mut child, &forged) else { return assert!(!is_true) };
     let (forged, is_same) = harmed(1, &answer);
     is_true &= is_same;
-    let Ok(Step::Met(met)) = hear(&mut parent, &forged) else { return assert!(!is_true) };
+    let Ok(Next::Met(met)) = hear(&mut parent, &forged) else { return assert!(!is_true) };
     assert!(is_true && met.node == 7);
     let (forged, is_same) = harmed(2, &met.last);
-    assert_eq!(matches!(hear(&mut child, &forged), Ok(Step::Met(_))), is_same);
+    assert_eq!(matches!(hear(&mut child, &forged), Ok(Next::Met(_))), is_same);
 }
 
 fn routes(input: &mut Input<'_>) {

@@ -2,8 +2,9 @@
 
 use crate::input::Input;
 use base::config::{Value, nearest};
+use channel::tcp::listen_at::ports_of;
 use launch::cli::{bind_to, seconds};
-use launch::settings::{check_name, parse_ports};
+use launch::settings::check_name;
 
 /// Plays one input.
 pub fn run(data: &[u8]) {
@@ -30,7 +31,7 @@ pub fn run(data: &[u8]) {
             }
         }
         3 => {
-            if let Ok(ports) = parse_ports(text) {
+            if let Ok(ports) = ports_of(text) {
                 assert!(ports.start() <= ports.end());
             }
         }
