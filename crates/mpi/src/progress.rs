@@ -267,7 +267,7 @@ pub(crate) fn attend(cs: &mut Section, bell: &Arc<Bell>, mut done: impl FnMut(&m
         }
         let (moved, limit) = engine::with(cs, |engine| {
             waiting(cs, |waiting| waiting.arm(engine));
-            (engine.progress(), waiting(cs, |waiting| waiting.sleep_limit(engine)))
+            (engine.progress_observed(), waiting(cs, |waiting| waiting.sleep_limit(engine)))
         });
         if moved {
             tell(cs);
@@ -280,7 +280,7 @@ pub(crate) fn attend(cs: &mut Section, bell: &Arc<Bell>, mut done: impl FnMut(&m
 }
 
 fn poll_engine(cs: &Section) -> bool {
-    let moved = engine::with(cs, |engine| engine.progress());
+    let moved = engine::with(cs, |engine| engine.progress_observed());
     if moved {
         tell(cs);
     }
