@@ -15,8 +15,8 @@ use crate::life::World;
 use crate::p2p::buffered;
 use crate::thread::Level;
 use crate::{
-    agent, attr, coll, cs, dynamic, engine, errhandler, job, life, losses, migration, profile, progress, recovery, tool,
-    waits,
+    agent, attr, coll, cs, dynamic, engine, errhandler, job, life, losses, migration, profile, progress, recovery,
+    tool, waits,
 };
 use base::ids::Proposer;
 use base::{Class, ContextId, Error, Peer, Result, ensure, log};
