@@ -22,10 +22,11 @@ from collections.abc import Sequence
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "testbeds/lanes"))
+import offload_report
+
 import distance
 import job
 import lane_bed
-import offload_report
 import peers as registry
 import results
 

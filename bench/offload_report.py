@@ -28,9 +28,9 @@ Written by `make bench-offload` (`bench/offload.py --page`) from [offload.json](
 experiment with its 32 nodes, simulated: [offload-simulated.md](offload-simulated.md).
 
 The *pure latency* is that of a non-blocking collective and its wait. Then the ranks compute as long as that between the two, without MPI. *Overlap* is the part of the pure latency that the
-computation hides: 100 % if both together take as long as the computation. Hosts are network namespaces with limited links ([testbeds/lanes](../../testbeds/lanes/)); hosts, ranks, workers and links share
-the machine's processors, so compare the libraries rather than read the times. Libraries take turns; a cell has median, least and most of the repeats. "Thread" is a library with its threads for progress:
-`MPIR_CVAR_ASYNC_PROGRESS`, `I_MPI_ASYNC_PROGRESS`."""
+computation hides: 100 % if both together take as long as the computation. Hosts are network namespaces with limited links ([testbeds/lanes](../../testbeds/lanes/)); hosts, ranks, workers and
+links share the machine's processors, so compare the libraries rather than read the times. Libraries take turns; a cell has median, least and most of the repeats. "Thread" is a library with its
+threads for progress: `MPIR_CVAR_ASYNC_PROGRESS`, `I_MPI_ASYNC_PROGRESS`."""
 FFT = """Four fields of N³ complex numbers, in slabs. While the transpose of one field is under way, the next one's y and z are transformed by FFTW ([bench/fft3d.c](../../bench/fft3d.c)). Time of all
 four in ms; "blocking" is `MPI_Alltoall` without workers."""
 
@@ -87,7 +87,8 @@ def fft_table(rows: list[Row]) -> str:
     ways = kinds(mine, "way")
     lines = []
     for scene, n in dict.fromkeys((row["scene"], row["fft"]) for row in mine):
-        lines.append([f"{scene}, N = {n}", *(cell(values(mine, "ms", scene=scene, fft=n, way=way, blocking=0)) for way in ways), cell(values(mine, "ms", scene=scene, fft=n, way=OURS, blocking=1))])
+        pipelined = [values(mine, "ms", scene=scene, fft=n, way=way, blocking=0) for way in ways]
+        lines.append([f"{scene}, N = {n}", *map(cell, [*pipelined, values(mine, "ms", scene=scene, fft=n, way=OURS, blocking=1)])])
     return report.markdown_table(["", *(title_of(way) for way in ways), "blocking"], lines)
 
 
@@ -117,7 +118,8 @@ def goals(rows: list[Row]) -> str:
 
     for scene in [name for name in kinds(rows, "scene") if "Mb/s" in name]:
         goal(f"{scene}: overlap ≥ 95 % from 64 KiB on", each(scene, lambda size: size >= 65536, "overlap"), lambda value: value >= 95)
-        goal(f"{scene}: pure latency ≤ 1.1 times the blocking collective without workers", each(scene, lambda size: size >= 65536, "pure_us", "blocking_us", against=OURS), lambda value: value <= 1.1)
+        slowdown = each(scene, lambda size: size >= 65536, "pure_us", "blocking_us", against=OURS)
+        goal(f"{scene}: pure latency ≤ 1.1 times the blocking collective without workers", slowdown, lambda value: value <= 1.1)
     goal(f"{FREE}: overlap ≥ 90 % from 256 KiB on", each(FREE, lambda size: size >= 262144, "overlap"), lambda value: value >= 90)
     goal(f"{CROWDED}: total time ≤ 1.05 times that without workers", each(CROWDED, lambda _: True, "total_us", "total_us", against=OURS), lambda value: value <= 1.05)
     goal(f"{CROWDED}: pure latency ≤ 1.05 times that without workers", each(CROWDED, lambda _: True, "pure_us", "pure_us", against=OURS), lambda value: value <= 1.05)
@@ -156,7 +158,8 @@ def plots(rows: list[Row], folder: pathlib.Path) -> list[str]:
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3, fontsize=8, frameon=False)
         drawing.finish(plt, figure, folder / "offload-overlap.svg")
         shown.append("![Overlap of five collectives by library](offload-overlap.svg)")
-    for key, name, label, title in (("overlap", "sizes", "hidden behind computation, %", "Overlap of MPI_Ialltoall by size"), ("pure_us", "pure", "pure latency, ms", "Pure latency of MPI_Ialltoall by size"),
+    for key, name, label, title in (("overlap", "sizes", "hidden behind computation, %", "Overlap of MPI_Ialltoall by size"),
+                                    ("pure_us", "pure", "pure latency, ms", "Pure latency of MPI_Ialltoall by size"),
                                     ("total_us", "total", "collective and computation, ms", "MPI_Ialltoall and as much computation")):
         sizes = sorted(set(values(mine, "bytes", collective="ialltoall")))
         if len(sizes) < 2:

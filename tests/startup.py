@@ -25,7 +25,6 @@ import sys
 import tempfile
 import time
 import uuid
-from typing import IO
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import kill as killing
