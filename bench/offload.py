@@ -40,7 +40,7 @@ Row = dict[str, float | str]
 RUN_BY_WORKER = "is run by a worker"
 #: What makes a library progress by a thread of its own.
 THREADS = {"mpich": {"MPIR_CVAR_ASYNC_PROGRESS": "1"}, "openmpi": {"OMPI_MCA_btl_tcp_progress_thread": "1"}, "impi": {"I_MPI_ASYNC_PROGRESS": "1", "I_MPI_ASYNC_PROGRESS_THREADS": "1"}}
-PAGE_WAYS = "ranks,1,mpich,mpich+thread,openmpi,impi,impi+thread"
+PAGE_WAYS = "ranks,1,mpich,mpich+thread,impi,impi+thread"
 LIMIT_S, SILENCE_S = 300, 120
 #: What the programs are linked with.
 LIBRARIES = {"offload": [], "fft3d": ["-lfftw3"]}
@@ -57,6 +57,8 @@ class Scene:
     mbit: float = 0
     #: How many ranks compute; 0 for all.
     computing: int = 0
+    #: Workers run everything that they can.
+    everything: bool = False
     #: All ranks on this processor, so that the others are free; none for all.
     processors: str = ""
     sizes: str = SIZES
@@ -67,10 +69,10 @@ class Scene:
 
 #: What `--page` measures.
 SCENES = [
-    Scene("2 hosts, 100 Mb/s", 2, 2, 100, ffts=(32, 64, 96)),
-    Scene("4 hosts, 100 Mb/s", 4, 4, 100, sizes="65536,262144", iterations=10),
-    Scene("2 hosts, 400 Mb/s", 2, 2, 400, sizes="65536,262144,1048576", ffts=(64, 96)),
-    Scene("1 node, a free processor", 1, 2, processors="0", sizes="262144,1048576,4194304"),
+    Scene("2 hosts, 100 Mb/s", 2, 2, 100, sizes="65536,262144,1048576", iterations=6, ffts=(32, 64)),
+    Scene("4 hosts, 100 Mb/s", 4, 4, 100, sizes="262144", iterations=6),
+    Scene("2 hosts, 400 Mb/s", 2, 2, 400, sizes="262144,1048576", iterations=10, ffts=(64,)),
+    Scene("1 node, one of two ranks computes", 1, 2, computing=1, everything=True, sizes="262144,1048576,4194304"),
     Scene("1 node, no free processor", 1, 2, sizes="65536,262144,1048576", ffts=(64, 128)),
 ]
 
@@ -149,7 +151,7 @@ def ffts(scene: Scene, options: argparse.Namespace, bed: lane_bed.Bed | None) ->
         for way, is_blocking in [*((way, False) for way in options.ways.split(",")), ("ranks", True)]:
             words = [str(n), str(FFT_FIELDS), str(max(3, scene.iterations // 4)), *(["blocking"] if is_blocking else [])]
             try:
-                row = measure(bed, scene, way, options.all, "fft3d", words)
+                row = measure(bed, scene, way, options.all or scene.everything, "fft3d", words)
             except RuntimeError as error:
                 print(f"3-D FFT of {n}, {way}: {error}", flush=True)
                 continue
@@ -167,7 +169,7 @@ def table(scene: Scene, options: argparse.Namespace, bed: lane_bed.Bed | None) -
         for size in scene.sizes.split(","):
             for way in options.ways.split(","):
                 try:
-                    row = measure(bed, scene, way, options.all, "offload", [collective, size, *words])
+                    row = measure(bed, scene, way, options.all or scene.everything, "offload", [collective, size, *words])
                 except RuntimeError as error:
                     if not options.page:
                         raise

@@ -20,7 +20,7 @@ Row = dict[str, Any]
 FORMAT = 1
 OURS, WORKERS = "ranks", "1"
 NETWORK = "2 hosts, 100 Mb/s"
-FREE, CROWDED = "1 node, a free processor", "1 node, no free processor"
+FREE, CROWDED = "1 node, one of two ranks computes", "1 node, no free processor"
 COLOURS = {OURS: "#9ec5e8", WORKERS: "#1f5fa8", "mpich": "#f0c08a", "mpich+thread": "#c97b1d", "openmpi": "#b7b7b7", "openmpi+thread": "#6f6f6f", "impi": "#a9d8b0", "impi+thread": "#3f8f52"}
 HEAD = """# Offload: collectives that go on while ranks compute
 
@@ -74,7 +74,7 @@ def tables(rows: list[Row], scene: str) -> str:
     def lines(key: str, unit: float) -> list[list[str]]:
         return [[f"{name} {report.size_text(size)}", *(cell(values(mine, key, collective=name, bytes=size, way=way), unit) for way in ways)] for name, size in cases]
 
-    parts = [f"## {scene}", "Overlap, %", report.markdown_table(head, lines("overlap", 1))]
+    parts = [f"## {scene}", f"Revision {', '.join(kinds(mine, 'revision'))}.", "Overlap, %", report.markdown_table(head, lines("overlap", 1))]
     for key, text in (("pure_us", "Pure latency, ms"), ("total_us", "Collective and computation, ms"), ("blocking_us", "The blocking collective, ms")):
         parts += [text, report.markdown_table(head, lines(key, 1000))]
     return "\n\n".join([*parts, "Until the collective was posted, µs", report.markdown_table(head, lines("post_us", 1))])
@@ -139,7 +139,7 @@ def plots(rows: list[Row], folder: pathlib.Path) -> list[str]:
         return []
     mine = [row for row in rows if row["scene"] == NETWORK and "overlap" in row]
     shown = []
-    size = 262144
+    size = 1048576
     ways = [way for way in kinds(mine, "way") if values(mine, "overlap", bytes=size, way=way)]
     collectives = kinds([row for row in mine if row["bytes"] == size], "collective")
     if ways and collectives:
@@ -154,7 +154,7 @@ def plots(rows: list[Row], folder: pathlib.Path) -> list[str]:
         axes.invert_yaxis()
         axes.set_xlim(0, 100)
         axes.set_xlabel("hidden behind computation, %")
-        axes.set_title(f"Workers hide collectives of {report.size_text(size)} ({NETWORK})")
+        axes.set_title(f"How much of collectives of {report.size_text(size)} is hidden ({NETWORK})")
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3, fontsize=8, frameon=False)
         drawing.finish(plt, figure, folder / "offload-overlap.svg")
         shown.append("![Overlap of five collectives by library](offload-overlap.svg)")
@@ -187,18 +187,19 @@ def plots(rows: list[Row], folder: pathlib.Path) -> list[str]:
 def page(data: dict[str, Any], pictures: list[str]) -> str:
     rows = data["rows"]
     scenes = [scene for scene in kinds(rows, "scene") if any("overlap" in row for row in rows if row["scene"] == scene)]
-    return "\n\n".join([HEAD, f"Revision {data['revision']}; {data['machine']}.", *pictures[:1], "## Goals", goals(rows), "## 3-D FFT", FFT, fft_table(rows),
+    return "\n\n".join([HEAD, f"{data['machine']}.", *pictures[:1], "## Goals", goals(rows), "## 3-D FFT", FFT, fft_table(rows),
                         *(tables(rows, scene) for scene in scenes), *pictures[1:]]) + "\n"
 
 
 def write(found: list[Row], revision: str, machine: str, folder: pathlib.Path) -> None:
-    """Takes the place of what the file has of the scenes that were measured, and writes page and plots. Rows of another revision or machine go."""
+    """Takes the place of what the file has of the scenes that were measured, and writes page and plots. Rows of another machine go."""
     path = folder / "offload.json"
     data = json.loads(path.read_text()) if path.exists() else {}
-    same = {"format": FORMAT, "revision": revision, "machine": machine}
+    same = {"format": FORMAT, "machine": machine}
     old = data["rows"] if all(data.get(key) == value for key, value in same.items()) else []
     new = {(row["scene"], "fft" in row) for row in found}
-    data = same | {"rows": [row for row in old if (row["scene"], "fft" in row) not in new] + found}
+    kept = [row for row in old if (row["scene"], "fft" in row) not in new]
+    data = same | {"rows": kept + [row | {"revision": revision} for row in found]}
     results.save(path, data)
     (folder / "offload.md").write_text(page(data, plots(data["rows"], folder)))
 

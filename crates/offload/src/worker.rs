@@ -18,6 +18,7 @@ use shm::sleep;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use sys::affinity::CpuSet;
 use sys::epoll::{Epoll, Interest};
 
 const TOKEN_AGENT: u64 = u64::MAX;
@@ -83,6 +84,13 @@ impl Worker {
     fn open() -> Result<Worker> {
         let mut bootstrap = Bootstrap::from_environment()?;
         let job = Rc::clone(bootstrap.job());
+        if !job.bound_cpus.is_empty() {
+            let mut cpus = CpuSet::default();
+            job.bound_cpus.iter().for_each(|cpu| cpus.insert(*cpu as usize));
+            if let Err(error) = sys::affinity::restrict(&cpus) {
+                log!(Info, "stays where ranks are: processors {} can't be had: {error}", cpus.to_list());
+            }
+        }
         let index =
             job.offload.index.ok_or(Error::new(Class::ERR_OTHER, "this process was not started as a worker"))?;
         let epoll = Arc::new(Epoll::new().map_err(refused("cannot create an epoll set"))?);

@@ -52,6 +52,11 @@ impl CpuSet {
         CpuSet(std::array::from_fn(|i| self.0[i] | other.0[i]))
     }
 
+    /// The processors that are not in `other`.
+    pub fn without(&self, other: &CpuSet) -> CpuSet {
+        CpuSet(std::array::from_fn(|i| self.0[i] & !other.0[i]))
+    }
+
     /// The processors in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         (0..CPUS_MAX).filter(|&cpu| self.contains(cpu))

@@ -127,10 +127,12 @@ impl Agent {
             };
         let locals: Vec<u32> = mine.iter().map(|p| p.world).collect();
         let mut told = job_info(job, locals.clone());
-        self.spare_cpus = told.node_cpus.saturating_sub(used_cpus(&mine));
+        let bound = bound_together(&mine);
+        let unbound = mine.iter().filter(|place| !place.is_bound()).count();
+        self.spare_cpus = told.node_cpus.saturating_sub((bound.count() + unbound) as u32);
         told.offload.spare_cpus = self.spare_cpus;
         let told = Rc::new(told);
-        if let Err(why) = self.start_workers(job, &locals) {
+        if let Err(why) = self.start_workers(job, &locals, &bound) {
             return self.refuse(job, why);
         }
         let mut programs: Vec<Option<Program>> = job.apps.iter().map(|_| None).collect();
@@ -397,12 +399,17 @@ pub(super) fn job_info(job: &JobSpec, local_ranks: Vec<u32>) -> JobInfo {
     }
 }
 
-/// CPUs that ranks take: those that they are bound to, or one each.
-fn used_cpus(places: &[Place]) -> u32 {
-    let bound = places.iter().filter(|place| place.is_real).filter_map(|place| place.cpus);
-    let union = bound.reduce(|all, cpus| all.union(&cpus)).map_or(0, |all| all.count());
-    let unbound = places.iter().filter(|place| !place.is_real || place.cpus.is_none()).count();
-    (union + unbound) as u32
+impl Place {
+    /// Whether it is bound to CPUs of this host.
+    fn is_bound(&self) -> bool {
+        self.is_real && self.cpus.is_some()
+    }
+}
+
+/// All CPUs that ranks are bound to.
+fn bound_together(places: &[Place]) -> CpuSet {
+    let bound = places.iter().filter(|place| place.is_bound()).filter_map(|place| place.cpus);
+    bound.reduce(|all, cpus| all.union(&cpus)).unwrap_or_default()
 }
 
 /// CPUs that this agent's ranks may use together, rounded to the nearest number.

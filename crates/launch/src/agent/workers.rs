@@ -20,6 +20,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
+use sys::affinity::CpuSet;
 use sys::process::{Ended, Pid, Spawn, signals};
 
 /// The program, beside mpiexec.
@@ -113,8 +114,11 @@ fn spawn(file_limit: u64, settings: &[Pair]) -> std::io::Result<(Pid, OwnedFd)> 
 
 impl Agent {
     /// Starts the workers of this node, which has these ranks.
-    pub(super) fn start_workers(&mut self, job: &JobSpec, locals: &[u32]) -> Result<(), String> {
+    /// Ranks are bound to the CPUs `bound`: workers leave these to them if there are others.
+    pub(super) fn start_workers(&mut self, job: &JobSpec, locals: &[u32], bound: &CpuSet) -> Result<(), String> {
         let Some(first) = locals.first().filter(|_| job.offload > 0) else { return Ok(()) };
+        let spare = sys::affinity::allowed().map(|all| all.without(bound)).unwrap_or_default();
+        let spare = if bound.count() > 0 { spare.iter().map(|cpu| cpu as u32).collect() } else { Vec::new() };
         for index in 0..job.offload {
             let info = Box::new(JobInfo {
                 rank: WorldRank(*first),
@@ -122,6 +126,7 @@ impl Agent {
                 key: self.workers.key.0,
                 // It counts them itself.
                 node_cpus: 0,
+                bound_cpus: spare.clone(),
                 offload: Offload { workers: job.offload, index: Some(index), node: self.node, ..Offload::default() },
                 ..job_info(job, locals.to_vec())
             });
