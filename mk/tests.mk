@@ -29,7 +29,7 @@ test-rust: build
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	$(CARGO) xtask tidy
-	$(CARGO) test --workspace --quiet
+	$(CARGO) test --workspace --quiet --no-fail-fast
 
 build/peers/mpich/bin/mpiexec:
 	$(PYTHON) -m venv build/peers/mpich

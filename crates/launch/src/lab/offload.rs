@@ -293,7 +293,7 @@ mod tests {
             ("--ranks 16 --workers 17", "workers per node 17: expected 1 to 16"),
             ("--ranks 256", "ranks of all nodes 8192: expected 2 to 4096"),
             ("--link 0 --ranks 2", "link, GB/s 0"),
-            ("--speed -1 --ranks 4", "speed"),
+            ("--speed=-1 --ranks 4", "speed"),
             ("--nodes 2 --ranks 2 --workers 1 --bytes 8 --compute nan", "computation of NaN"),
         ] {
             let text = line(words).expect_err(words);

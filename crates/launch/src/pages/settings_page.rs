@@ -34,6 +34,7 @@ pub fn title(module: &str) -> &str {
         "rails" => "Several interfaces",
         "ucx" => "UCX",
         "lanes" => "Lanes",
+        "migration" => "Migration",
         "wait" => "Waiting",
         "policy::burst" => "Automatic choice: bursts",
         "policy::holding" => "Automatic choice: holding receives",
