@@ -243,7 +243,8 @@ def main() -> int:
             binary(registry.peers([library_of(way)])[0], name)
     if options.page:
         return page(options)
-    scene = Scene("", options.hosts, options.ranks, options.mbit if options.hosts > 1 else 0, options.computing, options.processors, options.bytes, options.iterations)
+    mbit = options.mbit if options.hosts > 1 else 0
+    scene = Scene("", options.hosts, options.ranks, mbit, computing=options.computing, processors=options.processors, sizes=options.bytes, iterations=options.iterations)
     try:
         rows = in_scene(scene, options)
     except RuntimeError as error:
