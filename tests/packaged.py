@@ -102,7 +102,7 @@ def check_tree(tree: pathlib.Path, owner: tuple[int, int]) -> None:
             needed = set(re.findall(r"NEEDED.*\[(.+)\]", run("readelf", "-d", path)))
             assert needed <= SYSTEM_LIBRARIES, f"{path} needs {needed - SYSTEM_LIBRARIES}"
             assert ".debug_info" not in run("readelf", "-SW", path), f"{path} has debug information"
-    assert elves == 7, f"{elves} programs and libraries"
+    assert elves == 8, f"{elves} programs and libraries"
     assert (tree / "share/doc/ferrule/examples/hello.c").read_bytes() == EXAMPLE.read_bytes()
     assert {"LICENSE", "examples", "licences.md", "licences-of-crates.txt", "options.md", "settings.md"} == {path.name for path in (tree / "share/doc/ferrule").iterdir()}
 

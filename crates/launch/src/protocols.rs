@@ -39,16 +39,17 @@ pub fn table(only: Option<usize>) -> String {
 fn describe(text: &mut String, kind: &Kind, only: Option<usize>) {
     let _ = writeln!(text, "{}  ({})", kind.name, kind.note);
     let holds = |first: usize, last: Option<usize>| only.is_none_or(|s| s >= first && last.is_none_or(|end| s <= end));
-    for (mode, open, close) in [(Mode::Standard, "", ""), (Mode::Synchronous, "[", "]")] {
-        if mode == Mode::Synchronous && kind.limits.ranges(mode) == kind.limits.ranges(Mode::Standard) {
-            continue;
-        }
-        for (first, last, protocol) in kind.limits.ranges(mode) {
-            if holds(first, last) {
-                let to = last.map_or_else(|| "…".into(), size);
-                let range = format!("{open}{} – {to}{close}", size(first));
-                let _ = writeln!(text, "  {range:30} {protocol}");
-            }
+    let ranges = |mode| {
+        let all = kind.limits.ranges(mode).into_iter();
+        all.filter(|(first, last, _)| holds(*first, *last)).collect::<Vec<_>>()
+    };
+    let standard = ranges(Mode::Standard);
+    let synchronous = Some(ranges(Mode::Synchronous)).filter(|synchronous| *synchronous != standard);
+    for (found, open, close) in [(standard, "", ""), (synchronous.unwrap_or_default(), "[", "]")] {
+        for (first, last, protocol) in found {
+            let to = last.map_or_else(|| "…".into(), size);
+            let range = format!("{open}{} – {to}{close}", size(first));
+            let _ = writeln!(text, "  {range:30} {protocol}");
         }
     }
 }

@@ -18,7 +18,8 @@ pub(super) fn take(cs: &mut Section, win: &Rc<Window>, rank: usize, alone: bool)
     let (me, mut taken) = (win.me(), false);
     progress::wait_for_memory(cs, |cs| {
         taken = words.try_lock(alone, me);
-        taken || win.is_stuck(cs, words)
+        // A target that is gone may have given its lock to a process that never heard of it.
+        taken || win.is_stuck(cs, words) || win.is_lost(cs, rank)
     });
     if taken { Ok(()) } else { Err(win.lost(cs)) }
 }
