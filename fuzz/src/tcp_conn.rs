@@ -14,7 +14,7 @@ use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-const SIZES: Sizes = Sizes { eager_max: 300, packet_max: 6000, push_max: 0, write_max: 1000, replay_max: 4000 };
+const SIZES: Sizes = Sizes { eager_max: 300, packet_max: 6000, write_max: 1000, replay_max: 4000 };
 /// Bytes of the stream; fits a socket's buffer, so one thread can play both sides.
 const STREAM_MAX: usize = 60_000;
 

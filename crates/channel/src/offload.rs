@@ -18,9 +18,6 @@ base::config! {
     /// How workers reach the memory of their ranks (`mpiexec --offload`): `auto`, `cma` (process_vm_readv and process_vm_writev) or `mem` (a descriptor of
     /// /proc/self/mem, which the node agent gives to the workers only).
     OFFLOAD_MEMORY: text = "auto";
-    /// How long a worker keeps a processor at a time that others want, too. With a shorter turn than theirs it gets the processor as soon as it wakes (Linux from 6.12 on). 0: the
-    /// kernel decides.
-    OFFLOAD_TURN_US: u64 = 100, 0..=100000, "µs";
 }
 
 const TOKEN: u64 = 8 << 32;

@@ -11,13 +11,11 @@ use crate::rank::Rank;
 use crate::state::{Operation, State, position_of, word_of};
 use base::{Class, Error, Result, log};
 use channel::bootstrap::{Bootstrap, Event};
-use channel::offload::OFFLOAD_TURN_US;
 use mpi::coll::portable::remote::{Position, Progress, RunId, Runner, reconcile};
 use mpi::coll::portable::{Identity, Portable};
 use shm::sleep;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 use sys::affinity::CpuSet;
 use sys::epoll::{Epoll, Interest};
 
@@ -29,12 +27,6 @@ const DROPPED: u64 = 3;
 /// Runs a worker until its agent ends it.
 pub fn run() -> i32 {
     sys::process::set_name(c"ferrule-worker");
-    let turn = Duration::from_micros(OFFLOAD_TURN_US.value());
-    if !turn.is_zero()
-        && let Err(error) = sys::process::set_turn(turn)
-    {
-        log!(Info, "the kernel doesn't take FERRULE_OFFLOAD_TURN_US: {error}");
-    }
     match Worker::open() {
         Ok(mut worker) => loop {
             if worker.turn().is_err() {

@@ -316,7 +316,7 @@ impl<T: Transport> Engine<T> {
         (Kind::EAGER_FIRST, Engine::on_first_fragment),
         (Kind::EAGER_MIDDLE, Engine::on_fragment),
         (Kind::EAGER_LAST, Engine::on_fragment),
-        (Kind::PUSHED, Engine::on_pushed),
+        (Kind::PUSHED, Engine::on_fragment),
         (Kind::WITHDRAW, Engine::on_withdraw),
         (Kind::CANCEL, Engine::on_cancel),
         (Kind::CANCELLED, Engine::on_cancelled),

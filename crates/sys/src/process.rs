@@ -10,7 +10,6 @@ use std::ffi::CStr;
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::time::Duration;
 
 /// A process id in this process's pid namespace.
 pub type Pid = i32;
@@ -102,19 +101,6 @@ pub fn set_death_signal(signal: i32, parent: Pid) -> io::Result<()> {
 pub fn set_name(name: &CStr) {
     // SAFETY: the kernel copies at most 16 bytes of a terminated string.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr(), 0, 0, 0) };
-}
-
-/// Asks for turns of this length for the calling thread while others want its processor: with shorter ones than theirs it gets the processor as soon as it wakes. Linux
-/// heeds it from 6.12 on, between 0.1 and 100 ms.
-pub fn set_turn(turn: Duration) -> io::Result<()> {
-    // SAFETY: all zero is a valid value of this structure of numbers.
-    let mut attributes: libc::sched_attr = unsafe { zeroed() };
-    let size = size_of::<libc::sched_attr>();
-    // SAFETY: the kernel writes no more than `size` bytes.
-    check(unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) } as libc::c_int)?;
-    attributes.sched_runtime = turn.as_nanos() as u64;
-    // SAFETY: the structure says how long it is.
-    check(unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) } as libc::c_int).map(drop)
 }
 
 /// Starts a session of its own, without terminal.

@@ -35,8 +35,6 @@ pub struct Sizes {
     pub eager_max: usize,
     /// Largest payload of one that does: of `Data` and of pushed messages.
     pub packet_max: usize,
-    /// Largest message that is pushed.
-    pub push_max: usize,
     /// Most bytes that the kernel is given at once; less if that makes whole segments.
     pub write_max: usize,
     /// Bytes of copied packets that the peer may leave unacknowledged; 0 keeps nothing, and a broken connection is the end.

@@ -157,6 +157,8 @@ pub struct NetPacket {
 pub struct Net {
     id: Identity,
     sizes: Sizes,
+    /// Largest message that is pushed.
+    push_max: usize,
     epoll: Arc<Epoll>,
     listener: Option<TcpListener>,
     /// Listening pauses until then, because there are no descriptors left.
@@ -196,8 +198,7 @@ fn configured_sizes() -> Sizes {
         [&TCP_EAGER_MAX, &TCP_PACKET_MAX, &TCP_WRITE_MAX].map(|size| size.value() as usize);
     let replay_max = (TCP_REPLAY_MAX.value() as usize).max(2 * (eager_max + FRAME_BYTES + BODY_MAX));
     let replay_max = if TCP_RECONNECT.value() { replay_max } else { 0 };
-    let push_max = TCP_PUSH_MAX.value() as usize;
-    Sizes { eager_max, packet_max: packet_max.max(eager_max), push_max, write_max, replay_max }
+    Sizes { eager_max, packet_max: packet_max.max(eager_max), write_max, replay_max }
 }
 
 /// The plan of the lanes; whoever opens a [`Net`] has looked whether it can be read.
@@ -218,14 +219,14 @@ pub fn format_number() -> u32 {
 }
 
 #[inline]
-fn limits_of(sizes: Sizes) -> Caps {
-    let Sizes { eager_max, packet_max, push_max, .. } = sizes;
+fn limits_of(sizes: Sizes, push_max: usize) -> Caps {
+    let Sizes { eager_max, packet_max, .. } = sizes;
     Caps { packet_max, piece_min: packet_max, eager_max, fragments_max: 0, push_max, pull_min: usize::MAX }
 }
 
 /// What a connection can do, as far as the settings say.
 pub fn configured_limits() -> Caps {
-    limits_of(configured_sizes())
+    limits_of(configured_sizes(), TCP_PUSH_MAX.value() as usize)
 }
 
 /// A listener that other jobs call, and its addresses.
@@ -244,6 +245,7 @@ impl Net {
         Ok(Net {
             id,
             sizes,
+            push_max: TCP_PUSH_MAX.value() as usize,
             epoll,
             listener: Some(listener),
             paused_until: None,
@@ -313,7 +315,7 @@ impl Net {
     /// What a connection can do.
     #[inline]
     pub fn limits(&self) -> Caps {
-        limits_of(self.sizes)
+        limits_of(self.sizes, self.push_max)
     }
 
     /// Whether there is any connection, or one in the making.

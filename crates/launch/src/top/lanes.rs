@@ -78,18 +78,7 @@ mod tests {
             waited_ns: 3_000_000,
             ..LaneUse::default()
         };
-        let report = Report {
-            call: "MPI_Wait".into(),
-            blocks: true,
-            any: false,
-            idle_ms: 0,
-            waits: Vec::new(),
-            more: 0,
-            unreceived: 0,
-            lanes: vec![of],
-            accesses: Default::default(),
-            files: Default::default(),
-        };
+        let report = Report { call: "MPI_Wait".into(), blocks: true, lanes: vec![of], ..Report::default() };
         let rank = |report| RankStatus { host: "node".into(), process: None, report };
         Answer::Job { command: "a.out".into(), age_ms, ranks: vec![rank(Some(report)), rank(None)] }
     }

@@ -83,14 +83,9 @@ mod tests {
         let report = Report {
             call: "MPI_Win_flush".into(),
             blocks: true,
-            any: false,
-            idle_ms: 0,
-            waits: Vec::new(),
-            more: 0,
-            unreceived: 0,
-            lanes: Vec::new(),
             accesses: Accesses { puts: 7, put_bytes: bytes, ..Accesses::default() },
             files: FileUse { writes: 1, write_bytes: 1 << 20, ..FileUse::default() },
+            ..Report::default()
         };
         let rank = |report| RankStatus { host: "node".into(), process: None, report };
         Answer::Job { command: "a.out".into(), age_ms, ranks: vec![rank(Some(report)), rank(None)] }

@@ -65,6 +65,7 @@ wire! {
 }
 
 wire! {
+    #[derive(Default)]
     /// What a rank does in MPI.
     pub struct Report {
         /// The function that the program has called.

@@ -226,21 +226,20 @@ impl<T: Transport> Engine<T> {
         receive.state = ReceiveState::Streaming(Box::new(stream));
     }
 
-    /// `EAGER_MIDDLE` and `EAGER_LAST`.
+    /// `EAGER_MIDDLE`, `EAGER_LAST` and `PUSHED`.
     pub(super) fn on_fragment(&mut self, packet: T::Packet, header: &Header) {
         let (peer, token) = (packet.peer(), header.token);
         let target = self.fragmented.get(&(peer, token)).copied();
-        let packet = match target {
+        let transport = self.endpoints.transport();
+        let taken_now = match target {
+            Some(Fragmented::Unexpected(_)) if header.kind == Kind::PUSHED => transport.gather(packet),
             // The turn of a packet with a number is over.
-            Some(Fragmented::Unexpected(_)) if header.number.is_none() => match self.endpoints.transport().hold(packet)
-            {
-                Some(refused) => refused,
-                None => return,
-            },
-            _ => packet,
+            Some(Fragmented::Unexpected(_)) if header.number.is_none() => transport.hold(packet),
+            _ => Some(packet),
         };
+        let Some(packet) = taken_now else { return };
         let placed = match target {
-            Some(Fragmented::Receive(id)) => self.place_fragment(&packet, id),
+            Some(Fragmented::Receive(id)) => self.place_fragment(&packet, id, header.kind.info().lands),
             Some(Fragmented::Unexpected(id)) => self.store_fragment(&packet, id),
             None => Placed::Unexpected,
         };
@@ -252,62 +251,10 @@ impl<T: Transport> Engine<T> {
                     self.take_following(peer, header, id, 1);
                 }
             }
-            Placed::Last if header.kind == Kind::EAGER_LAST => drop(self.fragmented.remove(&(peer, token))),
+            Placed::Middle if header.kind == Kind::PUSHED => {}
+            Placed::Last if header.kind != Kind::EAGER_MIDDLE => drop(self.fragmented.remove(&(peer, token))),
             _ => reject(peer, header),
         }
-    }
-
-    /// `PUSHED`.
-    pub(super) fn on_pushed(&mut self, packet: T::Packet, header: &Header) {
-        let (peer, token) = (packet.peer(), header.token);
-        let target = self.fragmented.get(&(peer, token)).copied();
-        let packet = match target {
-            Some(Fragmented::Unexpected(_)) => match self.endpoints.transport().gather(packet) {
-                Some(whole) => whole,
-                None => return,
-            },
-            _ => packet,
-        };
-        let placed = match target {
-            Some(Fragmented::Receive(id)) => self.place_pushed(&packet, id),
-            Some(Fragmented::Unexpected(id)) => self.store_fragment(&packet, id),
-            None => Placed::Unexpected,
-        };
-        self.endpoints.transport().release(packet);
-        match placed {
-            Placed::Middle => {}
-            Placed::Last => drop(self.fragmented.remove(&(peer, token))),
-            Placed::Unexpected => reject(peer, header),
-        }
-    }
-
-    /// Takes a pushed piece to the receive that it belongs to. While it lands, it isn't placed yet.
-    fn place_pushed(&mut self, packet: &T::Packet, id: u32) -> Placed {
-        let extent = self.extent(packet);
-        let Some(Receive { sink, state: ReceiveState::Streaming(stream), .. }) = self.receives.get_mut(id) else {
-            return Placed::Unexpected;
-        };
-        let Some((at, len)) = extent.filter(|(at, len)| stream.is_next(*at, *len)) else { return Placed::Unexpected };
-        let fits = len.min(stream.wanted.saturating_sub(at));
-        let transport = self.endpoints.transport();
-        if fits > 0
-            && transport.deliver(packet, OFFSET_BYTES, sink, at as usize, fits as usize, true) == Delivery::Landing
-        {
-            stream.landing = len;
-            return Placed::Middle;
-        }
-        self.advance_pushed(id, len)
-    }
-
-    /// `len` more bytes of a pushed message are there.
-    fn advance_pushed(&mut self, id: u32, len: u64) -> Placed {
-        let until = |receive: &Receive<T::Sink>| match &receive.state {
-            ReceiveState::Streaming(stream) => stream.until - stream.arrived,
-            _ => 0,
-        };
-        let is_last = self.receives.get(id).map_or(0, until) == len;
-        self.advance(id, len);
-        if is_last { Placed::Last } else { Placed::Middle }
     }
 
     /// The pushed piece that was landing is in its place.
@@ -319,7 +266,7 @@ impl<T: Transport> Engine<T> {
             Some(Receive { state: ReceiveState::Streaming(stream), .. }) => std::mem::take(&mut stream.landing),
             _ => 0,
         };
-        if let Placed::Last = self.advance_pushed(id, landing) {
+        if let Placed::Last = self.advance_fragment(id, landing) {
             self.fragmented.remove(&(peer, header.token));
         }
     }
@@ -330,19 +277,30 @@ impl<T: Transport> Engine<T> {
         Some((place, packet.len().saturating_sub(OFFSET_BYTES) as u64))
     }
 
-    /// Takes a fragment to the receive that it belongs to.
-    fn place_fragment(&mut self, packet: &T::Packet, id: u32) -> Placed {
+    /// Takes a fragment to the receive that it belongs to. While it lands, it isn't placed yet.
+    fn place_fragment(&mut self, packet: &T::Packet, id: u32, may_land: bool) -> Placed {
         let extent = self.extent(packet);
-        let Some(Receive { sink, state: ReceiveState::Streaming(stream), .. }) = self.receives.get(id) else {
+        let Some(Receive { sink, state: ReceiveState::Streaming(stream), .. }) = self.receives.get_mut(id) else {
             return Placed::Unexpected;
         };
         let Some((at, len)) = extent.filter(|(at, len)| stream.is_next(*at, *len)) else { return Placed::Unexpected };
         let fits = len.min(stream.wanted.saturating_sub(at));
-        let is_last = at + len == stream.until;
-        if fits > 0 {
-            let transport = self.endpoints.transport();
-            transport.deliver(packet, OFFSET_BYTES, sink, at as usize, fits as usize, false);
+        let transport = self.endpoints.transport();
+        if fits > 0
+            && transport.deliver(packet, OFFSET_BYTES, sink, at as usize, fits as usize, may_land) == Delivery::Landing
+        {
+            stream.landing = len;
+            return Placed::Middle;
         }
+        self.advance_fragment(id, len)
+    }
+
+    /// `len` more bytes of a message in fragments are in their place.
+    fn advance_fragment(&mut self, id: u32, len: u64) -> Placed {
+        let is_last = self.receives.get(id).is_some_and(|receive| match &receive.state {
+            ReceiveState::Streaming(stream) => stream.arrived + len == stream.until,
+            _ => false,
+        });
         self.advance(id, len);
         if is_last { Placed::Last } else { Placed::Middle }
     }

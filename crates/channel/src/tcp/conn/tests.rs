@@ -13,7 +13,7 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-const SIZES: Sizes = Sizes { eager_max: 512, packet_max: 20_000, push_max: 0, write_max: 1000, replay_max: 4000 };
+const SIZES: Sizes = Sizes { eager_max: 512, packet_max: 20_000, write_max: 1000, replay_max: 4000 };
 
 /// A connection whose other end is in the test's hands.
 fn conn() -> (Conn, UnixStream) {
@@ -213,7 +213,7 @@ fn a_full_kernel_keeps_order_and_contents(replay_max: usize) {
 }
 
 fn full_kernel(replay_max: usize, security: Security) {
-    let sizes = Sizes { eager_max: 32 << 10, packet_max: 1 << 20, push_max: 0, write_max: 10_000, replay_max };
+    let sizes = Sizes { eager_max: 32 << 10, packet_max: 1 << 20, write_max: 10_000, replay_max };
     let [mut a, mut b] = protected_pair(sizes, security);
     let big = bytes_of(5, 900_000);
     // SAFETY: `big` lives on.
